@@ -1,0 +1,155 @@
+# Tern's build. `make help` lists the targets.
+#
+#   make CC=clang        another compiler
+#   make SAN=address     AddressSanitizer and UBSan, into build/address
+#   make SAN=thread      ThreadSanitizer, into build/thread
+#   make WERROR=1        warnings are errors, as in CI
+#   make V=1             show whole commands
+
+VERSION   := $(shell sed -n 's/^\#define TERN_VERSION_[A-Z]* //p' include/tern/tern.h | paste -sd.)
+SOVERSION := $(firstword $(subst ., ,$(VERSION)))
+
+q   := $(if $(V),,@)
+say := @$(if $(V),true,echo ' ')
+
+SAN    ?=
+WERROR ?=
+BUILD  ?= build$(if $(SAN),/$(SAN))
+PREFIX ?= /usr/local
+ARCH   := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
+
+WARN := -Wall -Wextra -Wshadow -Wconversion -Wdouble-promotion -Wstrict-prototypes \
+        -Wmissing-prototypes -Wvla -Wundef -Wformat=2 -Wimplicit-fallthrough \
+        $(if $(WERROR),-Werror)
+OPT    ?= $(if $(SAN),-O1,-O3)
+CFLAGS ?= -g
+CFLAGS += -std=c17 $(OPT) $(WARN) -fPIC -fvisibility=hidden -fno-common -ffp-contract=off \
+          -fno-math-errno -pthread
+CPPFLAGS += -D_GNU_SOURCE -Iinclude -MMD -MP
+LDLIBS += -lm -pthread
+
+ifeq ($(SAN),address)
+  CFLAGS += -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+else ifeq ($(SAN),thread)
+  CFLAGS += -fsanitize=thread -fno-omit-frame-pointer
+endif
+
+# One file per instruction set; the others are left out on a machine of another kind.
+KERNELS_x86_64  := scalar avx2 avx512
+KERNELS_aarch64 := scalar neon
+KERNEL_FILES    := $(patsubst %,src/kernel/%.c,scalar avx2 avx512 neon)
+KERNEL_USED     := $(patsubst %,src/kernel/%.c,$(or $(KERNELS_$(ARCH)),scalar))
+
+LIB_SRC  := $(filter-out $(KERNEL_FILES),$(sort $(wildcard src/*/*.c))) $(KERNEL_USED)
+CLI_SRC  := $(sort $(wildcard cli/*.c))
+TEST_SRC := $(sort $(wildcard tests/unit/*/test_*.c))
+SUPPORT_SRC := $(sort $(wildcard tests/support/*.c))
+EXAMPLE_SRC := $(sort $(wildcard examples/*.c))
+BENCH_SRC   := $(sort $(wildcard bench/*.c))
+
+obj      = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
+LIB_OBJ := $(call obj,$(LIB_SRC))
+TESTS   := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(TEST_SRC))
+EXAMPLES := $(patsubst %.c,$(BUILD)/%,$(EXAMPLE_SRC))
+BENCHES  := $(patsubst %.c,$(BUILD)/%,$(BENCH_SRC))
+
+# Tests count allocations and make chosen ones fail.
+WRAP := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=mmap
+
+.PHONY: all lib cli tests examples benches test demo bench check deps install uninstall clean help
+.DELETE_ON_ERROR:
+
+all: lib cli ## the library and the command, in build/
+lib: $(BUILD)/libtern.a $(BUILD)/libtern.so
+cli: $(BUILD)/tern
+tests: $(TESTS)
+examples: $(EXAMPLES)
+benches: $(BENCHES)
+
+$(BUILD)/obj/src/kernel/avx2.o:   CFLAGS += -mavx2
+$(BUILD)/obj/src/kernel/avx512.o: CFLAGS += -mavx512f -mavx512dq -mavx512bw -mavx512vl \
+                                            -mprefer-vector-width=512
+
+$(BUILD)/obj/src/%.o: CPPFLAGS += -Isrc
+$(BUILD)/obj/tests/%.o: CPPFLAGS += -Isrc -Itests
+$(BUILD)/obj/bench/%.o: CPPFLAGS += -Isrc
+
+$(BUILD)/obj/%.o: %.c
+	@mkdir -p $(@D)
+	$(say) CC $<
+	$(q)$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
+
+$(BUILD)/libtern.a: $(LIB_OBJ)
+	@rm -f $@
+	$(say) AR $@
+	$(q)$(AR) rcs $@ $^
+
+$(BUILD)/libtern.so.$(VERSION): $(LIB_OBJ)
+	$(say) LD $@
+	$(q)$(CC) $(CFLAGS) -shared -Wl,-soname,libtern.so.$(SOVERSION) $(LDFLAGS) $^ $(LDLIBS) -o $@
+
+$(BUILD)/libtern.so: $(BUILD)/libtern.so.$(VERSION)
+	$(q)ln -sf $(<F) $(BUILD)/libtern.so.$(SOVERSION)
+	$(q)ln -sf $(<F) $@
+
+$(BUILD)/tern: $(call obj,$(CLI_SRC)) $(BUILD)/libtern.a
+	$(say) LD $@
+	$(q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
+
+$(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(call obj,$(SUPPORT_SRC)) $(BUILD)/libtern.a
+	@mkdir -p $(@D)
+	$(say) LD $@
+	$(q)$(CC) $(CFLAGS) $(LDFLAGS) $(WRAP) $^ $(LDLIBS) -lcmocka -o $@
+
+$(BUILD)/examples/%: $(BUILD)/obj/examples/%.o $(BUILD)/libtern.a
+	@mkdir -p $(@D)
+	$(say) LD $@
+	$(q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
+
+$(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libtern.a
+	@mkdir -p $(@D)
+	$(say) LD $@
+	$(q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
+
+deps: ## install the Debian packages that are missing
+	@tools/install-deps
+
+# The two commands of README start a second make, so that what `deps` installs is seen by it.
+test: deps ## build and run every test
+	@$(MAKE) --no-print-directory all tests examples
+	@tools/run-tests $(BUILD)
+
+demo: deps ## train something real and show the result
+	@$(MAKE) --no-print-directory all examples
+	@tools/demo $(BUILD)
+
+bench: all benches ## the figures of README and docs/RATIONALE.md
+	$(BUILD)/tern bench local
+	$(BUILD)/bench/latch
+
+check: ## the rules of layering
+	@tools/check-layers
+
+install: all ## headers, libraries, command, pkg-config; DESTDIR and PREFIX are honoured
+	install -d $(DESTDIR)$(PREFIX)/include/tern $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/bin
+	install -m 644 include/tern/tern.h $(DESTDIR)$(PREFIX)/include/tern/
+	install -m 644 $(BUILD)/libtern.a $(DESTDIR)$(PREFIX)/lib/
+	install -m 755 $(BUILD)/libtern.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/
+	ln -sf libtern.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libtern.so.$(SOVERSION)
+	ln -sf libtern.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libtern.so
+	install -m 755 $(BUILD)/tern $(DESTDIR)$(PREFIX)/bin/
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' tools/tern.pc.in \
+	    > $(DESTDIR)$(PREFIX)/lib/pkgconfig/tern.pc
+
+uninstall: ## what install put there
+	rm -rf $(DESTDIR)$(PREFIX)/include/tern $(DESTDIR)$(PREFIX)/lib/libtern.a \
+	    $(DESTDIR)$(PREFIX)/lib/libtern.so* $(DESTDIR)$(PREFIX)/lib/pkgconfig/tern.pc \
+	    $(DESTDIR)$(PREFIX)/bin/tern
+
+clean: ## remove build/
+	rm -rf build
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
+
+-include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)

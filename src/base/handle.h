@@ -1,0 +1,48 @@
+/*
+ * handle - what makes a wrong or closed handle an error instead of a crash.
+ *
+ * Every object given to the program begins with a struct handle that says what it is. Closing marks it
+ * and puts its memory into a queue of the last HANDLE_KEPT closed ones; only what falls out at the
+ * far end is freed. Objects therefore keep their large parts elsewhere and free those at once.
+ *
+ * Any thread may call these at any time.
+ */
+#ifndef BASE_HANDLE_H
+#define BASE_HANDLE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+enum { HANDLE_KEPT = 1024 };
+
+enum handle_kind {
+    HANDLE_NODE = 0x4e524554, /* "TERN" and its successors: not what stray memory holds */
+    HANDLE_TABLE,
+    HANDLE_WORKER,
+    HANDLE_CLOSED,
+};
+
+struct handle {
+    _Atomic uint32_t kind;
+};
+
+static inline void handle_init(struct handle *handle, enum handle_kind kind)
+{
+    atomic_store_explicit(&handle->kind, kind, memory_order_relaxed);
+}
+
+/* Whether `handle` is an open one of this kind: the check of the fast path. */
+static inline bool handle_is(const struct handle *handle, enum handle_kind kind)
+{
+    return handle && atomic_load_explicit(&handle->kind, memory_order_relaxed) == kind;
+}
+
+/* The failure when it is not. */
+enum tern_status handle_refuse(const struct handle *handle, enum handle_kind kind);
+
+/* Marks the handle closed and frees its memory when enough others have been closed after it. */
+void handle_close(struct handle *handle);
+
+#endif

@@ -1,0 +1,78 @@
+/* pages - see pages.h. */
+#include "base/pages.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static bool huge_pages_wanted(void)
+{
+    const char *choice = getenv("TERN_HUGE_PAGES");
+    return !choice || strcmp(choice, "off") != 0;
+}
+
+static void *map(size_t bytes)
+{
+    void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return pages == MAP_FAILED ? NULL : pages;
+}
+
+void *pages_new(size_t bytes)
+{
+    if (bytes < HUGE_PAGE_BYTES)
+        return map(bytes);
+    if (bytes > SIZE_MAX - HUGE_PAGE_BYTES)
+        return NULL;
+
+    /* Map one huge page more than needed and return what lies outside the aligned part. */
+    char *start = map(bytes + HUGE_PAGE_BYTES);
+    if (!start)
+        return NULL;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t used = (bytes + page - 1) / page * page;
+    size_t before = -(uintptr_t)start % HUGE_PAGE_BYTES;
+    size_t after = (bytes + HUGE_PAGE_BYTES + page - 1) / page * page - before - used;
+    if (before)
+        munmap(start, before);
+    if (after)
+        munmap(start + before + used, after);
+    if (huge_pages_wanted())
+        madvise(start + before, used, MADV_HUGEPAGE);
+    return start + before;
+}
+
+void pages_free(void *pages, size_t bytes)
+{
+    if (pages)
+        munmap(pages, bytes);
+}
+
+void pages_drop(void *pages, size_t bytes)
+{
+    madvise(pages, bytes, MADV_DONTNEED);
+}
+
+/* The memory limit of the control group at `path`, or UINT64_MAX. */
+static uint64_t group_limit(const char *path)
+{
+    uint64_t limit = UINT64_MAX;
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return limit;
+    if (fscanf(file, "%" SCNu64, &limit) != 1)
+        limit = UINT64_MAX;
+    fclose(file);
+    return limit;
+}
+
+uint64_t pages_machine_bytes(void)
+{
+    uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t group = group_limit("/sys/fs/cgroup/memory.max");
+    return group < machine ? group : machine;
+}

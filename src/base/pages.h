@@ -1,0 +1,28 @@
+/*
+ * pages - large zeroed memory straight from the system.
+ *
+ * A reservation costs address space; a page costs memory once it is touched. Reservations of at least
+ * one huge page are aligned to it and ask for transparent huge pages, because a random access to a
+ * row otherwise pays a TLB miss on top of the cache miss (figures in docs/RATIONALE.md). The
+ * environment variable TERN_HUGE_PAGES=off declines them.
+ */
+#ifndef BASE_PAGES_H
+#define BASE_PAGES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { HUGE_PAGE_BYTES = 2 << 20 };
+
+/* Zeroed memory, at least 4 KiB aligned; NULL when the system refuses. */
+void *pages_new(size_t bytes);
+
+void pages_free(void *pages, size_t bytes);
+
+/* Gives the memory back but keeps the addresses valid: they read as zero from now on. */
+void pages_drop(void *pages, size_t bytes);
+
+/* Bytes of memory this machine, or the container the process is in, has. */
+uint64_t pages_machine_bytes(void);
+
+#endif

@@ -1,0 +1,39 @@
+/* status - see status.h. */
+#include "base/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static _Thread_local char sentence[512];
+
+enum tern_status fail(enum tern_status status, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(sentence, sizeof sentence, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+const char *tern_error(void)
+{
+    return sentence;
+}
+
+const char *tern_status_name(enum tern_status status)
+{
+    static const char *const names[] = {
+        [TERN_OK] = "TERN_OK",
+        [TERN_INVALID] = "TERN_INVALID",
+        [TERN_RANGE] = "TERN_RANGE",
+        [TERN_CLOSED] = "TERN_CLOSED",
+        [TERN_MISMATCH] = "TERN_MISMATCH",
+        [TERN_NO_MEMORY] = "TERN_NO_MEMORY",
+        [TERN_LIMIT] = "TERN_LIMIT",
+        [TERN_BUSY] = "TERN_BUSY",
+        [TERN_CONFLICT] = "TERN_CONFLICT",
+    };
+    if ((unsigned)status >= sizeof names / sizeof names[0])
+        return "unknown status";
+    return names[status];
+}

@@ -1,0 +1,17 @@
+/*
+ * status - how a failure is reported inside the library.
+ *
+ * The function that detects a failure calls fail() once, with the sentence a user will read, and
+ * returns its status; everybody above hands the status on untouched. The sentence is kept per thread
+ * until the next failure. Success costs nothing.
+ */
+#ifndef BASE_STATUS_H
+#define BASE_STATUS_H
+
+#include "tern/tern.h"
+
+/* Keeps the sentence for tern_error() and returns `status`. */
+enum tern_status fail(enum tern_status status, const char *format, ...)
+    __attribute__((format(printf, 2, 3), cold));
+
+#endif
