@@ -1,0 +1,4 @@
+/* neon - the set for arm64: 4 floats at a time. */
+#include "kernel/body.h"
+
+const struct kernel kernel_neon = {.name = "neon", .vector_bytes = 16, BODY_LOOPS};

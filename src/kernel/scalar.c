@@ -1,0 +1,9 @@
+/* scalar - the reference set: one element at a time, for any machine. */
+#if !defined(__clang__)
+#pragma GCC optimize("no-tree-vectorize")
+#endif
+
+#define BODY_SCALAR
+#include "kernel/body.h"
+
+const struct kernel kernel_scalar = {.name = "scalar", .vector_bytes = 16, BODY_LOOPS};
