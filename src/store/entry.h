@@ -1,0 +1,153 @@
+/*
+ * entry - what the index knows of one key, in one 8-byte word.
+ *
+ *   bits  0..31  slot       where the row is (slabs.h), or a value of 4 bytes itself
+ *   bits 32..34  state      whether there is a row here, and whose
+ *   bit  35      latched    somebody is writing the row or this word
+ *   bits 36..63  sequence   incremented when a latch is released
+ *
+ * Readers take no latch: they read the word, copy the row and read the word again; if it is the same
+ * and was not latched, no writer came between, and the copy is whole. Readers thus write to no shared
+ * memory, so hot keys are read by all cores from their own caches, and successive reads overlap.
+ * (The sequence wraps after 2^28 writes; to be fooled, a reader must be suspended while an exact
+ * multiple of that many writes hit its key.)
+ *
+ * Writers latch the word with a compare-and-swap, change the row, and release it. A value of 4 bytes
+ * that is in the word itself is read by one load and changed by one compare-and-swap.
+ *
+ * An all-zero word means: no key has ever been here.
+ */
+#ifndef STORE_ENTRY_H
+#define STORE_ENTRY_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/spin.h"
+
+#if defined(__SANITIZE_THREAD__)
+#define ENTRY_NO_FENCES 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define ENTRY_NO_FENCES 1
+#endif
+#endif
+#ifndef ENTRY_NO_FENCES
+#define ENTRY_NO_FENCES 0
+#endif
+
+struct entry {
+    _Atomic uint64_t word;
+};
+
+enum entry_state {
+    ENTRY_NONE = 0, /* no row here */
+    ENTRY_OWNED,    /* the main copy is here */
+    ENTRY_INLINE,   /* the main copy is this word's slot field */
+    ENTRY_MOVED,    /* the entry itself is elsewhere by now: look the key up again */
+};
+
+#define ENTRY_SLOT_MASK UINT64_C(0xffffffff)
+#define ENTRY_STATE_SHIFT 32
+#define ENTRY_STATE_MASK (UINT64_C(7) << ENTRY_STATE_SHIFT)
+#define ENTRY_LATCHED (UINT64_C(1) << 35)
+#define ENTRY_SEQUENCE (UINT64_C(1) << 36)
+#define ENTRY_SEQUENCE_MASK (~(ENTRY_SEQUENCE - 1))
+
+static inline uint32_t entry_slot(uint64_t word)
+{
+    return (uint32_t)word;
+}
+
+static inline enum entry_state entry_state(uint64_t word)
+{
+    return (enum entry_state)((word & ENTRY_STATE_MASK) >> ENTRY_STATE_SHIFT);
+}
+
+static inline uint64_t entry_pack(enum entry_state state, uint32_t slot)
+{
+    return (uint64_t)state << ENTRY_STATE_SHIFT | slot;
+}
+
+/* Whether a reader may copy the row that `word` names: it is here and nobody is writing it. */
+static inline bool entry_readable(uint64_t word)
+{
+    return (word & (ENTRY_STATE_MASK | ENTRY_LATCHED)) == entry_pack(ENTRY_OWNED, 0);
+}
+
+static inline bool entry_is_inline(uint64_t word)
+{
+    return (word & (ENTRY_STATE_MASK | ENTRY_LATCHED)) == entry_pack(ENTRY_INLINE, 0);
+}
+
+/* Whether the key has a row here, perhaps one that is being written. */
+static inline bool entry_has_row(uint64_t word)
+{
+    return entry_state(word) == ENTRY_OWNED || entry_state(word) == ENTRY_INLINE;
+}
+
+/* Acquire: what the releasing writer did to the row is visible to the copy that follows. */
+static inline uint64_t entry_read(const struct entry *entry)
+{
+    return atomic_load_explicit(&entry->word, memory_order_acquire);
+}
+
+/* After the copy: was it whole? The fence keeps the copy's loads before this one; its partner is the
+ * release fence in entry_latch. (ThreadSanitizer knows no fences; the copy is hidden from it.) */
+static inline bool entry_unchanged(const struct entry *entry, uint64_t word)
+{
+#if ENTRY_NO_FENCES
+    return atomic_load_explicit(&entry->word, memory_order_acquire) == word;
+#else
+    atomic_thread_fence(memory_order_acquire);
+    return atomic_load_explicit(&entry->word, memory_order_relaxed) == word;
+#endif
+}
+
+/* Tries once to latch the entry as it was seen: `word` without the latch bit. */
+static inline bool entry_try_latch(struct entry *entry, uint64_t word)
+{
+    if (!atomic_compare_exchange_strong_explicit(&entry->word, &word, word | ENTRY_LATCHED,
+                                                 memory_order_acquire, memory_order_relaxed))
+        return false;
+#if !ENTRY_NO_FENCES
+    /* Readers must see the latch before they can see any write to the row. */
+    atomic_thread_fence(memory_order_release);
+#endif
+    return true;
+}
+
+/* Latches the entry and returns the word it had. */
+static inline uint64_t entry_latch(struct entry *entry)
+{
+    for (unsigned tries = 0;; spin_wait(&tries)) {
+        uint64_t word = atomic_load_explicit(&entry->word, memory_order_relaxed);
+        if (!(word & ENTRY_LATCHED) && entry_try_latch(entry, word))
+            return word;
+    }
+}
+
+/* Changes the value in an unlatched word as it was seen; false if it is no longer the same. */
+static inline bool entry_replace_value(struct entry *entry, uint64_t word, uint32_t value)
+{
+    return atomic_compare_exchange_strong_explicit(&entry->word, &word,
+                                                   (word & ~ENTRY_SLOT_MASK) | value,
+                                                   memory_order_relaxed, memory_order_relaxed);
+}
+
+/* Releases the latch of an entry that had `word`, leaving it in `state` with `slot`. */
+static inline void entry_release(struct entry *entry, uint64_t word, enum entry_state state,
+                                 uint32_t slot)
+{
+    uint64_t sequence = (word & ENTRY_SEQUENCE_MASK) + ENTRY_SEQUENCE;
+    atomic_store_explicit(&entry->word, sequence | entry_pack(state, slot), memory_order_release);
+}
+
+/* Releases the latch of an entry whose state and slot stay as they were. */
+static inline void entry_release_same(struct entry *entry, uint64_t word)
+{
+    atomic_store_explicit(&entry->word, word + ENTRY_SEQUENCE, memory_order_release);
+}
+
+#endif

@@ -1,0 +1,153 @@
+/*
+ * The loops of pull.c for one instruction set, given by TARGET (a function attribute), COPY (of
+ * kernel/racy.h) and NAME (to make a function's name). No include guard: it is included once per set.
+ */
+
+/* Copies the row that `word`, just read from `entry`, says is here; false if a writer came between. */
+INLINE TARGET bool NAME(copy_row)(const struct entry *entry, uint64_t word, const char *row,
+                                  char *value, size_t bytes)
+{
+    COPY(value, row, bytes);
+    return entry_unchanged(entry, word);
+}
+
+/*
+ * One key, in as few instructions as possible: its cost is the wait for memory, and the fewer
+ * instructions a call takes, the more calls wait at the same time. Where the row is in its natural
+ * place, its address does not depend on the entry's content, so both are fetched at once.
+ */
+INLINE TARGET bool NAME(one_natural)(const struct store *store, size_t bytes, uint64_t key,
+                                     char *value)
+{
+    const struct entry *entry = &store->dense[key];
+    uint64_t word = entry_read(entry);
+    if (__builtin_expect(!entry_readable(word) || entry_slot(word) != key, 0))
+        return pull_again(store, key, value);
+    if (__builtin_expect(!NAME(copy_row)(entry, word, store_natural(store, key), value, bytes), 0))
+        return pull_again(store, key, value);
+    return true;
+}
+
+/* Many keys whose rows are mostly in their natural places: entry and row are prefetched together. */
+INLINE TARGET size_t NAME(many_natural)(const struct store *store, size_t bytes,
+                                        const uint64_t *keys, size_t n, char *values,
+                                        uint32_t *missed)
+{
+    size_t n_missed = 0;
+    for (size_t i = 0; i < NATURAL_AHEAD && i < n; i++)
+        prefetch_natural(store, bytes, false, keys[i]);
+    for (size_t i = 0; i < n; i++, values += bytes) {
+        if (i + NATURAL_AHEAD < n)
+            prefetch_natural(store, bytes, false, keys[i + NATURAL_AHEAD]);
+        uint64_t key = keys[i];
+        const struct entry *entry = &store->dense[key];
+        uint64_t word = entry_read(entry);
+        if (__builtin_expect(entry_readable(word) && entry_slot(word) == key, 1) &&
+            NAME(copy_row)(entry, word, store_natural(store, key), values, bytes))
+            continue;
+        if (!pull_again(store, key, values))
+            missed[n_missed++] = (uint32_t)i;
+    }
+    return n_missed;
+}
+
+/* Instances for values of `size` bytes. */
+#define NATURAL(suffix, size)                                                                      \
+    TARGET static bool NAME(one_natural_##suffix)(const struct store *store, uint64_t key,         \
+                                                  char *value)                                     \
+    {                                                                                              \
+        return NAME(one_natural)(store, size, key, value);                                         \
+    }                                                                                              \
+    TARGET static size_t NAME(many_natural_##suffix)(                                              \
+        const struct store *store, const uint64_t *keys, size_t n, void *values, uint32_t *missed) \
+    {                                                                                              \
+        return NAME(many_natural)(store, size, keys, n, values, missed);                           \
+    }
+
+NATURAL(32, 32)
+NATURAL(64, 64)
+NATURAL(128, 128)
+NATURAL(256, 256)
+NATURAL(512, 512)
+NATURAL(any, store->value_bytes)
+
+/* One key, and many keys, wherever their rows are. */
+INLINE TARGET bool NAME(one)(const struct store *store, bool sparse, uint64_t key, char *value)
+{
+    const struct entry *entry = find(store, sparse, key);
+    uint64_t word = !sparse || entry ? entry_read(entry) : 0;
+    if (__builtin_expect(entry_readable(word), 1) &&
+        NAME(copy_row)(entry, word, slabs_at(&store->rows, entry_slot(word)), value,
+                       store->value_bytes))
+        return true;
+    return pull_again(store, key, value);
+}
+
+INLINE TARGET size_t NAME(many)(const struct store *store, bool sparse, const uint64_t *keys,
+                                size_t n, char *values, uint32_t *missed)
+{
+    struct pipeline p;
+    size_t n_missed = 0, bytes = store->value_bytes;
+    pipeline_start(&p, store, sparse, keys, n);
+    for (size_t i = 0; i < n; i++, values += bytes) {
+        const struct lookup *lookup = pipeline_step(&p, store, sparse, keys, n, i);
+        if (__builtin_expect(lookup->row != NULL, 1)) {
+            uint64_t word = entry_read(lookup->entry);
+            if (__builtin_expect(entry_readable(word) && entry_slot(word) == lookup->slot, 1) &&
+                NAME(copy_row)(lookup->entry, word, lookup->row, values, bytes))
+                continue;
+        }
+        if (!pull_again(store, keys[i], values))
+            missed[n_missed++] = (uint32_t)i;
+    }
+    return n_missed;
+}
+
+TARGET static bool NAME(one_dense)(const struct store *store, uint64_t key, char *value)
+{
+    return NAME(one)(store, false, key, value);
+}
+
+TARGET static bool NAME(one_sparse)(const struct store *store, uint64_t key, char *value)
+{
+    return NAME(one)(store, true, key, value);
+}
+
+TARGET static size_t NAME(many_dense)(const struct store *store, const uint64_t *keys, size_t n,
+                                      void *values, uint32_t *missed)
+{
+    return NAME(many)(store, false, keys, n, values, missed);
+}
+
+TARGET static size_t NAME(many_sparse)(const struct store *store, const uint64_t *keys, size_t n,
+                                       void *values, uint32_t *missed)
+{
+    return NAME(many)(store, true, keys, n, values, missed);
+}
+
+static struct pull_loops NAME(loops_for)(const struct store *store)
+{
+    if (store->index == TERN_SPARSE)
+        return (struct pull_loops){NAME(one_sparse), NAME(many_sparse)};
+    if (!store->n_natural)
+        return (struct pull_loops){NAME(one_dense), NAME(many_dense)};
+    switch (store->value_bytes) {
+    case 32:
+        return (struct pull_loops){NAME(one_natural_32), NAME(many_natural_32)};
+    case 64:
+        return (struct pull_loops){NAME(one_natural_64), NAME(many_natural_64)};
+    case 128:
+        return (struct pull_loops){NAME(one_natural_128), NAME(many_natural_128)};
+    case 256:
+        return (struct pull_loops){NAME(one_natural_256), NAME(many_natural_256)};
+    case 512:
+        return (struct pull_loops){NAME(one_natural_512), NAME(many_natural_512)};
+    default:
+        return (struct pull_loops){NAME(one_natural_any), NAME(many_natural_any)};
+    }
+}
+
+#undef NATURAL
+#undef TARGET
+#undef COPY
+#undef NAME

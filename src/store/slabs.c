@@ -1,0 +1,70 @@
+/* slabs - see slabs.h. */
+#include "store/slabs.h"
+
+#include "base/pages.h"
+
+enum { SLAB_BYTES = 1 << 20, CACHE_LINE_BYTES = 64 };
+
+size_t slabs_stride(size_t bytes, size_t element_bytes)
+{
+    for (size_t align = CACHE_LINE_BYTES; align > element_bytes; align /= 2) {
+        size_t stride = (bytes + align - 1) / align * align;
+        if (stride - bytes <= bytes / 20)
+            return stride;
+    }
+    return bytes;
+}
+
+bool slabs_init(struct slabs *slabs, size_t stride)
+{
+    *slabs = (struct slabs){.stride = stride};
+    if (!stride)
+        return true;
+    while ((stride << slabs->shift) < SLAB_BYTES)
+        slabs->shift++;
+    slabs->mask = (UINT32_C(1) << slabs->shift) - 1;
+    /* More slabs than the machine has memory for are never needed. */
+    uint64_t by_memory = pages_machine_bytes() / (stride << slabs->shift) + 2;
+    uint64_t by_number = (UINT64_C(1) << 32) >> slabs->shift;
+    slabs->max_slabs = by_memory < by_number ? by_memory : by_number;
+    slabs->directory = pages_new(slabs->max_slabs * sizeof slabs->directory[0]);
+    return slabs->directory != NULL;
+}
+
+void slabs_fini(struct slabs *slabs)
+{
+    for (size_t i = 0; i < slabs->n_runs; i++)
+        pages_free(slabs->runs[i].pages, slabs->runs[i].bytes);
+    pages_free(slabs->directory, slabs->max_slabs * sizeof slabs->directory[0]);
+}
+
+/* Maps the next run: n slabs. */
+static bool add_run(struct slabs *slabs, size_t n)
+{
+    size_t slab_bytes = slabs->stride << slabs->shift;
+    char *pages = n <= slabs->max_slabs - slabs->n_slabs ? pages_new(n * slab_bytes) : NULL;
+    if (!pages)
+        return false;
+    slabs->runs[slabs->n_runs].pages = pages;
+    slabs->runs[slabs->n_runs++].bytes = n * slab_bytes;
+    for (size_t i = 0; i < n; i++)
+        atomic_store_explicit(&slabs->directory[slabs->n_slabs++], pages + i * slab_bytes,
+                              memory_order_release);
+    return true;
+}
+
+bool slabs_reserve(struct slabs *slabs, uint64_t n_slots)
+{
+    return !slabs->stride || add_run(slabs, ((n_slots - 1) >> slabs->shift) + 1);
+}
+
+bool slabs_add(struct slabs *slabs, uint64_t slot)
+{
+    while (slabs->stride && slabs->n_slabs <= slot >> slabs->shift) {
+        size_t left = slabs->max_slabs - slabs->n_slabs;
+        size_t n = (size_t)1 << slabs->n_runs;
+        if (!left || !add_run(slabs, n < left ? n : left))
+            return false;
+    }
+    return true;
+}

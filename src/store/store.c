@@ -1,0 +1,347 @@
+/* store - making, finding and counting rows. See store.h; access to their values is in pull.c and push.c. */
+#include "store/store.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/pages.h"
+
+static size_t state_bytes(const struct tern_table_options *options)
+{
+    uint64_t elements = (uint64_t)options->updater.state_per_element * options->length +
+                        options->updater.state_per_row;
+    return elements * type_bytes(options->type);
+}
+
+/* A dense table's final size is known, so it is refused now rather than when it has filled memory. */
+static enum tern_status check_dense_fits(const struct store *store)
+{
+    size_t per_key = sizeof(struct entry) + store->rows.stride + store->states.stride;
+    uint64_t machine = pages_machine_bytes();
+    uint64_t limit = store->limit_bytes < machine ? store->limit_bytes : machine;
+    if (store->n_keys <= limit / per_key)
+        return TERN_OK;
+    return fail(TERN_NO_MEMORY, "table '%s' of %" PRIu64 " keys needs %.1f GB, but %s %.1f GB",
+                store->name, store->n_keys, (double)store->n_keys * (double)per_key / 1e9,
+                store->limit_bytes < machine ? "its limit is" : "this machine has",
+                (double)limit / 1e9);
+}
+
+/* Reserves the rows of a dense table in the order of its keys. */
+static bool reserve_natural(struct store *store)
+{
+    if (store->index != TERN_DENSE || store->inlined || store->n_keys > TERN_MAX_ROWS)
+        return true;
+    if (!slabs_reserve(&store->rows, store->n_keys) ||
+        !slabs_reserve(&store->states, store->n_keys))
+        return false;
+    store->n_natural = store->n_keys;
+    store->natural = slabs_at(&store->rows, 0);
+    return true;
+}
+
+static enum tern_status init_index(struct store *store)
+{
+    if (store->index == TERN_DENSE) {
+        enum tern_status status = check_dense_fits(store);
+        if (status)
+            return status;
+        store->dense = pages_new(store->n_keys * sizeof(struct entry));
+    } else {
+        store->sparse = aligned_alloc(_Alignof(struct sparse), sizeof(struct sparse));
+        if (store->sparse)
+            sparse_init(store->sparse);
+    }
+    if ((!store->dense && !store->sparse) || !reserve_natural(store))
+        return fail(TERN_NO_MEMORY, "no memory for the index of table '%s'", store->name);
+    return TERN_OK;
+}
+
+enum tern_status store_init(struct store *store, const char *name,
+                            const struct tern_table_options *options)
+{
+    *store = (struct store){
+        .index = options->index,
+        .type = options->type,
+        .length = options->length,
+        .value_bytes = options->length * type_bytes(options->type),
+        .n_keys = options->n_keys,
+        .last_key = options->index == TERN_DENSE ? options->n_keys - 1 : UINT64_MAX,
+        .kernel = kernel_get(),
+        .updater = options->updater,
+        .init = options->init,
+        .limit_bytes = options->memory_limit_bytes ? options->memory_limit_bytes : UINT64_MAX,
+    };
+    strcpy(store->name, name);
+    store->inlined = store->value_bytes == sizeof(uint32_t) && !store->updater.apply;
+    pthread_mutex_init(&store->slot_lock, NULL);
+    size_t element = type_bytes(store->type);
+    enum tern_status status = TERN_OK;
+    if (!slabs_init(&store->rows, slabs_stride(store->value_bytes, element)) ||
+        !slabs_init(&store->states, slabs_stride(state_bytes(options), element)) ||
+        !slabs_init(&store->pins, sizeof(uint32_t)))
+        status = fail(TERN_NO_MEMORY, "no memory for the rows of table '%s'", name);
+    if (!status)
+        status = init_index(store);
+    if (status)
+        store_fini(store);
+    else
+        store->pull = pull_loops_for(store);
+    return status;
+}
+
+void store_fini(struct store *store)
+{
+    pages_free(store->dense, store->n_keys * sizeof(struct entry));
+    if (store->sparse) {
+        sparse_fini(store->sparse);
+        free(store->sparse);
+    }
+    slabs_fini(&store->rows);
+    slabs_fini(&store->states);
+    slabs_fini(&store->pins);
+    pthread_mutex_destroy(&store->slot_lock);
+}
+
+uint64_t store_memory_bytes(const struct store *store)
+{
+    uint64_t n_slots = atomic_load_explicit(&store->n_slots, memory_order_relaxed);
+    uint64_t index = store->index == TERN_DENSE
+                         ? store->n_keys * sizeof(struct entry)
+                         : atomic_load_explicit(&store->sparse->bytes, memory_order_relaxed);
+    return index + n_slots * (store->rows.stride + store->states.stride);
+}
+
+static enum tern_status out_of_memory(const struct store *store)
+{
+    return fail(TERN_NO_MEMORY,
+                "table '%s' has %" PRIu64 " rows in %.1f MB and no memory for another%s",
+                store->name, atomic_load_explicit(&store->n_rows, memory_order_relaxed),
+                (double)store_memory_bytes(store) / 1e6,
+                store->limit_bytes == UINT64_MAX ? "" : "; raise its memory_limit_bytes");
+}
+
+/* Takes a slot with room for a row and its state. */
+static bool take_slot(struct store *store, uint64_t key, uint32_t *slot)
+{
+    if (key < store->n_natural) {
+        atomic_fetch_add_explicit(&store->n_slots, 1, memory_order_relaxed);
+        *slot = (uint32_t)key;
+        return true;
+    }
+    size_t row_bytes = store->rows.stride + store->states.stride;
+    pthread_mutex_lock(&store->slot_lock);
+    uint64_t next = atomic_load_explicit(&store->n_slots, memory_order_relaxed);
+    bool fits = next < TERN_MAX_ROWS && row_bytes <= store->limit_bytes &&
+                store_memory_bytes(store) <= store->limit_bytes - row_bytes &&
+                slabs_add(&store->rows, next) && slabs_add(&store->states, next);
+    if (fits)
+        atomic_store_explicit(&store->n_slots, next + 1, memory_order_relaxed);
+    pthread_mutex_unlock(&store->slot_lock);
+    *slot = (uint32_t)next;
+    return fits;
+}
+
+void store_reset_state(struct store *store, uint32_t slot)
+{
+    void *state = store_state(store, slot);
+    if (state)
+        memset(state, 0, store->states.stride);
+    if (store->updater.reset)
+        store->updater.reset(&store->updater, store->type, store->length,
+                             slabs_at(&store->rows, slot), state);
+}
+
+/* Gives a latched entry without row one with the initial value; false when memory is used up. */
+static bool make_row(struct store *store, uint64_t key, struct entry *entry, uint64_t word)
+{
+    if (store->inlined) {
+        uint32_t value;
+        init_value(&store->init, store->type, key, 1, &value);
+        entry_release(entry, word, ENTRY_INLINE, value);
+        return true;
+    }
+    uint32_t slot;
+    if (!take_slot(store, key, &slot))
+        return false;
+    init_value(&store->init, store->type, key, store->length, slabs_at(&store->rows, slot));
+    store_reset_state(store, slot);
+    entry_release(entry, word, ENTRY_OWNED, slot);
+    return true;
+}
+
+/* The latched entry of a key, made if it is not there; NULL when memory is used up. */
+static struct entry *latch_entry(struct store *store, uint64_t key, uint64_t *word)
+{
+    for (;;) {
+        struct entry *entry = store->index == TERN_DENSE
+                                  ? &store->dense[key]
+                                  : sparse_insert(store->sparse, key, store->limit_bytes);
+        if (!entry)
+            return NULL;
+        *word = entry_latch(entry);
+        if (store->index == TERN_DENSE || (*word && entry_state(*word) != ENTRY_MOVED))
+            return entry;
+        /* The index grew in between. Put back what was there, and look again. */
+        atomic_store_explicit(&entry->word, *word, memory_order_release);
+    }
+}
+
+enum tern_status store_create(struct store *store, uint64_t key)
+{
+    uint64_t word;
+    struct entry *entry = latch_entry(store, key, &word);
+    if (!entry)
+        return out_of_memory(store);
+    if (entry_has_row(word)) {
+        entry_release_same(entry, word);
+        return TERN_OK;
+    }
+    if (make_row(store, key, entry, word)) {
+        /* Release: partner of the acquire in store_reserve. */
+        atomic_fetch_add_explicit(&store->n_rows, 1, memory_order_release);
+        return TERN_OK;
+    }
+    entry_release_same(entry, word);
+    return out_of_memory(store);
+}
+
+/* Moves a value out of its entry into the slabs, where it can be pointed to. */
+static bool move_to_slabs(struct store *store, uint64_t key)
+{
+    uint64_t word;
+    struct entry *entry = latch_entry(store, key, &word);
+    if (!entry)
+        return false;
+    uint32_t slot;
+    if (entry_state(word) != ENTRY_INLINE) {
+        entry_release_same(entry, word);
+        return true;
+    }
+    if (!take_slot(store, key, &slot)) {
+        entry_release_same(entry, word);
+        return false;
+    }
+    *(uint32_t *)slabs_at(&store->rows, slot) = entry_slot(word);
+    entry_release(entry, word, ENTRY_OWNED, slot);
+    return true;
+}
+
+/* The slot of an existing row that is not in its entry. */
+static uint32_t slot_of(const struct store *store, uint64_t key)
+{
+    for (unsigned tries = 0;; spin_wait(&tries)) {
+        const struct entry *entry = store_find(store, key);
+        uint64_t word = entry ? entry_read(entry) : 0;
+        if (entry_state(word) == ENTRY_OWNED)
+            return entry_slot(word);
+    }
+}
+
+/* The pin count of a slot, made if it is not there; NULL when memory is used up. */
+static _Atomic uint32_t *pin_count(struct store *store, uint32_t slot)
+{
+    if (!slabs_has(&store->pins, slot)) {
+        pthread_mutex_lock(&store->slot_lock);
+        bool added = slabs_add(&store->pins, slot);
+        pthread_mutex_unlock(&store->slot_lock);
+        if (!added)
+            return NULL;
+    }
+    return slabs_at(&store->pins, slot);
+}
+
+void *store_pin(struct store *store, uint64_t key)
+{
+    if (store->inlined && !move_to_slabs(store, key)) {
+        out_of_memory(store);
+        return NULL;
+    }
+    uint32_t slot = slot_of(store, key);
+    _Atomic uint32_t *count = pin_count(store, slot);
+    if (!count) {
+        out_of_memory(store);
+        return NULL;
+    }
+    atomic_fetch_add_explicit(count, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&store->n_pins, 1, memory_order_relaxed);
+    return slabs_at(&store->rows, slot);
+}
+
+bool store_unpin(struct store *store, uint64_t key)
+{
+    const struct entry *entry = store_find(store, key);
+    uint64_t word = entry ? entry_read(entry) : 0;
+    if (entry_state(word) != ENTRY_OWNED && entry_state(word) != ENTRY_MOVED)
+        return false;
+    uint32_t slot = slot_of(store, key);
+    if (!slabs_has(&store->pins, slot))
+        return false;
+    _Atomic uint32_t *count = slabs_at(&store->pins, slot);
+    uint32_t pins = atomic_load_explicit(count, memory_order_relaxed);
+    do {
+        if (!pins)
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(count, &pins, pins - 1, memory_order_relaxed,
+                                                    memory_order_relaxed));
+    atomic_fetch_sub_explicit(&store->n_pins, 1, memory_order_relaxed);
+    return true;
+}
+
+/* Keys gathered for a range. */
+struct collection {
+    uint64_t begin, end;
+    uint64_t *keys;
+    size_t n, capacity;
+    bool failed;
+};
+
+static void collect(void *context, uint64_t key, uint64_t word)
+{
+    struct collection *to = context;
+    if (key < to->begin || key >= to->end || !entry_has_row(word) || to->failed)
+        return;
+    if (to->n == to->capacity) {
+        size_t capacity = to->capacity ? 2 * to->capacity : 64;
+        uint64_t *keys = realloc(to->keys, capacity * sizeof *keys);
+        if (!keys) {
+            to->failed = true;
+            return;
+        }
+        to->keys = keys;
+        to->capacity = capacity;
+    }
+    to->keys[to->n++] = key;
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+enum tern_status store_collect(struct store *store, uint64_t begin, uint64_t end, uint64_t **keys,
+                               size_t *n)
+{
+    struct collection found = {.begin = begin, .end = end};
+    uint64_t n_rows = atomic_load_explicit(&store->n_rows, memory_order_relaxed);
+    if (store->index == TERN_DENSE || end - begin < n_rows) {
+        for (uint64_t key = begin; key < end; key++) {
+            const struct entry *entry = store_find(store, key);
+            if (entry)
+                collect(&found, key, entry_read(entry));
+        }
+    } else {
+        sparse_visit(store->sparse, collect, &found);
+        if (found.n)
+            qsort(found.keys, found.n, sizeof *found.keys, compare_keys);
+    }
+    if (found.failed) {
+        free(found.keys);
+        return fail(TERN_NO_MEMORY, "no memory for the keys of a range of table '%s'", store->name);
+    }
+    *keys = found.keys;
+    *n = found.n;
+    return TERN_OK;
+}
