@@ -1,0 +1,87 @@
+/*
+ * node - the objects behind the public handles. Included by the files of node/ only.
+ *
+ * node.c opens and closes nodes, table.c tables, worker.c workers; access.c has the calls on keys,
+ * range.c those on ranges.
+ *
+ * A node's lock guards its list of tables and of workers. The calls on keys never take it: a worker
+ * counts what it does in memory of its own.
+ */
+#ifndef NODE_NODE_H
+#define NODE_NODE_H
+
+#include <pthread.h>
+
+#include "base/handle.h"
+#include "store/store.h"
+
+enum { BLOCK_KEYS = 1024 }; /* keys handed to the store at once */
+
+/* Keys a worker has used of one table. Written by its thread alone, read by anybody. */
+struct counts {
+    _Atomic uint64_t pulled, pushed, set, pinned;
+};
+
+/* What a worker needs room for; freed when it is closed. */
+struct workspace {
+    struct counts counts[TERN_MAX_TABLES];
+    uint32_t missed[BLOCK_KEYS];
+    uint64_t keys[BLOCK_KEYS];
+    struct entry *entries[BLOCK_KEYS];
+};
+
+struct tern_node {
+    struct handle handle;
+    pthread_mutex_t lock;
+    struct tern_table *tables[TERN_MAX_TABLES];
+    struct tern_worker *workers; /* a list */
+};
+
+struct tern_table {
+    struct handle handle;
+    struct tern_node *node;
+    uint32_t id; /* its place in node->tables and in every workspace */
+    uint64_t n_open;
+    struct tern_table_options options; /* with which it was opened */
+    char updater_name[32];
+    struct counts ended; /* by workers that are closed */
+    struct store store;
+};
+
+struct tern_worker {
+    struct handle handle;
+    struct tern_node *node;
+    struct tern_worker *next;
+    struct workspace *space;
+    uint64_t clock;
+    uint64_t last_ticket;
+    uint64_t n_pins;
+};
+
+/* Ends a table whatever its n_open. The caller holds the node's lock or is the last to know it. */
+void table_end(struct tern_table *table);
+
+/* Adds n to a counter of this thread's. */
+static inline void count_add(_Atomic uint64_t *counter, uint64_t n)
+{
+    uint64_t value = atomic_load_explicit(counter, memory_order_relaxed);
+    atomic_store_explicit(counter, value + n, memory_order_relaxed);
+}
+
+/* Adds the counts of one worker, or of ended ones, to a sum. */
+void counts_sum(struct counts *sum, const struct counts *more);
+
+/* Whether an access may go on: both handles open, of one node, and no array NULL that is needed. */
+static inline bool access_allowed(const struct tern_worker *worker, const struct tern_table *table,
+                                  const void *keys, size_t n, const void *values)
+{
+    return handle_is((const struct handle *)worker, HANDLE_WORKER) &&
+           handle_is((const struct handle *)table, HANDLE_TABLE) && worker->node == table->node &&
+           (n == 0 || (keys && values));
+}
+
+/* The failure when it may not; `what` names the array of values. */
+enum tern_status access_refuse(const struct tern_worker *worker, const struct tern_table *table,
+                               const void *keys, const void *values, const char *what);
+
+#endif

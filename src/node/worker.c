@@ -1,0 +1,72 @@
+/* worker - opening and closing workers, and their clocks. See node.h. */
+#include "node/node.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+enum tern_status tern_worker_open(struct tern_node *node, struct tern_worker **worker)
+{
+    if (!handle_is((const struct handle *)node, HANDLE_NODE))
+        return handle_refuse((const struct handle *)node, HANDLE_NODE);
+    if (!worker)
+        return fail(TERN_INVALID, "tern_worker_open: the pointer `worker` for the result is NULL");
+    struct tern_worker *made = calloc(1, sizeof *made);
+    struct workspace *space = calloc(1, sizeof *space);
+    if (!made || !space) {
+        free(made);
+        free(space);
+        return fail(TERN_NO_MEMORY, "no memory to open a worker");
+    }
+    made->node = node;
+    made->space = space;
+    handle_init(&made->handle, HANDLE_WORKER);
+
+    pthread_mutex_lock(&node->lock);
+    made->next = node->workers;
+    node->workers = made;
+    pthread_mutex_unlock(&node->lock);
+    *worker = made;
+    return TERN_OK;
+}
+
+enum tern_status tern_worker_close(struct tern_worker *worker)
+{
+    if (!handle_is((const struct handle *)worker, HANDLE_WORKER))
+        return handle_refuse((const struct handle *)worker, HANDLE_WORKER);
+    if (worker->n_pins)
+        return fail(TERN_BUSY, "the worker still holds %" PRIu64 " pinned row%s; unpin first",
+                    worker->n_pins, worker->n_pins == 1 ? "" : "s");
+    struct tern_node *node = worker->node;
+    pthread_mutex_lock(&node->lock);
+    struct tern_worker **place = &node->workers;
+    while (*place != worker)
+        place = &(*place)->next;
+    *place = worker->next;
+    for (size_t i = 0; i < TERN_MAX_TABLES; i++)
+        if (node->tables[i])
+            counts_sum(&node->tables[i]->ended, &worker->space->counts[i]);
+    pthread_mutex_unlock(&node->lock);
+    free(worker->space);
+    handle_close(&worker->handle);
+    return TERN_OK;
+}
+
+enum tern_status tern_worker_advance(struct tern_worker *worker, uint64_t *clock)
+{
+    if (!handle_is((const struct handle *)worker, HANDLE_WORKER))
+        return handle_refuse((const struct handle *)worker, HANDLE_WORKER);
+    worker->clock++;
+    if (clock)
+        *clock = worker->clock;
+    return TERN_OK;
+}
+
+enum tern_status tern_worker_clock(struct tern_worker *worker, uint64_t *clock)
+{
+    if (!handle_is((const struct handle *)worker, HANDLE_WORKER))
+        return handle_refuse((const struct handle *)worker, HANDLE_WORKER);
+    if (!clock)
+        return fail(TERN_INVALID, "tern_worker_clock: the pointer `clock` is NULL");
+    *clock = worker->clock;
+    return TERN_OK;
+}

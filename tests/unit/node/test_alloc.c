@@ -1,0 +1,310 @@
+/*
+ * Memory: accesses to existing keys ask for none, and wherever it runs out the call says so, changes
+ * nothing, and works when tried again.
+ */
+#include "support/check.h"
+#include "support/alloc.h"
+
+/* ---- No allocation on the fast path ---------------------------------------------------------- */
+
+enum { N_KEYS = 5000, LENGTH = 4 };
+
+static void access_existing(struct place *place, struct tern_table *table, const uint64_t *keys,
+                            float *values)
+{
+    static const size_t batches[] = {1, 100, N_KEYS};
+    for (int call = 0; call < 1000; call++) {
+        /* Few of the large ones: each touches every key. */
+        size_t n = batches[call % 50 == 0 ? 2 : call % 2];
+        size_t first = (size_t)call * 7 % (N_KEYS - n + 1);
+        ok(tern_pull(place->worker, table, keys + first, n, values));
+        ok(tern_push(place->worker, table, keys + first, n, values));
+        ok(tern_set(place->worker, table, keys + first, n, values));
+    }
+}
+
+static void access_to_existing_keys_allocates_nothing(void **state)
+{
+    struct place *place = *state;
+    uint64_t *keys = array_of(N_KEYS, sizeof *keys);
+    float *values = array_of((size_t)N_KEYS * LENGTH, sizeof *values);
+    for (int index = TERN_DENSE; index <= TERN_SPARSE; index++) {
+        for (int stateful = 0; stateful <= 1; stateful++) {
+            struct tern_table_options options =
+                shape((enum tern_index)index, TERN_F32, N_KEYS, LENGTH);
+            if (stateful)
+                options.updater = tern_updater_adam(0.01, 0.9, 0.999, 1e-8);
+            struct tern_table *table = table_of(place->node, "warm", options);
+            for (uint64_t i = 0; i < N_KEYS; i++) {
+                keys[i] = index == TERN_DENSE ? i : scattered(i);
+                ok(tern_push(place->worker, table, &keys[i], 1, values));
+            }
+            uint64_t before = alloc_count();
+            access_existing(place, table, keys, values);
+            assert_int_equal(alloc_count() - before, 0);
+            ok(tern_table_close(table));
+        }
+    }
+    free(values);
+    free(keys);
+}
+
+static void reading_missing_keys_of_initial_value_zero_allocates_nothing(void **state)
+{
+    struct place *place = *state;
+    struct tern_table *table = table_of(place->node, "bare", shape(TERN_SPARSE, TERN_F32, 0, 1));
+    uint64_t keys[500];
+    float values[500];
+    for (uint64_t i = 0; i < 500; i++)
+        keys[i] = scattered(i);
+    uint64_t before = alloc_count();
+    for (int i = 0; i < 1000; i++)
+        ok(tern_pull(place->worker, table, keys, COUNT(keys), values));
+    assert_int_equal(alloc_count() - before, 0);
+    ok(tern_table_close(table));
+}
+
+/* ---- Memory that runs out -------------------------------------------------------------------- */
+
+/* The scenario's state: what must be in its sparse table, and how often a call ran out of memory. */
+struct run {
+    struct tern_node *node;
+    struct tern_worker *worker;
+    struct tern_table *dense, *sparse, *trained;
+    size_t n_pushed; /* keys 0 .. n_pushed-1 of the sparse table hold 1, the others do not exist */
+    size_t n_refused;
+};
+
+enum { N_NEW = 3000, N_DENSE = 500 };
+
+static uint64_t new_keys[N_NEW];
+static float ones[N_NEW * LENGTH];
+static const float zeros[N_NEW * LENGTH];
+static float seen[(N_NEW + 1) * LENGTH];
+static uint64_t seen_keys[N_NEW + 1];
+
+/* Allocations work again: asserts that nothing of a failed call is to be seen. */
+static void assert_as_before(struct run *run)
+{
+    if (run->sparse == NULL || run->worker == NULL)
+        return;
+    ok(tern_pull(run->worker, run->sparse, new_keys, N_NEW, seen));
+    for (size_t i = 0; i < N_NEW * LENGTH; i++)
+        assert_true(seen[i] == (i / LENGTH < run->n_pushed ? 1 : 0));
+}
+
+/* The call succeeds, or fails for want of memory, leaves all as it was, and succeeds when memory is
+ * there again. */
+#define eventually(run, call)                                             \
+    do {                                                                  \
+        enum tern_status status_ = (call);                                \
+        if (status_ == TERN_OK)                                           \
+            break;                                                        \
+        alloc_fail_at(0);                                                 \
+        check_refused(status_, TERN_NO_MEMORY, #call, __FILE__, __LINE__, \
+                      (const char *const[]){"memory", NULL});             \
+        (run)->n_refused++;                                               \
+        assert_as_before(run);                                            \
+        ok(call);                                                         \
+    } while (0)
+
+static void open_all(struct run *run)
+{
+    struct tern_table_options options = shape(TERN_DENSE, TERN_F32, N_DENSE, LENGTH);
+    eventually(run, tern_node_open(NULL, &run->node));
+    eventually(run, tern_table_open(run->node, "dense", &options, &run->dense));
+    options.updater = tern_updater_adagrad(0.5, 1);
+    eventually(run, tern_table_open(run->node, "trained", &options, &run->trained));
+    options = shape(TERN_SPARSE, TERN_F32, 0, LENGTH);
+    eventually(run, tern_table_open(run->node, "sparse", &options, &run->sparse));
+    eventually(run, tern_worker_open(run->node, &run->worker));
+}
+
+/* Grows the sparse table from nothing. */
+static void push_new_keys(struct run *run)
+{
+    static const size_t batches[] = {1, 10, 489, 1000, 1500};
+    for (size_t b = 0; b < COUNT(batches); b++) {
+        eventually(run,
+                   tern_push(run->worker, run->sparse, new_keys + run->n_pushed, batches[b], ones));
+        run->n_pushed += batches[b];
+    }
+    assert_int_equal(run->n_pushed, N_NEW);
+}
+
+static void use_dense_tables(struct run *run)
+{
+    uint64_t keys[] = {7, 499, 7, 0};
+    float values[COUNT(keys) * LENGTH];
+    eventually(run, tern_push(run->worker, run->dense, keys, COUNT(keys), ones));
+    eventually(run, tern_set(run->worker, run->trained, keys, COUNT(keys), ones));
+    eventually(run, tern_push(run->worker, run->trained, keys + 1, 1, ones));
+    eventually(run, tern_pull(run->worker, run->dense, keys, COUNT(keys), values));
+    static const float pushed[] = {2, 1, 2, 1};
+    for (size_t i = 0; i < COUNT(values); i++)
+        assert_true(values[i] == pushed[i / LENGTH]);
+    eventually(run, tern_pull(run->worker, run->trained, keys, COUNT(keys), values));
+    static const float trained[] = {1, 0.75f, 1, 1};
+    for (size_t i = 0; i < COUNT(values); i++)
+        assert_true(values[i] == trained[i / LENGTH]);
+}
+
+static void use_ranges_pins_and_tickets(struct run *run)
+{
+    size_t n = 0;
+    eventually(run, tern_pull_range(run->worker, run->sparse, 0, UINT64_MAX, N_NEW + 1, seen_keys,
+                                    seen, &n));
+    assert_int_equal(n, N_NEW);
+    eventually(run, tern_push_range(run->worker, run->sparse, 0, UINT64_MAX, N_NEW, zeros));
+    void *rows[50];
+    eventually(run, tern_pin(run->worker, run->sparse, new_keys, 50, rows));
+    for (size_t i = 0; i < 50; i++)
+        assert_true(((float *)rows[i])[0] == 1);
+    eventually(run, tern_unpin(run->worker, run->sparse, new_keys, 50));
+    uint64_t ticket = 0;
+    eventually(run, tern_pull_start(run->worker, run->sparse, new_keys, 50, seen, &ticket));
+    eventually(run, tern_wait(run->worker, ticket));
+    struct tern_table_stats stats = {.struct_size = sizeof stats};
+    eventually(run, tern_table_get_stats(run->sparse, &stats));
+    assert_int_equal(stats.rows, N_NEW);
+}
+
+static void close_all(struct run *run)
+{
+    assert_as_before(run);
+    eventually(run, tern_table_close(run->dense));
+    eventually(run, tern_table_close(run->sparse));
+    run->sparse = NULL;
+    eventually(run, tern_worker_close(run->worker));
+    eventually(run, tern_node_close(run->node)); /* and the table still open */
+}
+
+/* Returns how often a call ran out of memory. */
+static size_t run_scenario(void)
+{
+    struct run run = {0};
+    open_all(&run);
+    push_new_keys(&run);
+    use_dense_tables(&run);
+    use_ranges_pins_and_tickets(&run);
+    close_all(&run);
+    alloc_fail_at(0);
+    return run.n_refused;
+}
+
+static int prepare(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < N_NEW; i++)
+        new_keys[i] = scattered(i);
+    element_fill(TERN_F32, ones, COUNT(ones), 1);
+    return 0;
+}
+
+static uint64_t count_allocations(void)
+{
+    run_scenario(); /* what is allocated once per process is by then */
+    uint64_t before = alloc_count();
+    assert_int_equal(run_scenario(), 0);
+    uint64_t n = alloc_count() - before;
+    assert_true(n > 0);
+    return n;
+}
+
+static void any_single_allocation_may_fail(void **state)
+{
+    (void)state;
+    uint64_t n_allocations = count_allocations();
+    size_t n_refused = 0;
+    for (uint64_t n = 1; n <= n_allocations; n++) {
+        alloc_fail_at(n);
+        size_t refused_now = run_scenario();
+        assert_true(refused_now <= 1);
+        n_refused += refused_now;
+    }
+    /* A library may do without some of them, but not without most. */
+    print_message("%llu allocations, %zu calls refused\n", (unsigned long long)n_allocations,
+                  n_refused);
+    assert_true(n_refused > n_allocations / 2);
+}
+
+static void memory_may_run_out_at_any_point(void **state)
+{
+    (void)state;
+    uint64_t n_allocations = count_allocations();
+    for (uint64_t n = 1; n <= n_allocations; n++) {
+        alloc_fail_from(n);
+        assert_int_equal(run_scenario(), 1);
+    }
+}
+
+/* Reads all entries: at most `most`, all elements x. */
+static size_t count_entries_of(struct place *place, struct tern_table *table, size_t most, float x)
+{
+    size_t n = 0;
+    ok(tern_pull_range(place->worker, table, 0, UINT64_MAX, most + 1, seen_keys, seen, &n));
+    assert_true(n <= most);
+    for (size_t i = 0; i < n * LENGTH; i++)
+        assert_true(seen[i] == x);
+    return n;
+}
+
+static void entries_left_by_a_refused_write_have_their_initial_value(void **state)
+{
+    struct place *place = *state;
+    struct tern_table_options options = shape(TERN_SPARSE, TERN_F32, 0, LENGTH);
+    options.init = (struct tern_init){.kind = TERN_INIT_CONSTANT, .a = 5};
+    static const size_t batches[] = {10, N_NEW};
+    for (size_t b = 0; b < COUNT(batches); b++) {
+        bool failed = true;
+        for (uint64_t n = 1; failed; n++) {
+            struct tern_table *table = table_of(place->node, "short", options);
+            alloc_fail_at(n);
+            failed = tern_push(place->worker, table, new_keys, batches[b], ones) != TERN_OK;
+            alloc_fail_at(0);
+            if (failed) {
+                count_entries_of(place, table, batches[b], 5);
+                ok(tern_push(place->worker, table, new_keys, batches[b], ones));
+            }
+            assert_int_equal(count_entries_of(place, table, batches[b], 6), batches[b]);
+            ok(tern_table_close(table));
+        }
+    }
+}
+
+/* Without memory everything that exists stays usable, and everything can be closed. */
+static void without_memory_existing_rows_can_be_used_and_all_be_closed(void **state)
+{
+    (void)state;
+    struct run run = {0};
+    open_all(&run);
+    push_new_keys(&run);
+    memset(seen, 0, sizeof seen);
+    alloc_fail_from(1);
+    enum tern_status pulled = tern_pull(run.worker, run.sparse, new_keys, N_NEW, seen);
+    enum tern_status pushed = tern_push(run.worker, run.sparse, new_keys, N_NEW, ones);
+    enum tern_status again = tern_push(run.worker, run.sparse, new_keys, N_NEW, ones);
+    enum tern_status closed[] = {tern_table_close(run.sparse), tern_worker_close(run.worker),
+                                 tern_node_close(run.node)};
+    alloc_fail_at(0);
+    ok(pulled);
+    ok(pushed);
+    ok(again);
+    for (size_t i = 0; i < COUNT(closed); i++)
+        ok(closed[i]);
+    for (size_t i = 0; i < N_NEW * LENGTH; i++)
+        assert_true(seen[i] == 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        placed(access_to_existing_keys_allocates_nothing),
+        placed(reading_missing_keys_of_initial_value_zero_allocates_nothing),
+        cmocka_unit_test(any_single_allocation_may_fail),
+        cmocka_unit_test(memory_may_run_out_at_any_point),
+        placed(entries_left_by_a_refused_write_have_their_initial_value),
+        cmocka_unit_test(without_memory_existing_rows_can_be_used_and_all_be_closed),
+    };
+    return cmocka_run_group_tests(tests, prepare, NULL);
+}
