@@ -1,0 +1,21 @@
+/*
+ * tern bench - the figures the project claims, each beside a baseline measured in the same run.
+ */
+#include "command.h"
+
+static const struct command benches[] = {
+    {"local", "pulls and pushes of one node against a raw loop on a plain array",
+     bench_local_command},
+};
+
+static const struct command_set bench_set = {
+    .program = "tern bench",
+    .about = "Measures a part of Tern and a baseline in the same run, and reports their ratio.",
+    .commands = benches,
+    .n_commands = sizeof benches / sizeof *benches,
+};
+
+int bench_command(int argc, char **argv)
+{
+    return command_dispatch(&bench_set, argc, argv);
+}

@@ -1,0 +1,151 @@
+/*
+ * bench_raw - the raw loops, one body made into a function per length and instruction set.
+ *
+ * The constants come from trials with 4 to 32 rows of distance and 1 to 32 lines: 16 rows ahead is
+ * best or next to best at all lengths, and after four lines the hardware's own prefetcher follows.
+ */
+#include "bench_raw.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define PREFETCH_ROWS 16
+#define PREFETCH_LINES 4
+#define LINE_BYTES 64
+#define HUGE_PAGE_BYTES ((size_t)2 << 20)
+
+/* The races of pushes are meant; see bench_raw.h. */
+#define RACY __attribute__((no_sanitize("thread")))
+#define INLINE static inline RACY __attribute__((always_inline))
+
+/* Eight floats wherever they lie; compilers split it where the machine's registers are narrower. */
+typedef float vec8 __attribute__((vector_size(32), aligned(4), may_alias));
+
+INLINE void copy_row(float *to, const float *from, size_t length)
+{
+    size_t i = 0;
+    for (; i + 8 <= length; i += 8)
+        *(vec8 *)(to + i) = *(const vec8 *)(from + i);
+    for (; i < length; i++)
+        to[i] = from[i];
+}
+
+INLINE void add_row(float *to, const float *from, size_t length)
+{
+    size_t i = 0;
+    for (; i + 8 <= length; i += 8)
+        *(vec8 *)(to + i) += *(const vec8 *)(from + i);
+    for (; i < length; i++)
+        to[i] += from[i];
+}
+
+INLINE void fetch_row(enum raw_op op, const float *row, size_t length)
+{
+    size_t lines = (length * sizeof *row + LINE_BYTES - 1) / LINE_BYTES;
+    for (size_t i = 0; i < lines && i < PREFETCH_LINES; i++) {
+        const char *line = (const char *)row + i * LINE_BYTES;
+        if (op == RAW_PUSH)
+            __builtin_prefetch(line, 1);
+        else
+            __builtin_prefetch(line, 0);
+    }
+}
+
+/* With constants for all but the first, fourth and later arguments, this becomes one tight loop. */
+INLINE void loop_body(const struct raw_array *array, enum raw_op op, enum raw_kind kind,
+                      size_t length, const uint64_t *rows, size_t n, float *values)
+{
+    float *base = array->rows;
+    for (size_t i = 0; kind == RAW_PREFETCH && i < n && i < PREFETCH_ROWS; i++)
+        fetch_row(op, base + rows[i] * length, length);
+    for (size_t i = 0; i < n; i++) {
+        if (kind == RAW_PREFETCH && i + PREFETCH_ROWS < n)
+            fetch_row(op, base + rows[i + PREFETCH_ROWS] * length, length);
+        if (op == RAW_PUSH)
+            add_row(base + rows[i] * length, values + i * length, length);
+        else
+            copy_row(values + i * length, base + rows[i] * length, length);
+    }
+}
+
+#define LOOP(name, target, op, kind, length)                                                    \
+    target RACY static void name(const struct raw_array *array, const uint64_t *rows, size_t n, \
+                                 float *values)                                                 \
+    {                                                                                           \
+        loop_body(array, op, kind, length, rows, n, values);                                    \
+    }
+
+/* The four loops for one length, in a table by operation and kind. */
+#define LOOPS(name, target, length)                                                       \
+    LOOP(name##_pull, target, RAW_PULL, RAW_SIMPLE, length)                               \
+    LOOP(name##_pull_prefetch, target, RAW_PULL, RAW_PREFETCH, length)                    \
+    LOOP(name##_push, target, RAW_PUSH, RAW_SIMPLE, length)                               \
+    LOOP(name##_push_prefetch, target, RAW_PUSH, RAW_PREFETCH, length)                    \
+    static raw_loop *const name[2][2] = {                                                 \
+        [RAW_PULL] = {[RAW_SIMPLE] = name##_pull, [RAW_PREFETCH] = name##_pull_prefetch}, \
+        [RAW_PUSH] = {[RAW_SIMPLE] = name##_push, [RAW_PREFETCH] = name##_push_prefetch}, \
+    };
+
+/* All lengths for one instruction set, and the function that picks among them. */
+#define LOOPS_FOR(set, target)                                                     \
+    LOOPS(set##_1, target, 1)                                                      \
+    LOOPS(set##_8, target, 8)                                                      \
+    LOOPS(set##_32, target, 32)                                                    \
+    LOOPS(set##_128, target, 128)                                                  \
+    LOOPS(set##_512, target, 512)                                                  \
+    LOOPS(set##_any, target, array->length)                                        \
+    static raw_loop *set##_loop(enum raw_op op, enum raw_kind kind, size_t length) \
+    {                                                                              \
+        switch (length) {                                                          \
+        case 1:                                                                    \
+            return set##_1[op][kind];                                              \
+        case 8:                                                                    \
+            return set##_8[op][kind];                                              \
+        case 32:                                                                   \
+            return set##_32[op][kind];                                             \
+        case 128:                                                                  \
+            return set##_128[op][kind];                                            \
+        case 512:                                                                  \
+            return set##_512[op][kind];                                            \
+        default:                                                                   \
+            return set##_any[op][kind];                                            \
+        }                                                                          \
+    }
+
+LOOPS_FOR(plain, )
+
+#ifdef __x86_64__
+LOOPS_FOR(avx2, __attribute__((target("avx2"))))
+
+raw_loop *raw_loop_for(enum raw_op op, enum raw_kind kind, size_t length)
+{
+    return __builtin_cpu_supports("avx2") ? avx2_loop(op, kind, length)
+                                          : plain_loop(op, kind, length);
+}
+#else
+raw_loop *raw_loop_for(enum raw_op op, enum raw_kind kind, size_t length)
+{
+    return plain_loop(op, kind, length);
+}
+#endif
+
+bool raw_array_init(struct raw_array *array, size_t n_rows, size_t length)
+{
+    size_t bytes = n_rows * length * sizeof *array->rows;
+    bytes = (bytes + HUGE_PAGE_BYTES - 1) & ~(HUGE_PAGE_BYTES - 1);
+    *array = (struct raw_array){.length = length};
+    array->rows = aligned_alloc(HUGE_PAGE_BYTES, bytes);
+    if (array->rows == NULL)
+        return false;
+    /* Advice that is not taken leaves small pages, for Tern as well. */
+    (void)madvise(array->rows, bytes, MADV_HUGEPAGE);
+    memset(array->rows, 0, bytes);
+    return true;
+}
+
+void raw_array_fini(struct raw_array *array)
+{
+    free(array->rows);
+    *array = (struct raw_array){0};
+}

@@ -1,0 +1,52 @@
+/*
+ * command - the commands of `tern` and how they are found.
+ *
+ * A command is a row of a table: a name, a line for the list and a function. `tern` itself and
+ * commands that have commands of their own (`tern bench local`) each hand their table to
+ * command_dispatch. A command returns its exit status; main checks that standard output took all
+ * that was written to it.
+ */
+#ifndef CLI_COMMAND_H
+#define CLI_COMMAND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum {
+    EXIT_OK = 0,
+    EXIT_FAILED = 1, /* the command could not do its work */
+    EXIT_USAGE = 2,  /* it was not told properly what to do */
+};
+
+struct command {
+    const char *name;
+    const char *summary;
+    /* argv[0] is the command's own name. */
+    int (*run)(int argc, char **argv);
+};
+
+struct command_set {
+    const char *program; /* what the user types before the command: "tern bench" */
+    const char *about;   /* a sentence for --help */
+    const char *notes;   /* further lines of --help, or NULL */
+    const struct command *commands;
+    size_t n_commands;
+};
+
+/* Runs the command that argv[1] names. */
+int command_dispatch(const struct command_set *set, int argc, char **argv);
+
+int bench_command(int argc, char **argv);
+int bench_local_command(int argc, char **argv);
+
+/* Prints "tern: ", the sentence and a line end to stderr. */
+void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Hands on what was printed. When that fails, says so once and returns false from then on; the
+ * command may as well stop. */
+bool flush_output(void);
+
+/* complain() with what tern_error() says, after `doing`; returns EXIT_FAILED. */
+int complain_tern(const char *doing);
+
+#endif

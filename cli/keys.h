@@ -1,0 +1,35 @@
+/*
+ * keys - streams of keys for benchmarks.
+ *
+ * A stream is a long array of row numbers drawn from a distribution, to be walked from the front to
+ * the end and again. Under Zipf the ranks are scattered over the rows by a fixed permutation, so
+ * that hot rows are not neighbours. Same arguments, same stream, on every machine.
+ */
+#ifndef CLI_KEYS_H
+#define CLI_KEYS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum keys_distribution {
+    KEYS_UNIFORM,
+    KEYS_ZIPF, /* the row of rank r with a probability proportional to r^-1.1 */
+};
+
+struct keys {
+    size_t n;
+    uint64_t *rows;   /* 0 .. n_rows-1 */
+    uint64_t *sparse; /* keys_sparse() of each */
+};
+
+/* Draws n rows out of n_rows. `stream` tells apart streams of one distribution, such as those of
+ * different threads. False when there is no memory. */
+bool keys_init(struct keys *keys, enum keys_distribution distribution, size_t n_rows, size_t n,
+               uint64_t stream);
+void keys_fini(struct keys *keys);
+
+/* A 64-bit key that looks random, another one for each row. */
+uint64_t keys_sparse(uint64_t row);
+
+#endif

@@ -1,0 +1,39 @@
+/*
+ * tern - the command. Its commands are listed below; each uses the public interface alone.
+ *
+ * Data goes to stdout, progress and complaints to stderr. Exit status: 0, 1 when the work failed
+ * (also when stdout did not take the output), 2 when the command line made no sense.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include <tern/tern.h>
+
+#include "command.h"
+
+static const struct command commands[] = {
+    {"bench", "measure Tern against a baseline in the same run", bench_command},
+};
+
+static const struct command_set program = {
+    .program = "tern",
+    .about = "Tern keeps the parameters of large sparse models where they are about to be used.",
+    .notes = "`tern --version` prints the version and the instruction set in use.",
+    .commands = commands,
+    .n_commands = sizeof commands / sizeof *commands,
+};
+
+static int run(int argc, char **argv)
+{
+    if (argc > 1 && (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)) {
+        printf("tern %s (%s)\n", tern_version(), tern_kernel_name());
+        return EXIT_OK;
+    }
+    return command_dispatch(&program, argc, argv);
+}
+
+int main(int argc, char **argv)
+{
+    int status = run(argc, argv);
+    return flush_output() ? status : EXIT_FAILED;
+}

@@ -1,0 +1,266 @@
+/*
+ * options - reads a command line by its table, and prints the table as --help.
+ */
+#include "options.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+#include "suggest.h"
+
+/* ---- Values ---------------------------------------------------------------------------------- */
+
+static bool bounded(const struct option *option)
+{
+    return option->min < option->max;
+}
+
+static bool within(const struct option *option, double number)
+{
+    return !bounded(option) || (number >= option->min && number <= option->max);
+}
+
+static bool wrong_number(const struct option *option, const char *what, const char *text)
+{
+    if (bounded(option))
+        complain("--%s takes %s from %.10g to %.10g, not '%s'", option->name, what, option->min,
+                 option->max, text);
+    else
+        complain("--%s takes %s, not '%s'", option->name, what, text);
+    return false;
+}
+
+static bool read_int(const struct option *option, const char *what, const char *text,
+                     int64_t *value)
+{
+    char *end;
+    errno = 0;
+    long long number = strtoll(text, &end, 10);
+    if (end == text || *end != '\0' || errno != 0 || !within(option, (double)number))
+        return wrong_number(option, what, text);
+    *value = number;
+    return true;
+}
+
+static bool read_double(const struct option *option, const char *text, double *value)
+{
+    char *end;
+    double number = strtod(text, &end);
+    if (end == text || *end != '\0' || !isfinite(number) || !within(option, number))
+        return wrong_number(option, "a number", text);
+    *value = number;
+    return true;
+}
+
+static bool read_choice(const struct option *option, const char *text, size_t *choice)
+{
+    *choice = 0;
+    if (option->choices == NULL)
+        return true;
+    size_t n = 0;
+    for (; option->choices[n] != NULL; n++) {
+        if (strcmp(text, option->choices[n]) == 0) {
+            *choice = n;
+            return true;
+        }
+    }
+    const char *close = suggest(text, option->choices, n, sizeof *option->choices);
+    if (close != NULL) {
+        complain("--%s does not know '%s'; did you mean '%s'?", option->name, text, close);
+        return false;
+    }
+    char known[256] = "";
+    for (size_t i = 0, used = 0; i < n && used < sizeof known; i++)
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "",
+                                 option->choices[i]);
+    complain("--%s does not know '%s'; it takes %s", option->name, text, known);
+    return false;
+}
+
+static bool append_string(const struct option *option, char *item, struct string_list *list)
+{
+    list->at[list->n] = item;
+    if (item[0] == '\0') {
+        complain("--%s has an empty item in its list", option->name);
+        return false;
+    }
+    return read_choice(option, item, &list->choice[list->n++]);
+}
+
+static bool append_int(const struct option *option, const char *item, struct int_list *list)
+{
+    return read_int(option, "whole numbers, separated by commas,", item, &list->at[list->n++]);
+}
+
+/* Cuts `text` at its commas and appends each piece. */
+static bool read_list(const struct option *option, const char *text)
+{
+    struct string_list *strings = option->value;
+    struct int_list *ints = option->value;
+    bool of_strings = option->kind == OPTION_STRINGS;
+    char copy[sizeof strings->text];
+    char *pieces = of_strings ? strings->text : copy;
+    size_t *n = of_strings ? &strings->n : &ints->n;
+    *n = 0;
+    if (strlen(text) >= sizeof copy) {
+        complain("--%s has a list of more than %zu characters", option->name, sizeof copy - 1);
+        return false;
+    }
+    strcpy(pieces, text);
+    for (char *item; (item = strsep(&pieces, ",")) != NULL;) {
+        if (*n == LIST_MAX) {
+            complain("--%s takes at most %d items", option->name, LIST_MAX);
+            return false;
+        }
+        if (!(of_strings ? append_string(option, item, strings) : append_int(option, item, ints)))
+            return false;
+    }
+    return true;
+}
+
+static bool read_value(const struct option *option, const char *text)
+{
+    size_t choice;
+    switch (option->kind) {
+    case OPTION_FLAG:
+        *(bool *)option->value = true;
+        return true;
+    case OPTION_INT:
+        return read_int(option, "a whole number", text, option->value);
+    case OPTION_DOUBLE:
+        return read_double(option, text, option->value);
+    case OPTION_STRING:
+        *(const char **)option->value = text;
+        return read_choice(option, text, &choice);
+    case OPTION_INTS:
+    case OPTION_STRINGS:
+        return read_list(option, text);
+    }
+    return false;
+}
+
+static bool set_initial(const struct option *option)
+{
+    if (option->kind == OPTION_FLAG) {
+        *(bool *)option->value = false;
+        return true;
+    }
+    if (option->initial == NULL && option->kind == OPTION_STRING) {
+        *(const char **)option->value = NULL;
+        return true;
+    }
+    return read_value(option, option->initial);
+}
+
+/* ---- Help ------------------------------------------------------------------------------------ */
+
+static int print_left(char *left, size_t size, const struct option *option)
+{
+    return snprintf(left, size, "--%s%s%s", option->name, option->takes != NULL ? " " : "",
+                    option->takes != NULL ? option->takes : "");
+}
+
+static void print_help(const struct option_set *set)
+{
+    char left[64];
+    int width = (int)strlen("-h, --help");
+    for (size_t i = 0; i < set->n_options; i++) {
+        int n = print_left(left, sizeof left, &set->options[i]);
+        width = n > width ? n : width;
+    }
+    printf("Usage: %s [OPTION]...\n\n%s\n\nOptions:\n", set->program, set->about);
+    for (size_t i = 0; i < set->n_options; i++) {
+        const struct option *option = &set->options[i];
+        print_left(left, sizeof left, option);
+        printf("  %-*s  %s", width, left, option->help);
+        printf(option->initial != NULL ? " (default: %s)\n" : "\n", option->initial);
+    }
+    printf("  %-*s  print this text\n", width, "-h, --help");
+    if (set->notes != NULL)
+        printf("\n%s\n", set->notes);
+}
+
+/* ---- The command line ------------------------------------------------------------------------ */
+
+static const struct option *find(const struct option_set *set, const char *name, size_t length)
+{
+    for (size_t i = 0; i < set->n_options; i++) {
+        const char *candidate = set->options[i].name;
+        if (strlen(candidate) == length && memcmp(candidate, name, length) == 0)
+            return &set->options[i];
+    }
+    return NULL;
+}
+
+static bool unknown_option(const struct option_set *set, const char *typed, size_t length)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)length, typed);
+    const char *close = suggest(name, set->options, set->n_options, sizeof *set->options);
+    if (close != NULL)
+        complain("'%s' has no option '--%s'; did you mean '--%s'?", set->program, name, close);
+    else
+        complain("'%s' has no option '--%s'; see '%s --help'", set->program, name, set->program);
+    return false;
+}
+
+/* Reads the option at argv[*i] and leaves *i at the last argument it used. */
+static bool read_option(const struct option_set *set, int argc, char **argv, int *i)
+{
+    const char *name = argv[*i] + 2;
+    size_t length = strcspn(name, "=");
+    const struct option *option = find(set, name, length);
+    if (option == NULL)
+        return unknown_option(set, name, length);
+    const char *text = name[length] == '=' ? name + length + 1 : NULL;
+    if (option->kind == OPTION_FLAG && text != NULL) {
+        complain("--%s takes no value, but got '%s'", option->name, text);
+        return false;
+    }
+    if (option->kind != OPTION_FLAG && text == NULL) {
+        if (*i + 1 == argc) {
+            complain("--%s needs a value: --%s %s", option->name, option->name, option->takes);
+            return false;
+        }
+        text = argv[++*i];
+    }
+    return read_value(option, text);
+}
+
+static bool read_arguments(const struct option_set *set, int argc, char **argv, bool *help)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            *help = true;
+            return true;
+        }
+        if (strncmp(argv[i], "--", 2) != 0 || argv[i][2] == '\0') {
+            complain("'%s' does not take '%s'; see '%s --help'", set->program, argv[i],
+                     set->program);
+            return false;
+        }
+        if (!read_option(set, argc, argv, &i))
+            return false;
+    }
+    return true;
+}
+
+bool options_read(const struct option_set *set, int argc, char **argv, int *status)
+{
+    bool help = false;
+    *status = EXIT_USAGE;
+    for (size_t i = 0; i < set->n_options; i++)
+        if (!set_initial(&set->options[i]))
+            return false;
+    if (!read_arguments(set, argc, argv, &help))
+        return false;
+    if (help) {
+        print_help(set);
+        *status = EXIT_OK;
+    }
+    return !help;
+}

@@ -1,0 +1,45 @@
+# lib.sh - what the scripts of tests/cli share; each begins with:  . "$(dirname "$0")/lib.sh"
+#
+#   try COMMAND...          runs it; then $status, $out and $err (files) say how it ended
+#   check NAME COMMAND...   one test: prints "ok NAME" when the command succeeds, else "not ok NAME"
+#                           and what the last `try` left
+#   finish                  the last line of a script
+#
+# $tern is the command, $tmp a folder of the script's own, $ROOT the source tree, $BUILD the build
+# under test.
+set -u
+
+ROOT=${ROOT:-$(cd "$(dirname "$0")/../.." && pwd)}
+BUILD=${BUILD:-$ROOT/build}
+tern=$BUILD/tern
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+out=$tmp/out
+err=$tmp/err
+status=0
+failures=0
+: >"$out"
+: >"$err"
+
+try() {
+    "$@" >"$out" 2>"$err" && status=0 || status=$?
+}
+
+check() {
+    name=$1
+    shift
+    if "$@" >/dev/null 2>&1; then
+        echo "ok $name"
+        return
+    fi
+    failures=$((failures + 1))
+    echo "not ok $name"
+    echo "# failed: $*"
+    echo "# exit status $status, standard output and error:"
+    sed 's/^/#   /' "$out" "$err"
+}
+
+finish() {
+    [ $failures -eq 0 ]
+    exit
+}

@@ -1,0 +1,71 @@
+# test_layers.sh - tools/check-layers finds what it promises to find, and nothing else.
+. "$(dirname "$0")/lib.sh"
+
+tree=$tmp/tree
+mkdir -p "$tree/src/base" "$tree/src/store" "$tree/src/core" "$tree/src/node" "$tree/cli"
+echo 'int x;' >"$tree/cli/own.h"
+
+# put FILE LINE: the tree's only file with that include line, as its second line.
+put() {
+    file=$1
+    mkdir -p "$(dirname "$tree/$file")"
+    printf '/* */\n%s\n' "$2" >"$tree/$file"
+    try "$ROOT/tools/check-layers" "$tree"
+    rm "$tree/$file"
+}
+
+allows() {
+    put "$1" "$2"
+    check "$1 may hold $2" [ "$status" -eq 0 ]
+}
+
+is_reported() {
+    [ "$status" -eq 1 ] && [ "$(wc -l <"$out")" -eq 1 ] && grep -q "^$file:$1: ." "$out"
+}
+
+forbids() {
+    put "$1" "$2"
+    check "$1 may not hold $2" is_reported "${3:-2}"
+}
+
+try "$ROOT/tools/check-layers" "$ROOT"
+check 'this tree keeps the rules' [ "$status" -eq 0 ]
+check 'says how many files' grep -Eq '^[0-9]+ files checked, no violation$' "$out"
+
+allows src/store/a.c '#include "store/a.h"'
+allows src/store/a.c '#include "base/status.h"'
+allows src/store/a.c '#include "tern/tern.h"'
+allows src/store/a.c '#include <pthread.h>'
+allows src/core/a.c '#include <string.h>'
+allows src/core/a.c '#include "base/hash.h"'
+allows cli/a.c '#include <tern/tern.h>'
+allows cli/a.c '#include "tern/tern.h"'
+allows cli/a.c '#include "own.h"'
+allows cli/a.c '#include <stdio.h>'
+allows tasks/a.c '#include <pthread.h>'
+
+forbids src/base/a.c '#include "store/store.h"'
+forbids src/base/a.h '#include "kernel/kernel.h"'
+forbids src/store/a.c '  #  include  "node/node.h" /* why */'
+forbids src/store/a.c '#include <node/node.h>'
+forbids src/store/a.c '#include "store.h"'
+forbids src/store/a.c '#include "../node/node.h"'
+forbids src/core/a.c '#include "base/clock.h"'
+forbids src/core/a.c '#include "base/thread_pool.h"'
+forbids src/core/a.c '#include <pthread.h>'
+forbids src/core/a.c '#include <time.h>'
+forbids src/core/a.c '#include <sys/socket.h>'
+forbids src/other/a.c '' 1
+forbids src/a.c '' 1
+forbids cli/a.c '#include "store/store.h"'
+forbids cli/a.c '#include <base/status.h>'
+forbids cli/a.c '#include "../src/base/status.h"'
+forbids cli/a.c '#include "missing.h"'
+forbids examples/a.c '#include "cli/own.h"'
+forbids python/a.c '#include "node/node.h"'
+forbids tasks/a.c '#include "node/node.h"'
+
+try "$ROOT/tools/check-layers" "$tmp"
+check 'an empty tree is an error' [ "$status" -eq 1 ]
+
+finish
