@@ -1,0 +1,88 @@
+/*
+ * frame - the one message format of Tern (docs/PROTOCOL.md).
+ *
+ * A frame is a fixed header, `count` keys in keys_bytes bytes (keys.h), and a payload of the
+ * remaining bytes. Every message is this; kinds differ only in which fields they use. All numbers are
+ * little-endian. Pure functions on bytes: nothing here allocates, and the header is checked whole,
+ * limits included, before anybody reserves memory for what it announces.
+ */
+#ifndef WIRE_FRAME_H
+#define WIRE_FRAME_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+enum {
+    FRAME_VERSION = 1,
+    FRAME_HEADER_BYTES = 56,
+    FRAME_MAX_KEYS = 1 << 16,
+    FRAME_MAX_BODY_BYTES =
+        (1 << 24) + (1 << 20), /* one value of TERN_MAX_VALUE_BYTES, and its keys */
+};
+
+enum frame_kind {
+    /* Requests, from the side that opened the connection. */
+    FRAME_HELLO = 1, /* the first one: who calls */
+    FRAME_PULL,      /* keys -> VALUES */
+    FRAME_PUSH,      /* keys, payload of updates -> DONE */
+    FRAME_SET,       /* keys, payload of values -> DONE */
+    FRAME_RANGE,     /* a..b, count at most -> VALUES with keys */
+    FRAME_JOIN,      /* payload: my address -> ROSTER, when all are there */
+    FRAME_TABLE,     /* payload: name and shape -> DONE with the table's number in `table` */
+    FRAME_BARRIER,   /* -> DONE, when all are there */
+    FRAME_REDUCE,    /* payload: numbers -> VALUES: their sum over all nodes */
+    FRAME_BROADCAST, /* a: root; payload of the root's -> VALUES */
+    FRAME_SYNC,      /* keys, payload of changes -> VALUES with keys: a round of replicas */
+    FRAME_PING,      /* -> DONE */
+    FRAME_BYE,       /* an orderly end -> DONE */
+    /* Replies; `number` is the request's. */
+    FRAME_WELCOME, /* to HELLO; a: my incarnation, b: the last request executed */
+    FRAME_VALUES,
+    FRAME_DONE,
+    FRAME_ROSTER, /* payload: all addresses */
+    FRAME_MOVED,  /* keys: positions in the request that were not done here; payload: a node each */
+    FRAME_ERROR,  /* status; payload: the sentence */
+    FRAME_KINDS,
+};
+
+enum frame_flags {
+    FRAME_KEYS_DELTA = 1, /* keys ascend and are coded as differences; else 8 bytes each */
+    FRAME_CHECKED = 2,    /* body_check covers the body */
+    FRAME_FLAGS = 3,      /* all that are known */
+};
+
+struct frame {
+    enum frame_kind kind;
+    uint8_t flags;
+    uint16_t table;
+    uint16_t status; /* of an ERROR: an enum tern_status */
+    uint32_t epoch;
+    uint64_t number; /* requests of a lane are numbered from 1; HELLO and WELCOME have 0 */
+    uint32_t count;
+    uint32_t keys_bytes;
+    uint32_t body_bytes; /* keys and payload */
+    uint32_t body_check;
+    uint64_t a, b;
+};
+
+/* Writes the header, with a check sum of its own. */
+void frame_encode(const struct frame *frame, uint8_t header[FRAME_HEADER_BYTES]);
+
+/* Reads a header. Anything that is not a frame of this version within the limits fails, with a
+ * sentence that says which field is wrong; `frame` is then untouched. */
+enum tern_status frame_decode(const uint8_t header[FRAME_HEADER_BYTES], struct frame *frame);
+
+/* The check sum for body_check. */
+uint32_t frame_body_check(const void *body, size_t bytes);
+
+static inline uint32_t frame_payload_bytes(const struct frame *frame)
+{
+    return frame->body_bytes - frame->keys_bytes;
+}
+
+/* "PULL" and so on, for sentences. */
+const char *frame_kind_name(enum frame_kind kind);
+
+#endif
