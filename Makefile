@@ -26,7 +26,7 @@ CFLAGS ?= -g
 CFLAGS += -std=c17 $(OPT) $(WARN) -fPIC -fvisibility=hidden -fno-common -ffp-contract=off \
           -fno-math-errno -pthread
 CPPFLAGS += -D_GNU_SOURCE -Iinclude -MMD -MP
-LDLIBS += -lm -pthread
+LDLIBS += -lssl -lcrypto -lm -pthread
 
 ifeq ($(SAN),address)
   CFLAGS += -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
@@ -43,6 +43,7 @@ KERNEL_USED     := $(patsubst %,src/kernel/%.c,$(or $(KERNELS_$(ARCH)),scalar))
 LIB_SRC  := $(filter-out $(KERNEL_FILES),$(sort $(wildcard src/*/*.c))) $(KERNEL_USED)
 CLI_SRC  := $(sort $(wildcard cli/*.c))
 TEST_SRC := $(sort $(wildcard tests/unit/*/test_*.c))
+CLUSTER_SRC := $(sort $(wildcard tests/cluster/*.c))
 SUPPORT_SRC := $(sort $(wildcard tests/support/*.c))
 EXAMPLE_SRC := $(sort $(wildcard examples/*.c))
 BENCH_SRC   := $(sort $(wildcard bench/*.c))
@@ -50,19 +51,21 @@ BENCH_SRC   := $(sort $(wildcard bench/*.c))
 obj      = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 LIB_OBJ := $(call obj,$(LIB_SRC))
 TESTS   := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(TEST_SRC))
+CLUSTER := $(patsubst %.c,$(BUILD)/%,$(CLUSTER_SRC))
 EXAMPLES := $(patsubst %.c,$(BUILD)/%,$(EXAMPLE_SRC))
 BENCHES  := $(patsubst %.c,$(BUILD)/%,$(BENCH_SRC))
 
 # Tests count allocations and make chosen ones fail.
 WRAP := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=mmap
 
-.PHONY: all lib cli tests examples benches test demo bench check deps install uninstall clean help
+.PHONY: all lib cli tests examples benches test demo bench fuzz check deps install uninstall clean help
 .DELETE_ON_ERROR:
+.SECONDARY: # keep objects, so that nothing is compiled twice
 
 all: lib cli ## the library and the command, in build/
 lib: $(BUILD)/libtern.a $(BUILD)/libtern.so
 cli: $(BUILD)/tern
-tests: $(TESTS)
+tests: $(TESTS) $(CLUSTER)
 examples: $(EXAMPLES)
 benches: $(BENCHES)
 
@@ -101,6 +104,11 @@ $(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(call obj,$(SUPPORT_SRC)) $(BUILD
 	$(say) LD $@
 	$(q)$(CC) $(CFLAGS) $(LDFLAGS) $(WRAP) $^ $(LDLIBS) -lcmocka -o $@
 
+$(BUILD)/tests/cluster/%: $(BUILD)/obj/tests/cluster/%.o $(BUILD)/libtern.a
+	@mkdir -p $(@D)
+	$(say) LD $@
+	$(q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
+
 $(BUILD)/examples/%: $(BUILD)/obj/examples/%.o $(BUILD)/libtern.a
 	@mkdir -p $(@D)
 	$(say) LD $@
@@ -126,6 +134,21 @@ demo: deps ## train something real and show the result
 bench: all benches ## the figures of README and docs/RATIONALE.md
 	$(BUILD)/tern bench local
 	$(BUILD)/bench/latch
+	$(BUILD)/bench/pages
+
+FUZZ_SECONDS ?= 60
+FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+
+fuzz: $(FUZZ_TARGETS:%=fuzz-%) ## fuzz every decoder for FUZZ_SECONDS (60); needs clang
+
+fuzz-%: tests/fuzz/fuzz_%.c
+	@mkdir -p $(BUILD)/fuzz/found-$*
+	$(say) FUZZ $*
+	$(q)clang -g -O1 -std=c17 $(WARN) -D_GNU_SOURCE -Iinclude -Isrc -Itests \
+	    -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
+	    $< $(wildcard src/wire/*.c) src/base/status.c -o $(BUILD)/fuzz/$*
+	$(q)$(BUILD)/fuzz/$* -max_total_time=$(FUZZ_SECONDS) -max_len=2048 \
+	    -artifact_prefix=$(BUILD)/fuzz/ $(BUILD)/fuzz/found-$* tests/fuzz/corpus/$*
 
 check: ## the rules of layering
 	@tools/check-layers

@@ -36,8 +36,12 @@ struct command_set {
 /* Runs the command that argv[1] names. */
 int command_dispatch(const struct command_set *set, int argc, char **argv);
 
+int ca_command(int argc, char **argv);
 int bench_command(int argc, char **argv);
 int bench_local_command(int argc, char **argv);
+int bench_net_command(int argc, char **argv);
+int bench_idle_command(int argc, char **argv);
+int run_command(int argc, char **argv);
 
 /* Prints "tern: ", the sentence and a line end to stderr. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -25,7 +25,8 @@
  *   that names what was wrong; outputs are untouched unless stated otherwise (the value array of a
  *   failed pull, or the row array of a failed pin, has unspecified content), and parameters are as
  *   they were before the call: a call does all or nothing. (A write that fails for want of memory may
- *   leave entries that were new to a sparse table, with their initial value.) NULL, a closed handle,
+ *   leave entries that were new to a sparse table, with their initial value. In a cluster, a write
+ *   that fails with TERN_PEER may have been done at the nodes that did answer.) NULL, a closed handle,
  *   a handle of another kind and a handle of another node are all reported, not followed: closed
  *   handles stay recognisable until a thousand more have been closed.
  *
@@ -68,6 +69,8 @@ enum tern_status {
     TERN_LIMIT,     /* a limit stated in this header is reached */
     TERN_BUSY,      /* the object is in use and cannot be closed yet */
     TERN_CONFLICT,  /* the entries of a range are not those the caller saw */
+    TERN_PEER,      /* another node cannot be reached, has died, has left or does not answer */
+    TERN_NETWORK,   /* this node's own network: a bad address, a port in use, certificates */
 };
 
 /* The sentence for the last failed call of this thread; "" when there was none. Valid until the
@@ -88,12 +91,23 @@ struct tern_node_options {
     size_t struct_size; /* sizeof(struct tern_node_options) */
 };
 
-/* Opens a node. `options` may be NULL for the defaults. */
+/*
+ * Opens a node. `options` may be NULL for the defaults.
+ *
+ * A process started by `tern run`, mpirun, srun or torchrun joins the others (README tells which
+ * variables it reads); the call returns when all are there, and fails within the deadline
+ * (TERN_DEADLINE, 10 s) when they are not. Otherwise the node is alone and opens no socket.
+ */
 TERN_API enum tern_status tern_node_open(const struct tern_node_options *options,
                                          struct tern_node **node);
 
-/* Closes a node and its tables. TERN_BUSY while workers are open. */
+/* Closes a node and its tables. TERN_BUSY while workers are open. In a cluster the call returns when
+ * all other nodes have called it, too, because until then they may use this node's rows; a node that
+ * died is reported as TERN_PEER, and this one is closed all the same. */
 TERN_API enum tern_status tern_node_close(struct tern_node *node);
+
+/* This node's number, from 0, and the number of nodes. Either pointer may be NULL. */
+TERN_API enum tern_status tern_node_self(struct tern_node *node, uint32_t *index, uint32_t *count);
 
 /* ---- Table ----------------------------------------------------------------------------------- */
 
@@ -202,11 +216,23 @@ struct tern_table_options {
     uint32_t length; /* elements of a value */
     struct tern_init init;
     struct tern_updater updater;
-    uint64_t memory_limit_bytes; /* 0: what the machine has */
+    uint64_t memory_limit_bytes; /* 0: what the machine has; per node */
+    const char *policy;          /* how a cluster manages the keys; NULL: "static" */
 };
 
+/*
+ * The policies:
+ *
+ *   static     each key is at its home node, for good: a classic parameter server.
+ *   replicate  every node has every key; pulls and pushes are local, and the copies exchange their
+ *              changes in continuous rounds through the key's home. A pull sees what this node has
+ *              pushed and what has arrived; tern_quiesce makes all agree. For tables that are added to
+ *              (no updater); a set acts as the push of the difference.
+ */
+
 /* Opens the table `name`, creating it when it is new. Opening it again with the same options gives
- * the same table once more, to be closed once more; other options are a TERN_MISMATCH. */
+ * the same table once more, to be closed once more; other options are a TERN_MISMATCH. In a cluster
+ * every node opens it, with the same options; other nodes' requests wait until it has. */
 TERN_API enum tern_status tern_table_open(struct tern_node *node, const char *name,
                                           const struct tern_table_options *options,
                                           struct tern_table **table);
@@ -296,6 +322,26 @@ TERN_API enum tern_status tern_pin(struct tern_worker *worker, struct tern_table
 TERN_API enum tern_status tern_unpin(struct tern_worker *worker, struct tern_table *table,
                                      const uint64_t *keys, size_t n);
 
+/* ---- All nodes at once ------------------------------------------------------------------------ */
+
+/*
+ * What all nodes do at once: every node makes these calls, in the same order, from one thread each. The
+ * arrays are small: at most 1 MiB. The wait is as long as the others work; a node that dies or leaves
+ * meanwhile is a TERN_PEER that names it.
+ *
+ * barrier     waits for all nodes. Every update whose push was waited for before is then seen by all.
+ * quiesce     a barrier after which all replicas agree: every push before it is in every copy.
+ * all_reduce  replaces n numbers by their sums over all nodes, added in the order of the nodes, so
+ *             that all get the same bits.
+ * broadcast   copies the bytes of node `root` to all.
+ */
+TERN_API enum tern_status tern_barrier(struct tern_node *node);
+TERN_API enum tern_status tern_quiesce(struct tern_node *node);
+TERN_API enum tern_status tern_all_reduce(struct tern_node *node, enum tern_type type, size_t n,
+                                          void *values);
+TERN_API enum tern_status tern_broadcast(struct tern_node *node, uint32_t root, size_t bytes,
+                                         void *data);
+
 /* ---- Statistics ------------------------------------------------------------------------------ */
 
 struct tern_table_stats {
@@ -304,6 +350,7 @@ struct tern_table_stats {
     uint64_t pushed_keys;
     uint64_t set_keys;
     uint64_t pinned_keys;
+    uint64_t remote_keys;   /* of those, keys that were at another node */
     uint64_t rows;          /* rows that occupy memory here */
     uint64_t value_bytes;   /* their values alone */
     uint64_t memory_bytes;  /* all the table takes: index, rows and updater state */

@@ -32,6 +32,8 @@ const char *tern_status_name(enum tern_status status)
         [TERN_LIMIT] = "TERN_LIMIT",
         [TERN_BUSY] = "TERN_BUSY",
         [TERN_CONFLICT] = "TERN_CONFLICT",
+        [TERN_PEER] = "TERN_PEER",
+        [TERN_NETWORK] = "TERN_NETWORK",
     };
     if ((unsigned)status >= sizeof names / sizeof names[0])
         return "unknown status";

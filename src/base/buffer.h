@@ -1,0 +1,45 @@
+/*
+ * buffer - bytes that are appended at one end and consumed at the other.
+ *
+ * A failed append leaves the buffer as it was. One owner at a time.
+ */
+#ifndef BASE_BUFFER_H
+#define BASE_BUFFER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct buffer {
+    uint8_t *bytes;
+    size_t begin, end; /* what is in it */
+    size_t capacity;
+};
+
+static inline size_t buffer_size(const struct buffer *buffer)
+{
+    return buffer->end - buffer->begin;
+}
+
+static inline uint8_t *buffer_head(const struct buffer *buffer)
+{
+    return buffer->bytes + buffer->begin;
+}
+
+/* Room for n bytes at the end, to be filled and then added to `end`; NULL when memory is used up.
+ * Moves or reallocates what is in the buffer. */
+uint8_t *buffer_reserve(struct buffer *buffer, size_t n);
+
+bool buffer_append(struct buffer *buffer, const void *bytes, size_t n);
+
+/* Removes n bytes at the head. */
+static inline void buffer_consume(struct buffer *buffer, size_t n)
+{
+    buffer->begin += n;
+    if (buffer->begin == buffer->end)
+        buffer->begin = buffer->end = 0;
+}
+
+void buffer_free(struct buffer *buffer);
+
+#endif

@@ -1,0 +1,508 @@
+/*
+ * tls - TLS 1.3 on a TCP stream, with certificates on both sides.
+ *
+ * Either side accepts whoever shows a valid certificate of the common authority, and nobody else; the
+ * system's own authorities do not count. Host names in certificates are not compared: nodes are found
+ * by address, and every certificate of the authority is a node's. There are no sessions to resume.
+ *
+ * The handshake, like everything else, does what it can now and goes on when the socket allows. In TLS
+ * 1.3 the side that connected finishes first: what it writes then is read by the other only after its
+ * certificate has been found good, but that it was refused, and why, it learns from its first read.
+ *
+ * Writing. At most one record is under way: `staged` holds its plain bytes until OpenSSL has handed
+ * all of the sealed record to the socket, for OpenSSL must be called again with the same bytes. Only
+ * then do they count as taken. Should the caller offer fewer bytes the next time than are staged, the
+ * rest is `credit`, taken from what it offers afterwards.
+ *
+ * Reading. OpenSSL reads ahead, so bytes may wait in memory when the socket has none. `drained` is set
+ * when it found no whole record there; until then a stream with anything in memory is pending.
+ */
+#include "net/transport.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
+
+enum {
+    RECORD_BYTES = 16384,
+    READ_AHEAD_BYTES = 8 * RECORD_BYTES,
+};
+
+struct tls {
+    SSL_CTX *context;
+    BIO_METHOD *socket; /* unlike OpenSSL's own, raises no SIGPIPE */
+};
+
+struct tls_session {
+    SSL *ssl;
+    int fd;
+    int error; /* errno of the socket's last failure */
+    bool ended;
+    bool connected;
+    bool drained;
+    size_t n_staged;
+    size_t credit;
+    char staged[RECORD_BYTES];
+};
+
+/* ---- The socket as OpenSSL sees it ------------------------------------------------------------ */
+
+static int socket_bio_write(BIO *bio, const char *bytes, int n_bytes)
+{
+    struct tls_session *session = BIO_get_data(bio);
+    struct iovec part = {.iov_base = (char *)(uintptr_t)bytes, .iov_len = (size_t)n_bytes};
+    BIO_clear_retry_flags(bio);
+    ssize_t n = socket_send(session->fd, &part, 1);
+    if (n < 0 && errno == EAGAIN)
+        BIO_set_retry_write(bio);
+    else if (n < 0)
+        session->error = errno;
+    return (int)n;
+}
+
+static int socket_bio_read(BIO *bio, char *bytes, int n_bytes)
+{
+    struct tls_session *session = BIO_get_data(bio);
+    struct iovec part = {.iov_base = bytes, .iov_len = (size_t)n_bytes};
+    BIO_clear_retry_flags(bio);
+    ssize_t n = socket_receive(session->fd, &part, 1);
+    if (n == 0)
+        session->ended = true;
+    else if (n < 0 && errno == EAGAIN)
+        BIO_set_retry_read(bio);
+    else if (n < 0)
+        session->error = errno;
+    return (int)n;
+}
+
+static long socket_bio_control(BIO *bio, int command, long number, void *pointer)
+{
+    (void)number;
+    (void)pointer;
+    const struct tls_session *session = BIO_get_data(bio);
+    switch (command) {
+    case BIO_CTRL_FLUSH:
+        return 1;
+    case BIO_CTRL_EOF:
+        return session->ended;
+    default:
+        return 0;
+    }
+}
+
+static BIO_METHOD *socket_bio_method(void)
+{
+    BIO_METHOD *method =
+        BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK | BIO_TYPE_DESCRIPTOR, "tern");
+    if (method != NULL && BIO_meth_set_write(method, socket_bio_write) &&
+        BIO_meth_set_read(method, socket_bio_read) && BIO_meth_set_ctrl(method, socket_bio_control))
+        return method;
+    BIO_meth_free(method);
+    return NULL;
+}
+
+/* ---- Sentences -------------------------------------------------------------------------------- */
+
+/* What is wrong with a certificate, after "a certificate". */
+static const char *certificate_fault(long verdict)
+{
+    switch (verdict) {
+    case X509_V_ERR_CERT_HAS_EXPIRED:
+        return "that has expired";
+    case X509_V_ERR_CERT_NOT_YET_VALID:
+        return "that is not valid yet (is a clock wrong?)";
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+    case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
+    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+    case X509_V_ERR_CERT_SIGNATURE_FAILURE:
+        return "of another authority";
+    default:
+        return NULL;
+    }
+}
+
+/* What the peer did, for an error in OpenSSL's queue that stands for it; NULL for others. */
+static const char *peer_fault(int reason)
+{
+    switch (reason) {
+    case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE:
+        return "showed no certificate";
+    case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
+        return "refused this node, which has no certificate";
+    case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
+        return "refused this node's certificate: it is of another authority";
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
+        return "refused this node's certificate: it has expired";
+    case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED:
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
+    case SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE:
+    case SSL_R_TLSV1_ALERT_ACCESS_DENIED:
+    case SSL_R_TLSV1_ALERT_DECRYPT_ERROR:
+        return "refused this node's certificate";
+    case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION:
+    case SSL_R_UNSUPPORTED_PROTOCOL:
+    case SSL_R_VERSION_TOO_LOW:
+        return "does not speak TLS 1.3";
+    case SSL_R_BAD_PACKET_LENGTH:
+    case SSL_R_BAD_RECORD_TYPE:
+    case SSL_R_ENCRYPTED_LENGTH_TOO_LONG:
+    case SSL_R_HTTP_REQUEST:
+    case SSL_R_HTTPS_PROXY_REQUEST:
+    case SSL_R_PACKET_LENGTH_TOO_LONG:
+    case SSL_R_WRONG_VERSION_NUMBER:
+        return "does not speak TLS";
+    default:
+        return NULL;
+    }
+}
+
+static const char *library_reason(unsigned long code)
+{
+    const char *reason = ERR_reason_error_string(code);
+    return reason != NULL ? reason : "unknown cause";
+}
+
+static ssize_t fail_for_protocol(struct stream *stream)
+{
+    unsigned long code = ERR_peek_error();
+    int reason = ERR_GET_LIB(code) == ERR_LIB_SSL ? ERR_GET_REASON(code) : 0;
+    if (reason == SSL_R_UNEXPECTED_EOF_WHILE_READING)
+        return stream_fail(stream, stream->established
+                                       ? "ended without closing the connection"
+                                       : "closed the connection before it was established");
+    if (stream->accepted && !stream->established)
+        atomic_fetch_add_explicit(&stream->net->n_refused, 1, memory_order_relaxed); /* a count */
+    const char *fault = peer_fault(reason);
+    if (fault != NULL)
+        return stream_fail(stream, "%s", fault);
+    if (reason != SSL_R_CERTIFICATE_VERIFY_FAILED)
+        return stream_fail(stream, "broke the rules of TLS: %s", library_reason(code));
+    long verdict = SSL_get_verify_result(stream->session->ssl);
+    fault = certificate_fault(verdict);
+    if (fault != NULL)
+        return stream_fail(stream, "showed a certificate %s", fault);
+    return stream_fail(stream, "showed a certificate that is not trusted: %s",
+                       X509_verify_cert_error_string(verdict));
+}
+
+/* After a call of OpenSSL that did not succeed: 0 when it has to wait, else -1 with the stream
+ * failed. */
+static ssize_t wait_or_fail(struct stream *stream, int result)
+{
+    struct tls_session *session = stream->session;
+    switch (SSL_get_error(session->ssl, result)) {
+    case SSL_ERROR_WANT_READ:
+    case SSL_ERROR_WANT_WRITE:
+        return 0;
+    case SSL_ERROR_ZERO_RETURN:
+        return stream_fail(stream, "closed the connection");
+    case SSL_ERROR_SSL:
+        return fail_for_protocol(stream);
+    default:
+        if (session->error == 0)
+            return stream_fail(stream, "closed the connection");
+        return stream_fail(stream, "%s: %s", socket_verdict(session->error),
+                           strerror(session->error));
+    }
+}
+
+/* ---- Streams ---------------------------------------------------------------------------------- */
+
+static void tls_advance(struct stream *stream)
+{
+    struct tls_session *session = stream->session;
+    if (!session->connected)
+        session->connected = socket_connected(stream);
+    if (!session->connected)
+        return;
+    ERR_clear_error();
+    int result = SSL_do_handshake(session->ssl);
+    if (result == 1)
+        stream->established = true;
+    else
+        wait_or_fail(stream, result);
+}
+
+static short tls_advance_events(const struct stream *stream)
+{
+    if (!stream->session->connected)
+        return POLLIN | POLLOUT;
+    return SSL_want_write(stream->session->ssl) ? POLLOUT : POLLIN;
+}
+
+static ssize_t tls_read(struct stream *stream, const struct iovec *parts, int n_parts)
+{
+    struct tls_session *session = stream->session;
+    size_t n_read = 0;
+    for (int i = 0; i < n_parts; i++) {
+        for (size_t at = 0, n = 0; at < parts[i].iov_len; at += n, n_read += n) {
+            ERR_clear_error();
+            session->drained = false;
+            int result = SSL_read_ex(session->ssl, (char *)parts[i].iov_base + at,
+                                     parts[i].iov_len - at, &n);
+            if (result == 1)
+                continue;
+            /* A failure after some bytes is reported by the next call. */
+            ssize_t outcome = wait_or_fail(stream, result);
+            session->drained = outcome == 0;
+            return n_read > 0 ? (ssize_t)n_read : outcome;
+        }
+    }
+    return (ssize_t)n_read;
+}
+
+static bool tls_pending(const struct stream *stream)
+{
+    const struct tls_session *session = stream->session;
+    return stream->established && !session->drained && SSL_has_pending(session->ssl);
+}
+
+/* Where a write has got to in what it was offered. */
+struct cursor {
+    const struct iovec *parts;
+    int n_parts;
+    size_t offset; /* into the first part */
+};
+
+/* Copies up to n bytes, or passes over them when `to` is NULL, and returns how many there were. */
+static size_t cursor_take(struct cursor *cursor, char *to, size_t n)
+{
+    size_t n_taken = 0;
+    while (n_taken < n && cursor->n_parts > 0) {
+        size_t left = cursor->parts->iov_len - cursor->offset;
+        size_t now = left < n - n_taken ? left : n - n_taken;
+        if (to != NULL && now > 0)
+            memcpy(to + n_taken, (const char *)cursor->parts->iov_base + cursor->offset, now);
+        n_taken += now;
+        cursor->offset += now;
+        if (cursor->offset == cursor->parts->iov_len) {
+            cursor->parts++;
+            cursor->n_parts--;
+            cursor->offset = 0;
+        }
+    }
+    return n_taken;
+}
+
+/* A write failed because the peer is gone. If it left a word why, that is the failure; what else it
+ * left may still be read. */
+static ssize_t fail_write(struct stream *stream)
+{
+    struct tls_session *session = stream->session;
+    int error = session->error;
+    char byte;
+    size_t n;
+    ERR_clear_error();
+    int result = SSL_peek_ex(session->ssl, &byte, 1, &n);
+    if (result != 1 && SSL_get_error(session->ssl, result) == SSL_ERROR_SSL)
+        return fail_for_protocol(stream);
+    fail(TERN_PEER, "node at %s %s: %s", stream->peer, socket_verdict(error), strerror(error));
+    return -1;
+}
+
+static ssize_t tls_write(struct stream *stream, const struct iovec *parts, int n_parts)
+{
+    struct tls_session *session = stream->session;
+    struct cursor cursor = {.parts = parts, .n_parts = n_parts};
+    size_t n_written = cursor_take(&cursor, NULL, session->credit);
+    session->credit -= n_written;
+    while (session->credit == 0) {
+        bool again = session->n_staged > 0;
+        if (!again)
+            session->n_staged = cursor_take(&cursor, session->staged, RECORD_BYTES);
+        if (session->n_staged == 0)
+            break;
+        size_t n;
+        ERR_clear_error();
+        session->error = 0;
+        int result = SSL_write_ex(session->ssl, session->staged, session->n_staged, &n);
+        if (result != 1 && session->error != 0)
+            return fail_write(stream);
+        if (result != 1) {
+            ssize_t outcome = wait_or_fail(stream, result);
+            return n_written > 0 ? (ssize_t)n_written : outcome;
+        }
+        size_t n_offered =
+            again ? cursor_take(&cursor, NULL, session->n_staged) : session->n_staged;
+        session->credit = session->n_staged - n_offered;
+        session->n_staged = 0;
+        n_written += n_offered;
+    }
+    return (ssize_t)n_written;
+}
+
+static void tls_stream_close(struct stream *stream)
+{
+    struct tls_session *session = stream->session;
+    if (stream->established && !stream->failed && session->n_staged == 0) {
+        ERR_clear_error();
+        SSL_shutdown(session->ssl); /* a word to the peer, if the socket takes it now */
+    }
+    SSL_free(session->ssl);
+    free(session);
+}
+
+static const struct stream_ops tls_ops = {
+    .read = tls_read,
+    .write = tls_write,
+    .advance = tls_advance,
+    .advance_events = tls_advance_events,
+    .pending = tls_pending,
+    .close = tls_stream_close,
+};
+
+enum tern_status tls_wrap(struct stream *stream)
+{
+    const struct tls *tls = stream->net->tls;
+    struct tls_session *session = calloc(1, sizeof *session);
+    SSL *ssl = SSL_new(tls->context);
+    BIO *bio = BIO_new(tls->socket);
+    if (session == NULL || ssl == NULL || bio == NULL) {
+        free(session);
+        SSL_free(ssl);
+        BIO_free(bio);
+        return fail(TERN_NO_MEMORY, "no memory for TLS with %s", stream->peer);
+    }
+    session->ssl = ssl;
+    session->fd = stream->fd;
+    BIO_set_data(bio, session);
+    BIO_set_init(bio, 1);
+    SSL_set_bio(ssl, bio, bio);
+    if (stream->accepted)
+        SSL_set_accept_state(ssl);
+    else
+        SSL_set_connect_state(ssl);
+    stream->session = session;
+    stream->ops = &tls_ops;
+    stream->established = false;
+    tls_advance(stream);
+    return TERN_OK;
+}
+
+/* ---- Credentials ------------------------------------------------------------------------------ */
+
+/* A file that cannot be read is a plainer cause than any OpenSSL would give. */
+static enum tern_status check_file(const char *what, const char *path)
+{
+    if (access(path, R_OK) == 0)
+        return TERN_OK;
+    return fail(TERN_NETWORK, "the %s %s cannot be read: %s", what, path, strerror(errno));
+}
+
+static enum tern_status bad_file(const char *what, const char *path)
+{
+    return fail(TERN_NETWORK, "the %s %s is not one in PEM form: %s", what, path,
+                library_reason(ERR_peek_last_error()));
+}
+
+/* Keys with a password are refused instead of asking for it on the terminal. */
+static int no_password(char *password, int n_password, int writing, void *context)
+{
+    (void)password;
+    (void)n_password;
+    (void)writing;
+    (void)context;
+    return -1;
+}
+
+static enum tern_status load_files(SSL_CTX *context, const struct net_options *options)
+{
+    enum tern_status status = check_file("certificate", options->certificate);
+    if (status == TERN_OK)
+        status = check_file("key", options->key);
+    if (status == TERN_OK)
+        status = check_file("authority", options->authority);
+    if (status != TERN_OK)
+        return status;
+    if (SSL_CTX_use_certificate_chain_file(context, options->certificate) != 1)
+        return bad_file("certificate", options->certificate);
+    if (SSL_CTX_use_PrivateKey_file(context, options->key, SSL_FILETYPE_PEM) != 1) {
+        if (ERR_GET_REASON(ERR_peek_last_error()) == X509_R_KEY_VALUES_MISMATCH)
+            return fail(TERN_NETWORK, "the key %s does not belong to the certificate %s",
+                        options->key, options->certificate);
+        return bad_file("key", options->key);
+    }
+    if (SSL_CTX_load_verify_locations(context, options->authority, NULL) != 1)
+        return bad_file("authority", options->authority);
+    return TERN_OK;
+}
+
+/* Our own certificate must pass the test that every peer will make of it. */
+static enum tern_status check_own(SSL_CTX *context, const struct net_options *options)
+{
+    STACK_OF(X509) *chain = NULL;
+    SSL_CTX_get0_chain_certs(context, &chain);
+    X509_STORE_CTX *test = X509_STORE_CTX_new();
+    if (test == NULL || X509_STORE_CTX_init(test, SSL_CTX_get_cert_store(context),
+                                            SSL_CTX_get0_certificate(context), chain) != 1) {
+        X509_STORE_CTX_free(test);
+        return fail(TERN_NO_MEMORY, "no memory to check the certificate %s", options->certificate);
+    }
+    int verdict = X509_verify_cert(test) == 1 ? X509_V_OK : X509_STORE_CTX_get_error(test);
+    X509_STORE_CTX_free(test);
+    if (verdict == X509_V_OK)
+        return TERN_OK;
+    const char *fault = certificate_fault(verdict);
+    return fail(TERN_NETWORK, "the certificate %s is one %s (the authority is %s)",
+                options->certificate, fault ? fault : X509_verify_cert_error_string(verdict),
+                options->authority);
+}
+
+static bool set_rules(SSL_CTX *context)
+{
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_options(context, SSL_OP_NO_TICKET);
+    SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_AUTO_RETRY);
+    SSL_CTX_set_read_ahead(context, 1);
+    SSL_CTX_set_default_read_buffer_len(context, READ_AHEAD_BYTES);
+    SSL_CTX_set_default_passwd_cb(context, no_password);
+    return SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) == 1 &&
+           SSL_CTX_set_num_tickets(context, 0) == 1 &&
+           SSL_CTX_set_ciphersuites(context, "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:"
+                                             "TLS_CHACHA20_POLY1305_SHA256") == 1;
+}
+
+enum tern_status tls_open(const struct net_options *options, struct tls **tls)
+{
+    ERR_clear_error();
+    struct tls *made = calloc(1, sizeof *made);
+    if (made == NULL)
+        return fail(TERN_NO_MEMORY, "no memory for TLS");
+    enum tern_status status;
+    made->context = SSL_CTX_new(TLS_method());
+    made->socket = socket_bio_method();
+    if (made->context == NULL || made->socket == NULL || !set_rules(made->context))
+        status = fail(TERN_NETWORK, "TLS 1.3 cannot be set up: %s",
+                      library_reason(ERR_peek_last_error()));
+    else
+        status = load_files(made->context, options);
+    if (status == TERN_OK)
+        status = check_own(made->context, options);
+    ERR_clear_error();
+    if (status != TERN_OK) {
+        tls_close(made);
+        return status;
+    }
+    *tls = made;
+    return TERN_OK;
+}
+
+void tls_close(struct tls *tls)
+{
+    if (tls == NULL)
+        return;
+    SSL_CTX_free(tls->context);
+    BIO_meth_free(tls->socket);
+    free(tls);
+}

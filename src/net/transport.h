@@ -1,0 +1,77 @@
+/*
+ * transport - what the transports of src/net share; nothing outside src/net includes it.
+ *
+ * A stream is a descriptor with the five functions of its transport. stream.c does what is common:
+ * it carries a connection on until it is established, remembers a final failure and repeats its
+ * sentence, and waits. The functions of a transport are called only while the stream has not failed,
+ * and read and write only once it is established.
+ */
+#ifndef NET_TRANSPORT_H
+#define NET_TRANSPORT_H
+
+#include <stdatomic.h>
+
+#include "net/address.h"
+#include "net/stream.h"
+
+struct net {
+    struct tls *tls; /* NULL: plain */
+    bool insecure;
+    _Atomic uint64_t n_refused;
+};
+
+struct stream_ops {
+    ssize_t (*read)(struct stream *stream, const struct iovec *parts, int n_parts);
+    ssize_t (*write)(struct stream *stream, const struct iovec *parts, int n_parts);
+    /* Carries on with connecting: sets `established`, calls stream_fail, or leaves it under way. */
+    void (*advance)(struct stream *stream);
+    /* The events to poll for while connecting. */
+    short (*advance_events)(const struct stream *stream);
+    bool (*pending)(const struct stream *stream);
+    /* Frees all but the descriptor and the stream itself. */
+    void (*close)(struct stream *stream);
+};
+
+struct stream {
+    const struct stream_ops *ops;
+    struct net *net;
+    struct tls_session *session; /* of a TLS stream */
+    int fd;
+    bool established;
+    bool accepted;
+    bool failed; /* for good, and `why` says how */
+    char why[360];
+    char peer[ADDRESS_TEXT_BYTES];
+};
+
+/* A stream on a descriptor, which it owns from now on; NULL, with the descriptor closed, for want of
+ * memory. */
+struct stream *stream_new(struct net *net, const struct stream_ops *ops, int fd);
+
+/* Fails the stream for good. The sentence begins with "node at PEER ". Returns -1. */
+ssize_t stream_fail(struct stream *stream, const char *format, ...)
+    __attribute__((format(printf, 2, 3), cold));
+
+/* ---- tcp.c: TCP and Unix sockets, and what is made of them ------------------------------------ */
+
+extern const struct stream_ops socket_ops;
+
+/* recv and send of parts, without SIGPIPE; as recvmsg and sendmsg. */
+ssize_t socket_receive(int fd, const struct iovec *parts, int n_parts);
+ssize_t socket_send(int fd, const struct iovec *parts, int n_parts);
+
+/* Whether the socket is connected; a failed attempt fails the stream. */
+bool socket_connected(struct stream *stream);
+
+/* What an errno of a socket means for its user. */
+const char *socket_verdict(int error);
+
+/* ---- tls.c ----------------------------------------------------------------------------------- */
+
+enum tern_status tls_open(const struct net_options *options, struct tls **tls);
+void tls_close(struct tls *tls);
+
+/* Puts TLS on a stream of socket_ops that has not been read or written yet. */
+enum tern_status tls_wrap(struct stream *stream);
+
+#endif

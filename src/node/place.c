@@ -1,0 +1,540 @@
+/*
+ * place - reads a process's place from its environment; see place.h.
+ *
+ * The variables of Tern itself. An empty variable is as good as none.
+ *
+ *   TERN_NODE, TERN_NODES   this node's number, from 0, and how many there are
+ *   TERN_COORDINATOR        where node 0 listens: host:port or unix:/path. Also goes before what is
+ *                           derived from another launcher's variables.
+ *   TERN_LISTEN             where the other nodes listen. Default: beside a unix coordinator, the
+ *                           coordinator's path followed by a dot and the node's number; else the
+ *                           address this host uses towards the coordinator (127.0.0.1 for one on
+ *                           loopback) with a port of the system's choice; 0.0.0.0:0 when the host
+ *                           knows no way to the coordinator yet. Node 0 always listens where the
+ *                           coordinator is said to be.
+ *   TERN_TOKEN              the job's name. Default: made from the launcher's name of the job, else
+ *                           "tern".
+ *   TERN_CERTIFICATE, TERN_KEY, TERN_AUTHORITY
+ *                           PEM files for TLS: all three or none
+ *   TERN_INSECURE           1: plain TCP beyond loopback; 0 is the default
+ *   TERN_DEADLINE           seconds, 0.1 to 86400, after which a silent node is given up; 10
+ *
+ * Where the coordinator is when TERN_COORDINATOR does not say:
+ *
+ *   torchrun   MASTER_ADDR at MASTER_PORT + 1, because the port itself belongs to torchrun's store
+ *   Open MPI   a Unix socket in $TMPDIR or /tmp named after the job, when all ranks are on one host
+ *   Slurm      the first host of the step at port 20000 + SLURM_JOB_ID mod 10000
+ *
+ * A batch script's shell has Slurm's variables too, as if it were task 0, and would wait for tasks
+ * that nobody started. What srun starts has a SLURM_STEP_ID besides; without one they do not count.
+ *
+ * The first launcher that left a variable decides. A world of one node is a node alone.
+ */
+#include "node/place.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "net/address.h"
+
+enum {
+    MAX_NODES = 65536,
+    NS_PER_100_MS = 100000000,
+    SLURM_PORT_FIRST = 20000,
+    SLURM_PORTS = 10000,
+};
+
+#define NS_PER_S UINT64_C(1000000000)
+#define DEADLINE_MAX_S 86400
+#define DEADLINE_DEFAULT_S 10
+
+/* A launcher is known by the variables for a node's number and for how many there are. */
+struct launcher {
+    const char *node, *n_nodes;
+    /* Whether its variables count; NULL: when either is set. */
+    bool (*present)(void);
+    /* Writes place->coordinator; *origin is the variable to blame for it. */
+    enum tern_status (*coordinate)(struct place *place, const char **origin);
+    const char *name;                /* begins a token */
+    const char *job, *job_otherwise; /* the variables for a job's name; or NULL */
+    const char *step;                /* the variable for a part of a job; or NULL */
+};
+
+/* ---- Variables ------------------------------------------------------------------------------- */
+
+static const char *variable(const char *name)
+{
+    const char *text = getenv(name);
+    return text != NULL && text[0] != '\0' ? text : NULL;
+}
+
+static enum tern_status missing(const char *name, const char *because)
+{
+    return fail(TERN_INVALID, "the environment has %s='%.100s' but no %s", because,
+                variable(because), name);
+}
+
+/* A whole number in decimal digits. */
+static enum tern_status read_number(const char *name, const char *text, uint64_t min, uint64_t max,
+                                    uint64_t *number)
+{
+    uint64_t n = 0;
+    size_t n_digits = strspn(text, "0123456789");
+    for (size_t i = 0; i < n_digits && n <= max; i++)
+        n = n * 10 + (uint64_t)(text[i] - '0');
+    if (n_digits == 0 || text[n_digits] != '\0' || n < min || n > max)
+        return fail(TERN_INVALID,
+                    "%s is '%.100s'; it takes a whole number from %" PRIu64 " to %" PRIu64, name,
+                    text, min, max);
+    *number = n;
+    return TERN_OK;
+}
+
+static enum tern_status copy_text(const char *name, const char *text, size_t size, char *copy)
+{
+    if (strlen(text) >= size)
+        return fail(TERN_INVALID, "%s is '%.100s...', which has more than %zu characters", name,
+                    text, size - 1);
+    strcpy(copy, text);
+    return TERN_OK;
+}
+
+/* ---- What is the same under every launcher --------------------------------------------------- */
+
+/* Read by hand, because strtod depends on the program's locale. */
+static enum tern_status read_deadline(uint64_t *deadline_ns)
+{
+    const char *name = "TERN_DEADLINE";
+    const char *text = variable(name);
+    if (text == NULL) {
+        *deadline_ns = DEADLINE_DEFAULT_S * NS_PER_S;
+        return TERN_OK;
+    }
+    const char *at = text;
+    uint64_t ns = 0;
+    size_t n_digits = 0;
+    for (; *at >= '0' && *at <= '9'; at++, n_digits++)
+        ns = ns > DEADLINE_MAX_S * NS_PER_S ? ns : ns * 10 + (uint64_t)(*at - '0') * NS_PER_S;
+    if (*at == '.') {
+        uint64_t unit = NS_PER_S;
+        for (at++; *at >= '0' && *at <= '9'; at++, n_digits++) {
+            unit /= 10;
+            ns += (uint64_t)(*at - '0') * unit;
+        }
+    }
+    if (n_digits == 0 || *at != '\0' || ns < NS_PER_100_MS || ns > DEADLINE_MAX_S * NS_PER_S)
+        return fail(TERN_INVALID, "%s is '%.100s'; it takes seconds from 0.1 to %d", name, text,
+                    DEADLINE_MAX_S);
+    *deadline_ns = ns;
+    return TERN_OK;
+}
+
+static enum tern_status read_insecure(bool *insecure)
+{
+    const char *text = variable("TERN_INSECURE");
+    *insecure = text != NULL && strcmp(text, "1") == 0;
+    if (text != NULL && !*insecure && strcmp(text, "0") != 0)
+        return fail(TERN_INVALID,
+                    "TERN_INSECURE is '%.100s'; it takes 1 (plain TCP beyond loopback) or 0", text);
+    return TERN_OK;
+}
+
+static enum tern_status read_credentials(struct place *place)
+{
+    static const char *const names[] = {"TERN_CERTIFICATE", "TERN_KEY", "TERN_AUTHORITY"};
+    char *const files[] = {place->certificate, place->key, place->authority};
+    const char *set = NULL, *unset = NULL;
+    for (int i = 0; i < 3; i++) {
+        const char *text = variable(names[i]);
+        if (text == NULL) {
+            unset = names[i];
+            continue;
+        }
+        set = names[i];
+        enum tern_status status = copy_text(names[i], text, sizeof place->certificate, files[i]);
+        if (status != TERN_OK)
+            return status;
+    }
+    if (set != NULL && unset != NULL)
+        return fail(TERN_INVALID,
+                    "%s is set but %s is not; TLS takes TERN_CERTIFICATE, TERN_KEY and "
+                    "TERN_AUTHORITY",
+                    set, unset);
+    return TERN_OK;
+}
+
+static bool is_visible(char c)
+{
+    return c > ' ' && c < 0x7f;
+}
+
+/* Appends `text` with a '_' for each character that may not stand in a token or a file's name. */
+static void append_plain(size_t size, char *plain, const char *text)
+{
+    size_t n = strlen(plain);
+    for (; *text != '\0' && n + 1 < size; text++) {
+        bool word = (*text >= '0' && *text <= '9') || (*text >= 'A' && *text <= 'Z') ||
+                    (*text >= 'a' && *text <= 'z') || strchr(".-", *text) != NULL;
+        plain[n++] = word ? *text : '_';
+    }
+    plain[n] = '\0';
+}
+
+static const char *variable_or_null(const char *name)
+{
+    return name != NULL ? variable(name) : NULL;
+}
+
+/* The launcher's name of this job, such as "slurm-4711.0"; false when it has none. */
+static bool job_name(const struct launcher *launcher, size_t size, char *name)
+{
+    const char *job = variable_or_null(launcher->job);
+    const char *step = variable_or_null(launcher->step);
+    if (job == NULL)
+        job = variable_or_null(launcher->job_otherwise);
+    if (job == NULL)
+        return false;
+    snprintf(name, size, "%s-", launcher->name);
+    append_plain(size, name, job);
+    if (step != NULL) {
+        append_plain(size, name, ".");
+        append_plain(size, name, step);
+    }
+    return true;
+}
+
+static enum tern_status read_token(const struct launcher *launcher, struct place *place)
+{
+    const char *text = variable("TERN_TOKEN");
+    if (text == NULL) {
+        /* The end of a long name tells jobs apart better than its beginning. */
+        char name[1024] = "tern";
+        size_t excess = 0;
+        if (launcher != NULL && job_name(launcher, sizeof name, name) &&
+            strlen(name) >= sizeof place->token)
+            excess = strlen(name) - (sizeof place->token - 1);
+        return copy_text("TERN_TOKEN", name + excess, sizeof place->token, place->token);
+    }
+    for (const char *at = text; *at != '\0'; at++)
+        if (!is_visible(*at))
+            return fail(TERN_INVALID,
+                        "TERN_TOKEN is '%.100s'; it takes letters, digits and signs, no blanks",
+                        text);
+    return copy_text("TERN_TOKEN", text, sizeof place->token, place->token);
+}
+
+/* ---- Where the coordinator is ---------------------------------------------------------------- */
+
+static enum tern_status need_coordinator(const char *because)
+{
+    return fail(TERN_INVALID, "%s; set TERN_COORDINATOR to the address of node 0, host:port",
+                because);
+}
+
+static enum tern_status write_address(struct place *place, const char *origin, const char *host,
+                                      unsigned port)
+{
+    bool v6 = strchr(host, ':') != NULL && host[0] != '[';
+    int n = snprintf(place->coordinator, sizeof place->coordinator, v6 ? "[%s]:%u" : "%s:%u", host,
+                     port);
+    if (n < 0 || (size_t)n >= sizeof place->coordinator)
+        return fail(TERN_INVALID, "%s is '%.100s...', which is too long for an address", origin,
+                    variable(origin));
+    return TERN_OK;
+}
+
+static enum tern_status coordinate_tern(struct place *place, const char **origin)
+{
+    (void)place;
+    *origin = "TERN_NODES";
+    return missing("TERN_COORDINATOR", "TERN_NODES");
+}
+
+static enum tern_status coordinate_torchrun(struct place *place, const char **origin)
+{
+    const char *host = variable("MASTER_ADDR");
+    const char *port = variable("MASTER_PORT");
+    if (host == NULL)
+        return missing("MASTER_ADDR", "WORLD_SIZE");
+    if (port == NULL)
+        return missing("MASTER_PORT", "WORLD_SIZE");
+    uint64_t number = 0;
+    enum tern_status status = read_number("MASTER_PORT", port, 1, 65534, &number);
+    if (status != TERN_OK)
+        return status;
+    *origin = "MASTER_ADDR";
+    return write_address(place, *origin, host, (unsigned)number + 1);
+}
+
+static const struct launcher open_mpi;
+
+static enum tern_status coordinate_open_mpi(struct place *place, const char **origin)
+{
+    const char *text = variable("OMPI_COMM_WORLD_LOCAL_SIZE");
+    uint64_t n_here = 0;
+    enum tern_status status =
+        text == NULL ? TERN_OK
+                     : read_number("OMPI_COMM_WORLD_LOCAL_SIZE", text, 1, MAX_NODES, &n_here);
+    if (status != TERN_OK)
+        return status;
+    if (n_here != place->n_nodes)
+        return need_coordinator("Open MPI does not say where rank 0 of several hosts is");
+    char job[1024];
+    if (!job_name(&open_mpi, sizeof job, job))
+        return need_coordinator("Open MPI has set neither OMPI_MCA_ess_base_jobid nor "
+                                "PMIX_NAMESPACE to name the job");
+    const char *folder = variable("TMPDIR");
+    *origin = folder != NULL ? "TMPDIR" : open_mpi.job;
+    /* The user's number keeps the jobs of different users apart. */
+    int n = snprintf(place->coordinator, sizeof place->coordinator, "unix:%s/tern-%u-%s",
+                     folder != NULL ? folder : "/tmp", (unsigned)getuid(), job);
+    if (n < 0 || (size_t)n >= sizeof place->coordinator)
+        return need_coordinator("TMPDIR and the name of the job are too long for a socket's path");
+    return TERN_OK;
+}
+
+/* The first host of a list such as "node[03-05,7],x1": node03. False when it is not one. */
+static bool first_host(const char *list, size_t size, char *host)
+{
+    size_t n = 0;
+    for (const char *at = list; *at != '\0' && *at != ','; at++) {
+        if (*at == ']' || n + 1 >= size)
+            return false;
+        if (*at != '[') {
+            host[n++] = *at;
+            continue;
+        }
+        size_t n_digits = strspn(at + 1, "0123456789");
+        const char *end = strchr(at, ']');
+        if (n_digits == 0 || end == NULL || n + n_digits >= size ||
+            strchr("-,]", at[1 + n_digits]) == NULL)
+            return false;
+        memcpy(host + n, at + 1, n_digits);
+        n += n_digits;
+        at = end;
+    }
+    host[n] = '\0';
+    return n > 0;
+}
+
+static enum tern_status coordinate_slurm(struct place *place, const char **origin)
+{
+    const char *job = variable("SLURM_JOB_ID");
+    if (job == NULL)
+        return missing("SLURM_JOB_ID", "SLURM_NTASKS");
+    uint64_t number = 0;
+    enum tern_status status = read_number("SLURM_JOB_ID", job, 0, UINT32_MAX, &number);
+    if (status != TERN_OK)
+        return status;
+    *origin = variable("SLURM_STEP_NODELIST") ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST";
+    const char *list = variable(*origin);
+    if (list == NULL)
+        return missing(*origin, "SLURM_NTASKS");
+    char host[200];
+    if (!first_host(list, sizeof host, host))
+        return fail(TERN_INVALID, "%s is '%.100s', which is not a list of hosts", *origin, list);
+    return write_address(place, *origin, host, (unsigned)(SLURM_PORT_FIRST + number % SLURM_PORTS));
+}
+
+static bool slurm_present(void)
+{
+    const char *n_tasks = variable("SLURM_NTASKS");
+    return variable("SLURM_PROCID") != NULL && n_tasks != NULL && strcmp(n_tasks, "1") != 0 &&
+           variable("SLURM_STEP_ID") != NULL;
+}
+
+/* ---- The launchers --------------------------------------------------------------------------- */
+
+static const struct launcher by_hand = {
+    .node = "TERN_NODE",
+    .n_nodes = "TERN_NODES",
+    .coordinate = coordinate_tern,
+};
+
+static const struct launcher torchrun = {
+    .node = "RANK",
+    .n_nodes = "WORLD_SIZE",
+    .coordinate = coordinate_torchrun,
+    .name = "torchrun",
+    .job = "TORCHELASTIC_RUN_ID",
+};
+
+static const struct launcher open_mpi = {
+    .node = "OMPI_COMM_WORLD_RANK",
+    .n_nodes = "OMPI_COMM_WORLD_SIZE",
+    .coordinate = coordinate_open_mpi,
+    .name = "mpi",
+    .job = "OMPI_MCA_ess_base_jobid",
+    .job_otherwise = "PMIX_NAMESPACE",
+};
+
+static const struct launcher slurm = {
+    .node = "SLURM_PROCID",
+    .n_nodes = "SLURM_NTASKS",
+    .present = slurm_present,
+    .coordinate = coordinate_slurm,
+    .name = "slurm",
+    .job = "SLURM_JOB_ID",
+    .step = "SLURM_STEP_ID",
+};
+
+static const struct launcher *find_launcher(void)
+{
+    static const struct launcher *const launchers[] = {&by_hand, &torchrun, &open_mpi, &slurm};
+    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
+        const struct launcher *launcher = launchers[i];
+        if (launcher->present != NULL
+                ? launcher->present()
+                : variable(launcher->node) != NULL || variable(launcher->n_nodes) != NULL)
+            return launcher;
+    }
+    return NULL;
+}
+
+static enum tern_status read_ranks(const struct launcher *launcher, struct place *place)
+{
+    const char *node_text = variable(launcher->node);
+    const char *size_text = variable(launcher->n_nodes);
+    if (node_text == NULL)
+        return missing(launcher->node, launcher->n_nodes);
+    if (size_text == NULL)
+        return missing(launcher->n_nodes, launcher->node);
+    uint64_t node = 0, n_nodes = 0;
+    enum tern_status status = read_number(launcher->n_nodes, size_text, 1, MAX_NODES, &n_nodes);
+    if (status == TERN_OK)
+        status = read_number(launcher->node, node_text, 0, MAX_NODES - 1, &node);
+    if (status != TERN_OK)
+        return status;
+    if (node >= n_nodes)
+        return fail(TERN_INVALID,
+                    "%s is '%s', but %s is '%s': nodes are numbered from 0 to %" PRIu64,
+                    launcher->node, node_text, launcher->n_nodes, size_text, n_nodes - 1);
+    place->node = (uint32_t)node;
+    place->n_nodes = (uint32_t)n_nodes;
+    return TERN_OK;
+}
+
+/* ---- Addresses ------------------------------------------------------------------------------- */
+
+/* address_find, whose sentence then begins with the variable. */
+static enum tern_status find_address(const char *origin, const char *text, bool to_listen,
+                                     struct address found[ADDRESS_FOUND_MAX], int *n_found)
+{
+    enum tern_status status = address_find(text, to_listen, found, n_found);
+    if (status == TERN_OK)
+        return TERN_OK;
+    char why[400];
+    snprintf(why, sizeof why, "%s", tern_error());
+    return fail(status, "%s: %s", origin, why);
+}
+
+/* The address this host would send from to `peer`, with port 0. A UDP socket that is connected tells
+ * without sending anything. */
+static bool own_address(const struct address *peer, struct address *own)
+{
+    int fd = socket(peer->any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return false;
+    *own = (struct address){.n_bytes = sizeof own->v6};
+    bool found = connect(fd, &peer->any, peer->n_bytes) == 0 &&
+                 getsockname(fd, &own->any, &own->n_bytes) == 0;
+    close(fd);
+    if (own->any.sa_family == AF_INET6)
+        own->v6.sin6_port = 0;
+    else
+        own->v4.sin_port = 0;
+    return found;
+}
+
+static enum tern_status choose_listen(struct place *place, const struct address *found, int n_found)
+{
+    if (found[0].any.sa_family == AF_UNIX) {
+        char path[sizeof place->listen + 16];
+        snprintf(path, sizeof path, "%s.%u", place->coordinator, place->node);
+        return copy_text("TERN_COORDINATOR", path, sizeof place->listen, place->listen);
+    }
+    char text[ADDRESS_TEXT_BYTES] = "0.0.0.0:0";
+    struct address own;
+    for (int i = 0; i < n_found; i++) {
+        if (own_address(&found[i], &own)) {
+            address_text(&own, text);
+            break;
+        }
+    }
+    return copy_text("TERN_COORDINATOR", text, sizeof place->listen, place->listen);
+}
+
+static enum tern_status find_listen(struct place *place, const char *origin)
+{
+    struct address found[ADDRESS_FOUND_MAX];
+    int n_found;
+    enum tern_status status = find_address(origin, place->coordinator, false, found, &n_found);
+    if (status != TERN_OK)
+        return status;
+    if (place->node == 0) {
+        strcpy(place->listen, place->coordinator);
+        return TERN_OK;
+    }
+    if (address_is_wildcard(&found[0]))
+        return fail(TERN_INVALID,
+                    "%s gives the coordinator as '%s', which stands for every machine itself; name "
+                    "the host of node 0",
+                    origin, place->coordinator);
+    const char *text = variable("TERN_LISTEN");
+    if (text != NULL) {
+        origin = "TERN_LISTEN";
+        status = copy_text(origin, text, sizeof place->listen, place->listen);
+    } else {
+        status = choose_listen(place, found, n_found);
+    }
+    if (status != TERN_OK)
+        return status;
+    return find_address(origin, place->listen, true, found, &n_found);
+}
+
+static enum tern_status find_addresses(const struct launcher *launcher, struct place *place)
+{
+    const char *origin = "TERN_COORDINATOR";
+    const char *text = variable(origin);
+    enum tern_status status =
+        text != NULL ? copy_text(origin, text, sizeof place->coordinator, place->coordinator)
+                     : launcher->coordinate(place, &origin);
+    return status == TERN_OK ? find_listen(place, origin) : status;
+}
+
+/* ---- The place ------------------------------------------------------------------------------- */
+
+static enum tern_status find_in_cluster(const struct launcher *launcher, struct place *place)
+{
+    if (launcher == NULL) {
+        if (variable("TERN_COORDINATOR") != NULL)
+            return missing("TERN_NODE", "TERN_COORDINATOR");
+        place->n_nodes = 1;
+        return TERN_OK;
+    }
+    enum tern_status status = read_ranks(launcher, place);
+    if (status != TERN_OK || place->n_nodes == 1)
+        return status;
+    return find_addresses(launcher, place);
+}
+
+enum tern_status place_find(struct place *place)
+{
+    struct place found = {0};
+    const struct launcher *launcher = find_launcher();
+    enum tern_status status = find_in_cluster(launcher, &found);
+    if (status == TERN_OK)
+        status = read_token(launcher, &found);
+    if (status == TERN_OK)
+        status = read_credentials(&found);
+    if (status == TERN_OK)
+        status = read_insecure(&found.insecure);
+    if (status == TERN_OK)
+        status = read_deadline(&found.deadline_ns);
+    if (status == TERN_OK)
+        *place = found;
+    return status;
+}
