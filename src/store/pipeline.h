@@ -90,9 +90,12 @@ INLINE void prefetch_natural(const struct store *store, size_t bytes, bool write
 {
     union place place;
     prefetch_place(store, false, write, key, &place);
+    if (__builtin_expect(key - store->home.begin >= store->n_natural, 0))
+        return;
     prefetch_bytes(store_natural(store, key), bytes, write);
     if (write && store->states.stride)
-        prefetch_bytes(slabs_at(&store->states, (uint32_t)key), store->states.stride, true);
+        prefetch_bytes(slabs_at(&store->states, store_natural_slot(store, key)),
+                       store->states.stride, true);
 }
 
 /* Reads the entry of `key` and prefetches its row. */

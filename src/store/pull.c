@@ -8,23 +8,32 @@
  */
 #include "store/pull.h"
 
+#include <string.h>
+
 #include "kernel/racy.h"
 #include "store/pipeline.h"
+
+/* Stores the value that is in a word; values of callers need no alignment. */
+INLINE void put_word(char *value, uint64_t word)
+{
+    uint32_t bits = entry_slot(word);
+    memcpy(value, &bits, sizeof bits);
+}
 
 /* Pulls a key whose row was being written or was not where it was looked for; false if it has none. */
 static __attribute__((noinline)) bool pull_again(const struct store *store, uint64_t key,
                                                  char *value)
 {
     for (unsigned tries = 0;; spin_wait(&tries)) {
-        const struct entry *entry = store_find(store, key);
-        uint64_t word = entry ? entry_read(entry) : 0;
+        struct entry *entry;
+        uint64_t word = store_look(store, key, &entry);
         if (word & ENTRY_LATCHED)
             continue;
         switch (entry_state(word)) {
         case ENTRY_NONE:
             return false;
         case ENTRY_INLINE:
-            *(uint32_t *)value = entry_slot(word);
+            put_word(value, word);
             return true;
         case ENTRY_OWNED:
             racy_copy_16(value, slabs_at(&store->rows, entry_slot(word)), store->value_bytes);
@@ -39,7 +48,7 @@ static __attribute__((noinline)) bool pull_again(const struct store *store, uint
 
 /* Values that are in the entries themselves. */
 INLINE size_t words(const struct store *store, bool sparse, const uint64_t *keys, size_t n,
-                    uint32_t *values, uint32_t *missed)
+                    char *values, uint32_t *missed)
 {
     union place places[RING];
     size_t n_missed = 0;
@@ -52,8 +61,8 @@ INLINE size_t words(const struct store *store, bool sparse, const uint64_t *keys
         const struct entry *entry = entry_at(store, sparse, places[i % RING], keys[i]);
         uint64_t word = !sparse || entry ? entry_read(entry) : 0;
         if (__builtin_expect(entry_is_inline(word), 1))
-            values[i] = entry_slot(word);
-        else if (!pull_again(store, keys[i], (char *)&values[i]))
+            put_word(values + i * sizeof(uint32_t), word);
+        else if (!pull_again(store, keys[i], values + i * sizeof(uint32_t)))
             missed[n_missed++] = (uint32_t)i;
     }
     return n_missed;
@@ -77,7 +86,7 @@ INLINE bool one_word(const struct store *store, bool sparse, uint64_t key, char 
     uint64_t word = !sparse || entry ? entry_read(entry) : 0;
     if (__builtin_expect(!entry_is_inline(word), 0))
         return pull_again(store, key, value);
-    *(uint32_t *)value = entry_slot(word);
+    put_word(value, word);
     return true;
 }
 

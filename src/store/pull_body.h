@@ -21,7 +21,8 @@ INLINE TARGET bool NAME(one_natural)(const struct store *store, size_t bytes, ui
 {
     const struct entry *entry = &store->dense[key];
     uint64_t word = entry_read(entry);
-    if (__builtin_expect(!entry_readable(word) || entry_slot(word) != key, 0))
+    if (__builtin_expect(
+            !entry_readable(word) || entry_slot(word) != store_natural_slot(store, key), 0))
         return pull_again(store, key, value);
     if (__builtin_expect(!NAME(copy_row)(entry, word, store_natural(store, key), value, bytes), 0))
         return pull_again(store, key, value);
@@ -42,7 +43,8 @@ INLINE TARGET size_t NAME(many_natural)(const struct store *store, size_t bytes,
         uint64_t key = keys[i];
         const struct entry *entry = &store->dense[key];
         uint64_t word = entry_read(entry);
-        if (__builtin_expect(entry_readable(word) && entry_slot(word) == key, 1) &&
+        if (__builtin_expect(
+                entry_readable(word) && entry_slot(word) == store_natural_slot(store, key), 1) &&
             NAME(copy_row)(entry, word, store_natural(store, key), values, bytes))
             continue;
         if (!pull_again(store, key, values))

@@ -22,8 +22,7 @@ INLINE struct entry *latch_row(const struct store *store, uint64_t key, struct e
             if (entry_try_latch(entry, *word))
                 return entry;
         } else if (!(*word & ENTRY_LATCHED)) {
-            entry = store_find(store, key);
-            *word = entry ? entry_read(entry) : 0;
+            *word = store_look(store, key, &entry);
             if (entry_state(*word) == ENTRY_NONE && !(*word & ENTRY_LATCHED))
                 return NULL;
         }
@@ -55,6 +54,8 @@ INLINE void change_row(struct store *store, enum change change, uint32_t slot, v
         store_reset_state(store, slot);
         break;
     }
+    if (__builtin_expect(store->dirty != NULL, 0))
+        store_mark(store, slot);
 }
 
 /* Many keys whose entries are known: row i + ROWS_AHEAD is prefetched while row i is changed. */
@@ -108,8 +109,8 @@ INLINE size_t natural_rows(struct store *store, enum change change, const uint64
 INLINE bool one_row(struct store *store, bool sparse, enum change change, uint64_t key,
                     const void *value)
 {
-    if (!sparse && key < store->n_natural)
-        prefetch_row(store, true, (uint32_t)key);
+    if (!sparse && key - store->home.begin < store->n_natural)
+        prefetch_row(store, true, store_natural_slot(store, key));
     uint64_t word;
     struct entry *entry = latch_row(store, key, find(store, sparse, key), &word);
     if (!entry)
@@ -232,7 +233,7 @@ INLINE enum tern_status reserve(struct store *store, bool sparse, const uint64_t
         if (ahead < n)
             prefetch_place(store, sparse, true, keys[ahead], &places[ahead % RING]);
         struct entry *entry = entry_at(store, sparse, places[i % RING], keys[i]);
-        if (!entry || !entry_has_row(entry_read(entry))) {
+        if ((!entry || !entry_has_row(entry_read(entry))) && store_is_home(store, keys[i])) {
             enum tern_status status = store_create(store, keys[i]);
             if (status)
                 return status;
@@ -249,9 +250,9 @@ enum tern_status store_reserve(struct store *store, const uint64_t *keys, size_t
 {
     if (store->index == TERN_SPARSE)
         return reserve(store, true, keys, n, entries);
-    /* A complete table in natural order needs neither rows nor entries. */
+    /* A home range that is complete needs neither rows nor entries. */
     if (store->n_natural &&
-        atomic_load_explicit(&store->n_rows, memory_order_acquire) == store->n_keys)
+        atomic_load_explicit(&store->n_rows, memory_order_acquire) == store->n_natural)
         return TERN_OK;
     return reserve(store, false, keys, n, entries);
 }

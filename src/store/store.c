@@ -14,16 +14,24 @@ static size_t state_bytes(const struct tern_table_options *options)
     return elements * type_bytes(options->type);
 }
 
+/* What one slot takes in all slabs. */
+static size_t slot_bytes(const struct store *store)
+{
+    return store->rows.stride + store->states.stride + store->bases.stride + store->keys.stride;
+}
+
 /* A dense table's final size is known, so it is refused now rather than when it has filled memory. */
 static enum tern_status check_dense_fits(const struct store *store)
 {
-    size_t per_key = sizeof(struct entry) + store->rows.stride + store->states.stride;
+    uint64_t n_rows = store->home.end - store->home.begin;
+    double needed =
+        (double)store->n_keys * sizeof(struct entry) + (double)n_rows * (double)slot_bytes(store);
     uint64_t machine = pages_machine_bytes();
     uint64_t limit = store->limit_bytes < machine ? store->limit_bytes : machine;
-    if (store->n_keys <= limit / per_key)
+    if (needed <= (double)limit)
         return TERN_OK;
     return fail(TERN_NO_MEMORY, "table '%s' of %" PRIu64 " keys needs %.1f GB, but %s %.1f GB",
-                store->name, store->n_keys, (double)store->n_keys * (double)per_key / 1e9,
+                store->name, store->n_keys, needed / 1e9,
                 store->limit_bytes < machine ? "its limit is" : "this machine has",
                 (double)limit / 1e9);
 }
@@ -31,13 +39,16 @@ static enum tern_status check_dense_fits(const struct store *store)
 /* Reserves the rows of a dense table in the order of its keys. */
 static bool reserve_natural(struct store *store)
 {
-    if (store->index != TERN_DENSE || store->inlined || store->n_keys > TERN_MAX_ROWS)
+    uint64_t n = store->home.end - store->home.begin;
+    if (store->index != TERN_DENSE || store->inlined || n == 0 || n > TERN_MAX_ROWS)
         return true;
-    if (!slabs_reserve(&store->rows, store->n_keys) ||
-        !slabs_reserve(&store->states, store->n_keys))
+    if (!slabs_reserve(&store->rows, n) || !slabs_reserve(&store->states, n) ||
+        !slabs_reserve(&store->bases, n) || !slabs_reserve(&store->keys, n))
         return false;
-    store->n_natural = store->n_keys;
-    store->natural = slabs_at(&store->rows, 0);
+    store->n_natural = n;
+    store->natural = (uintptr_t)slabs_at(&store->rows, 0) - store->home.begin * store->rows.stride;
+    /* Further slots, for keys that come here from elsewhere, follow. */
+    store->next_slot = n;
     return true;
 }
 
@@ -58,8 +69,20 @@ static enum tern_status init_index(struct store *store)
     return TERN_OK;
 }
 
+static bool init_tracking(struct store *store)
+{
+    if (!store->home.tracked)
+        return true;
+    uint64_t n_slots =
+        store->index == TERN_DENSE && store->n_keys < TERN_MAX_ROWS ? store->n_keys : TERN_MAX_ROWS;
+    store->dirty_bytes = (n_slots + 63) / 64 * sizeof *store->dirty;
+    store->dirty = pages_new(store->dirty_bytes);
+    return store->dirty && slabs_init(&store->bases, store->rows.stride) &&
+           slabs_init(&store->keys, sizeof(uint64_t));
+}
+
 enum tern_status store_init(struct store *store, const char *name,
-                            const struct tern_table_options *options)
+                            const struct tern_table_options *options, const struct store_home *home)
 {
     *store = (struct store){
         .index = options->index,
@@ -72,15 +95,17 @@ enum tern_status store_init(struct store *store, const char *name,
         .updater = options->updater,
         .init = options->init,
         .limit_bytes = options->memory_limit_bytes ? options->memory_limit_bytes : UINT64_MAX,
+        .home = home ? *home : (struct store_home){.begin = 0, .end = options->n_keys},
     };
     strcpy(store->name, name);
-    store->inlined = store->value_bytes == sizeof(uint32_t) && !store->updater.apply;
+    store->inlined =
+        store->value_bytes == sizeof(uint32_t) && !store->updater.apply && !store->home.tracked;
     pthread_mutex_init(&store->slot_lock, NULL);
     size_t element = type_bytes(store->type);
     enum tern_status status = TERN_OK;
     if (!slabs_init(&store->rows, slabs_stride(store->value_bytes, element)) ||
         !slabs_init(&store->states, slabs_stride(state_bytes(options), element)) ||
-        !slabs_init(&store->pins, sizeof(uint32_t)))
+        !slabs_init(&store->pins, sizeof(uint32_t)) || !init_tracking(store))
         status = fail(TERN_NO_MEMORY, "no memory for the rows of table '%s'", name);
     if (!status)
         status = init_index(store);
@@ -101,6 +126,9 @@ void store_fini(struct store *store)
     slabs_fini(&store->rows);
     slabs_fini(&store->states);
     slabs_fini(&store->pins);
+    slabs_fini(&store->bases);
+    slabs_fini(&store->keys);
+    pages_free(store->dirty, store->dirty_bytes);
     pthread_mutex_destroy(&store->slot_lock);
 }
 
@@ -110,7 +138,7 @@ uint64_t store_memory_bytes(const struct store *store)
     uint64_t index = store->index == TERN_DENSE
                          ? store->n_keys * sizeof(struct entry)
                          : atomic_load_explicit(&store->sparse->bytes, memory_order_relaxed);
-    return index + n_slots * (store->rows.stride + store->states.stride);
+    return index + n_slots * slot_bytes(store);
 }
 
 static enum tern_status out_of_memory(const struct store *store)
@@ -125,19 +153,22 @@ static enum tern_status out_of_memory(const struct store *store)
 /* Takes a slot with room for a row and its state. */
 static bool take_slot(struct store *store, uint64_t key, uint32_t *slot)
 {
-    if (key < store->n_natural) {
+    if (key - store->home.begin < store->n_natural) {
         atomic_fetch_add_explicit(&store->n_slots, 1, memory_order_relaxed);
-        *slot = (uint32_t)key;
+        *slot = store_natural_slot(store, key);
         return true;
     }
-    size_t row_bytes = store->rows.stride + store->states.stride;
+    size_t row_bytes = slot_bytes(store);
     pthread_mutex_lock(&store->slot_lock);
-    uint64_t next = atomic_load_explicit(&store->n_slots, memory_order_relaxed);
+    uint64_t next = store->next_slot;
     bool fits = next < TERN_MAX_ROWS && row_bytes <= store->limit_bytes &&
                 store_memory_bytes(store) <= store->limit_bytes - row_bytes &&
-                slabs_add(&store->rows, next) && slabs_add(&store->states, next);
-    if (fits)
-        atomic_store_explicit(&store->n_slots, next + 1, memory_order_relaxed);
+                slabs_add(&store->rows, next) && slabs_add(&store->states, next) &&
+                slabs_add(&store->bases, next) && slabs_add(&store->keys, next);
+    if (fits) {
+        store->next_slot++;
+        atomic_fetch_add_explicit(&store->n_slots, 1, memory_order_relaxed);
+    }
     pthread_mutex_unlock(&store->slot_lock);
     *slot = (uint32_t)next;
     return fits;
@@ -167,6 +198,10 @@ static bool make_row(struct store *store, uint64_t key, struct entry *entry, uin
         return false;
     init_value(&store->init, store->type, key, store->length, slabs_at(&store->rows, slot));
     store_reset_state(store, slot);
+    if (store->dirty) {
+        memcpy(slabs_at(&store->bases, slot), slabs_at(&store->rows, slot), store->value_bytes);
+        *(uint64_t *)slabs_at(&store->keys, slot) = key;
+    }
     entry_release(entry, word, ENTRY_OWNED, slot);
     return true;
 }
@@ -207,6 +242,18 @@ enum tern_status store_create(struct store *store, uint64_t key)
     return out_of_memory(store);
 }
 
+enum tern_status store_pull_new(struct store *store, uint64_t key, void *value)
+{
+    if (store->init.kind == TERN_INIT_ZERO) {
+        memset(value, 0, store->value_bytes);
+        return TERN_OK;
+    }
+    enum tern_status status = store_create(store, key);
+    if (!status)
+        store_pull_one(store, key, value);
+    return status;
+}
+
 /* Moves a value out of its entry into the slabs, where it can be pointed to. */
 static bool move_to_slabs(struct store *store, uint64_t key)
 {
@@ -232,8 +279,8 @@ static bool move_to_slabs(struct store *store, uint64_t key)
 static uint32_t slot_of(const struct store *store, uint64_t key)
 {
     for (unsigned tries = 0;; spin_wait(&tries)) {
-        const struct entry *entry = store_find(store, key);
-        uint64_t word = entry ? entry_read(entry) : 0;
+        struct entry *entry;
+        uint64_t word = store_look(store, key, &entry);
         if (entry_state(word) == ENTRY_OWNED)
             return entry_slot(word);
     }
@@ -271,8 +318,8 @@ void *store_pin(struct store *store, uint64_t key)
 
 bool store_unpin(struct store *store, uint64_t key)
 {
-    const struct entry *entry = store_find(store, key);
-    uint64_t word = entry ? entry_read(entry) : 0;
+    struct entry *entry;
+    uint64_t word = store_look(store, key, &entry);
     if (entry_state(word) != ENTRY_OWNED && entry_state(word) != ENTRY_MOVED)
         return false;
     uint32_t slot = slot_of(store, key);
