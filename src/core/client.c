@@ -1,0 +1,414 @@
+/* client - see client.h. */
+#include "core/client.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "wire/keys.h"
+
+/* One request: `count` of the operation's sorted keys from `begin` on. */
+struct part {
+    struct part *next;
+    struct op *op;
+    uint64_t number;
+    size_t begin;
+    uint32_t count;
+};
+
+enum tern_status client_init(struct client *client, struct core *core)
+{
+    *client = (struct client){.core = core};
+    client->lanes = calloc(core->n_nodes, sizeof *client->lanes);
+    client->ends = calloc(core->n_nodes, sizeof *client->ends);
+    if (!client->lanes || !client->ends) {
+        client_fini(client);
+        return fail(TERN_NO_MEMORY, "no memory for a worker's lanes to %" PRIu32 " nodes",
+                    core->n_nodes);
+    }
+    for (uint32_t i = 0; i < core->n_nodes; i++)
+        client->lanes[i].node = i;
+    return TERN_OK;
+}
+
+void client_fini(struct client *client)
+{
+    for (struct part *part = client->free_parts, *next; part; part = next) {
+        next = part->next;
+        free(part);
+    }
+    free(client->scratch);
+    free(client->ends);
+    free(client->lanes);
+}
+
+static bool is_call(const struct op *op)
+{
+    return !op->of;
+}
+
+static size_t value_bytes(const struct op *op)
+{
+    return op->of->store.value_bytes;
+}
+
+/* How many keys a request of this operation has at most. */
+static size_t keys_per_part(const struct op *op)
+{
+    size_t n = PART_BYTES / value_bytes(op);
+    return n < 1 ? 1 : n > FRAME_MAX_KEYS ? FRAME_MAX_KEYS : n;
+}
+
+/* Room for sorting n keys: 3 n words for keys_sort, n node numbers, n positions. */
+static bool reserve_scratch(struct client *client, size_t n)
+{
+    if (n <= client->scratch_keys)
+        return true;
+    uint64_t *scratch = malloc(n * (3 * sizeof(uint64_t) + 2 * sizeof(uint32_t)));
+    if (!scratch)
+        return false;
+    free(client->scratch);
+    client->scratch = scratch;
+    client->scratch_keys = n;
+    return true;
+}
+
+/* Sorts the keys at `positions`, all of one node, into the operation from `begin` on. */
+static void sort_group(struct client *client, struct op *op, size_t begin, size_t n,
+                       const uint32_t *positions)
+{
+    uint64_t *given = client->scratch;
+    for (size_t i = 0; i < n; i++)
+        given[i] = op->keys[positions[i]];
+    uint32_t *order = op->order + begin;
+    keys_sort(given, n, op->sorted + begin, order, given + n);
+    for (size_t i = 0; i < n; i++)
+        order[i] = positions[order[i]];
+}
+
+static struct part *take_part(struct client *client)
+{
+    struct part *part = client->free_parts;
+    if (part)
+        client->free_parts = part->next;
+    else
+        part = malloc(sizeof *part);
+    return part;
+}
+
+static void give_part(struct client *client, struct part *part)
+{
+    part->next = client->free_parts;
+    client->free_parts = part;
+}
+
+/* Makes sure that n parts can be taken without failing. */
+static bool reserve_parts(struct client *client, size_t n)
+{
+    struct part *list = NULL;
+    for (; n > 0; n--) {
+        struct part *part = take_part(client);
+        if (!part)
+            break;
+        part->next = list;
+        list = part;
+    }
+    while (list) {
+        struct part *next = list->next;
+        give_part(client, list);
+        list = next;
+    }
+    return n == 0;
+}
+
+/* Puts a request at the end of a lane. */
+static void queue_part(struct lane *lane, struct part *part)
+{
+    part->number = ++lane->last_number;
+    if (lane->last)
+        lane->last->next = part;
+    else
+        lane->first = part;
+    lane->last = part;
+    if (!lane->unsent)
+        lane->unsent = part;
+    part->op->n_parts++;
+}
+
+/* Queues the requests for one node: keys [begin, end) of the operation. */
+static void queue_group(struct client *client, struct op *op, struct lane *lane, size_t begin,
+                        size_t end)
+{
+    size_t most = keys_per_part(op);
+    while (begin < end) {
+        struct part *part = take_part(client);
+        size_t count = end - begin < most ? end - begin : most;
+        *part = (struct part){.op = op, .begin = begin, .count = (uint32_t)count};
+        queue_part(lane, part);
+        begin += count;
+    }
+}
+
+static bool reserve_op(struct op *op, size_t n)
+{
+    if (n <= OP_FEW) {
+        op->order = op->few_order;
+        op->sorted = op->few_sorted;
+        return true;
+    }
+    op->sorted = malloc(n * (sizeof *op->sorted + sizeof *op->order));
+    if (!op->sorted)
+        return false;
+    op->order = (uint32_t *)(op->sorted + n);
+    return true;
+}
+
+/* Groups the positions by node; the group of a node ends at client->ends[node]. */
+static uint32_t *group_by_node(struct client *client, const struct op *op,
+                               const uint32_t *positions, size_t n)
+{
+    const struct core *core = client->core;
+    uint32_t *nodes = (uint32_t *)(client->scratch + 3 * n), *grouped = nodes + n;
+    size_t *ends = client->ends;
+    memset(ends, 0, core->n_nodes * sizeof *ends);
+    for (size_t i = 0; i < n; i++) {
+        nodes[i] = core_home(core, &op->of->store, op->keys[positions[i]]);
+        ends[nodes[i]]++;
+    }
+    size_t begin = 0;
+    for (uint32_t node = 0; node < core->n_nodes; node++) {
+        size_t count = ends[node];
+        ends[node] = begin;
+        begin += count;
+    }
+    for (size_t i = 0; i < n; i++)
+        grouped[ends[nodes[i]]++] = positions[i];
+    return grouped;
+}
+
+/* One key is the most common request: no sorting, no memory. */
+static void start_one(struct client *client, struct op *op, uint32_t position)
+{
+    uint64_t key = op->keys[position];
+    op->order[0] = position;
+    op->sorted[0] = key;
+    uint32_t node = core_home(client->core, &op->of->store, key);
+    queue_group(client, op, &client->lanes[node], 0, 1);
+}
+
+static void start_many(struct client *client, struct op *op, const uint32_t *positions, size_t n)
+{
+    const uint32_t *grouped = group_by_node(client, op, positions, n);
+    size_t begin = 0;
+    for (uint32_t node = 0; node < client->core->n_nodes; node++) {
+        size_t end = client->ends[node];
+        if (begin == end)
+            continue;
+        sort_group(client, op, begin, end - begin, grouped + begin);
+        queue_group(client, op, &client->lanes[node], begin, end);
+        begin = end;
+    }
+}
+
+enum tern_status client_start(struct client *client, struct op *op, enum frame_kind kind,
+                              uint16_t table, const uint64_t *keys, void *values,
+                              const uint32_t *positions, size_t n)
+{
+    struct core *core = client->core;
+    op->kind = kind;
+    op->table = table;
+    op->of = atomic_load_explicit(&core->tables[table], memory_order_acquire);
+    op->keys = keys;
+    op->values = values;
+    op->n = n;
+    op->n_parts = 0;
+    op->status = TERN_OK;
+    bool ready = reserve_op(op, n) && reserve_parts(client, n / keys_per_part(op) + core->n_nodes);
+    if (ready && n > 1)
+        ready = reserve_scratch(client, n);
+    if (!ready) {
+        op_end(op);
+        return fail(TERN_NO_MEMORY, "no memory for a request for %zu keys of table '%s'", n,
+                    op->of->store.name);
+    }
+    if (n == 1)
+        start_one(client, op, positions[0]);
+    else
+        start_many(client, op, positions, n);
+    return TERN_OK;
+}
+
+enum tern_status op_end(struct op *op)
+{
+    if (op->sorted != op->few_sorted)
+        free(op->sorted);
+    op->sorted = op->few_sorted;
+    return op->status ? fail(op->status, "%s", op->sentence) : TERN_OK;
+}
+
+enum tern_status client_call(struct client *client, uint32_t node, struct op *op,
+                             enum frame_kind kind)
+{
+    op->kind = kind;
+    op->sorted = op->few_sorted;
+    struct part *part = take_part(client);
+    if (!part)
+        return fail(TERN_NO_MEMORY, "no memory for a call to node %" PRIu32, node);
+    *part = (struct part){.op = op};
+    queue_part(&client->lanes[node], part);
+    return TERN_OK;
+}
+
+static bool is_write(const struct op *op)
+{
+    return op->kind != FRAME_PULL;
+}
+
+/* The bytes that a part has under way: its values, in the request or in the reply. */
+static size_t part_bytes(const struct part *part)
+{
+    if (is_call(part->op))
+        return FRAME_HEADER_BYTES + part->op->payload_bytes;
+    return FRAME_HEADER_BYTES + part->count * value_bytes(part->op);
+}
+
+static bool encode_call(const struct client *client, const struct part *part, struct buffer *out)
+{
+    const struct op *op = part->op;
+    struct frame frame = {.kind = op->kind,
+                          .table = op->table,
+                          .epoch = client->core->epoch,
+                          .number = part->number,
+                          .count = op->limit,
+                          .flags = op->flags,
+                          .keys_bytes = op->keys_bytes,
+                          .body_bytes = op->payload_bytes,
+                          .a = op->a,
+                          .b = op->b};
+    uint8_t header[FRAME_HEADER_BYTES];
+    frame_encode(&frame, header);
+    if (!buffer_reserve(out, sizeof header + op->payload_bytes))
+        return false;
+    return buffer_append(out, header, sizeof header) &&
+           buffer_append(out, op->payload, op->payload_bytes);
+}
+
+/* Appends the request of a part. */
+static bool encode_part(const struct client *client, const struct part *part, struct buffer *out)
+{
+    const struct op *op = part->op;
+    if (is_call(op))
+        return encode_call(client, part, out);
+    size_t payload = is_write(op) ? part->count * value_bytes(op) : 0;
+    uint8_t *at = buffer_reserve(out, FRAME_HEADER_BYTES + keys_max_bytes(part->count) + payload);
+    if (!at)
+        return false;
+    struct frame frame = {.kind = op->kind,
+                          .table = op->table,
+                          .epoch = client->core->epoch,
+                          .number = part->number,
+                          .count = part->count};
+    uint8_t *body = at + FRAME_HEADER_BYTES;
+    frame.keys_bytes =
+        (uint32_t)keys_encode(op->sorted + part->begin, part->count, body, &frame.flags);
+    frame.body_bytes = frame.keys_bytes + (uint32_t)payload;
+    frame_encode(&frame, at);
+    if (payload) {
+        uint8_t *to = body + frame.keys_bytes;
+        for (uint32_t i = 0; i < part->count; i++, to += value_bytes(op))
+            memcpy(to, op->values + op->order[part->begin + i] * value_bytes(op), value_bytes(op));
+    }
+    out->end += FRAME_HEADER_BYTES + frame.body_bytes;
+    return true;
+}
+
+bool lane_send(struct client *client, struct lane *lane, size_t room, struct buffer *out)
+{
+    while (lane->unsent && lane->bytes_under_way < LANE_BYTES && buffer_size(out) < room) {
+        struct part *part = lane->unsent;
+        if (!encode_part(client, part, out))
+            return false;
+        lane->bytes_under_way += part_bytes(part);
+        lane->unsent = part->next;
+    }
+    return true;
+}
+
+void lane_resume(struct lane *lane)
+{
+    lane->unsent = lane->first;
+    lane->bytes_under_way = 0;
+}
+
+static void op_fail(struct op *op, enum tern_status status, const char *sentence, size_t length)
+{
+    if (op->status)
+        return;
+    op->status = status;
+    if (length > sizeof op->sentence - 1)
+        length = sizeof op->sentence - 1;
+    snprintf(op->sentence, sizeof op->sentence, "%.*s", (int)length, sentence);
+}
+
+/* Removes the oldest part, which is answered. */
+static void drop_first(struct client *client, struct lane *lane)
+{
+    struct part *part = lane->first;
+    lane->first = part->next;
+    if (!lane->first)
+        lane->last = NULL;
+    if (lane->unsent == part)
+        lane->unsent = part->next;
+    else
+        lane->bytes_under_way -= part_bytes(part);
+    part->op->n_parts--;
+    give_part(client, part);
+}
+
+static enum tern_status bad_reply(const struct lane *lane, const struct frame *reply)
+{
+    return fail(TERN_PEER, "node %" PRIu32 " sent a reply that fits no request: %s number %" PRIu64,
+                lane->node, frame_kind_name(reply->kind), reply->number);
+}
+
+static void scatter(const struct part *part, const uint8_t *payload)
+{
+    const struct op *op = part->op;
+    size_t bytes = value_bytes(op);
+    for (uint32_t i = 0; i < part->count; i++, payload += bytes)
+        memcpy(op->values + op->order[part->begin + i] * bytes, payload, bytes);
+}
+
+enum tern_status lane_reply(struct client *client, struct lane *lane, const struct frame *reply,
+                            const uint8_t *body)
+{
+    struct part *part = lane->first;
+    if (!part || part == lane->unsent || reply->number != part->number)
+        return bad_reply(lane, reply);
+    struct op *op = part->op;
+    if (reply->kind == FRAME_ERROR && reply->status) {
+        op_fail(op, (enum tern_status)reply->status, (const char *)body + reply->keys_bytes,
+                frame_payload_bytes(reply));
+    } else if (is_call(op)) {
+        op->answer = *reply;
+        if (!buffer_append(&op->answer_body, body, reply->body_bytes))
+            op_fail(op, TERN_NO_MEMORY, "no memory for the answer to a call", SIZE_MAX);
+    } else if (reply->kind == FRAME_VALUES && !is_write(op) &&
+               frame_payload_bytes(reply) == part->count * value_bytes(op)) {
+        scatter(part, body + reply->keys_bytes);
+    } else if (reply->kind != FRAME_DONE || !is_write(op)) {
+        return bad_reply(lane, reply);
+    }
+    drop_first(client, lane);
+    return TERN_OK;
+}
+
+void lane_fail(struct client *client, struct lane *lane, enum tern_status status,
+               const char *sentence)
+{
+    while (lane->first) {
+        op_fail(lane->first->op, status, sentence, strlen(sentence));
+        drop_first(client, lane);
+    }
+}

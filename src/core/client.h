@@ -1,0 +1,121 @@
+/*
+ * client - the asking side: operations on keys whose main copy is at other nodes.
+ *
+ * An operation is cut into parts, one or more requests for each node it concerns, keys sorted within
+ * a node. A *lane* is the ordered stream of requests from one client to one node. Its rules:
+ *
+ *  1. Requests are numbered from 1 without gaps and sent in order; the server executes and answers
+ *     them in order. So operations of one client on one key take effect in the order of their start.
+ *  2. A request stays in the lane until it is answered. When a connection breaks, everything
+ *     unanswered is sent again on the next one, with the same numbers; the server does not execute a
+ *     write twice (server.h). So each is applied exactly once.
+ *  3. The bytes of a request are made from the operation when they are sent, so nothing is kept twice:
+ *     keys and values belong to the caller until the operation is done.
+ *  4. At most LANE_BYTES are under way unanswered; what is beyond waits in the lane.
+ *
+ * A client belongs to one thread at a time (a worker's).
+ */
+#ifndef CORE_CLIENT_H
+#define CORE_CLIENT_H
+
+#include "base/buffer.h"
+#include "core/core.h"
+#include "wire/frame.h"
+
+enum {
+    PART_BYTES = 128 << 10, /* aimed at for the payload of a request or its reply */
+    LANE_BYTES = 4 << 20,
+    OP_FEW = 4, /* keys for which an operation needs no memory of its own */
+};
+
+struct op {
+    enum frame_kind kind; /* FRAME_PULL, FRAME_PUSH or FRAME_SET; or a call's */
+    uint16_t table;
+    const struct core_table *of;
+    const uint64_t *keys; /* the caller's */
+    char *values;         /* the caller's; read only for a push or set */
+    /* The keys that are elsewhere, grouped by node and sorted within. */
+    size_t n;
+    uint32_t *order; /* their positions in the caller's arrays */
+    uint64_t *sorted;
+    uint32_t few_order[OP_FEW];
+    uint64_t few_sorted[OP_FEW];
+    /* A call: its arguments, and the answer. */
+    uint64_t a, b;
+    uint32_t limit; /* the frame's count */
+    const void *payload;
+    uint32_t payload_bytes;
+    uint32_t keys_bytes; /* of the payload, in front */
+    uint8_t flags;
+    struct frame answer;
+    struct buffer answer_body;
+    size_t n_parts; /* unanswered */
+    enum tern_status status;
+    char sentence[160]; /* when status is not TERN_OK */
+};
+
+struct part;
+
+struct lane {
+    uint32_t node;
+    uint64_t last_number;      /* given out */
+    struct part *first, *last; /* unanswered, in order */
+    struct part *unsent;       /* the first that is not sent on this connection */
+    size_t bytes_under_way;
+};
+
+struct client {
+    struct core *core;
+    struct lane *lanes; /* one per node; its own is not used */
+    struct part *free_parts;
+    size_t *ends;      /* one per node */
+    uint64_t *scratch; /* for sorting */
+    size_t scratch_keys;
+};
+
+enum tern_status client_init(struct client *client, struct core *core);
+void client_fini(struct client *client);
+
+/*
+ * Starts an operation on the n keys at `positions` of the caller's arrays, none of which is here. Sets
+ * up `op`, queues its parts, sends nothing. On failure nothing was queued. The op must stay in place
+ * until op_is_done, then be given to op_end.
+ */
+enum tern_status client_start(struct client *client, struct op *op, enum frame_kind kind,
+                              uint16_t table, const uint64_t *keys, void *values,
+                              const uint32_t *positions, size_t n);
+
+/* Starts a call: a request of another kind, to any node. Its answer is in the op when it is done, and
+ * answer_body is then the caller's to free. `op` is zeroed but for the call's arguments. */
+enum tern_status client_call(struct client *client, uint32_t node, struct op *op,
+                             enum frame_kind kind);
+
+static inline bool op_is_done(const struct op *op)
+{
+    return op->n_parts == 0;
+}
+
+/* Frees what the operation holds and gives its outcome, the sentence set. */
+enum tern_status op_end(struct op *op);
+
+/* Appends the bytes of unsent requests to `out`, as far as LANE_BYTES and `room` allow; false when
+ * memory is used up. */
+bool lane_send(struct client *client, struct lane *lane, size_t room, struct buffer *out);
+
+static inline bool lane_is_waiting(const struct lane *lane)
+{
+    return lane->first != NULL;
+}
+
+/* Takes the reply to the oldest request; an answer that does not fit it is an error of the peer. */
+enum tern_status lane_reply(struct client *client, struct lane *lane, const struct frame *reply,
+                            const uint8_t *body);
+
+/* A new connection: all that is unanswered is to be sent again. */
+void lane_resume(struct lane *lane);
+
+/* The node is gone: everything in the lane fails with this status and sentence. */
+void lane_fail(struct client *client, struct lane *lane, enum tern_status status,
+               const char *sentence);
+
+#endif

@@ -1,0 +1,58 @@
+/*
+ * group - the coordinator: who is in the cluster, and what all nodes do together.
+ *
+ * It lives in node 0. Every member asks it by requests (wire/frame.h): JOIN, TABLE, BARRIER, REDUCE,
+ * BROADCAST, PING, BYE. Requests that need others are *held*: the caller keeps the request and tries
+ * it again when group_request or group_tick says that something has changed. All requests are
+ * idempotent, so trying again, or sending again after a broken connection, changes nothing: a barrier
+ * is "I am at number a", a reduction "this is my part of number a".
+ *
+ * Barriers, reductions and broadcasts are numbered by each member from 1, each kind by itself. The
+ * result of a reduction or broadcast is kept until every living member has asked for a later one. A
+ * broadcast is answered as soon as its root was here; a root is held when it is two ahead of others.
+ *
+ * A member is dead when nothing was heard of it for the deadline, for ever; it has left when it said
+ * BYE. What waits for a dead or gone member fails with a sentence that names it.
+ *
+ * Pure: time comes in, replies go out. etcd can take this file's place.
+ */
+#ifndef CORE_GROUP_H
+#define CORE_GROUP_H
+
+#include "base/buffer.h"
+#include "wire/frame.h"
+
+struct group;
+
+enum served {
+    SERVED, /* the reply was appended */
+    HELD,   /* not yet: keep the request and try it again after a change */
+    REFUSED /* not a request that can be answered; tern_error() says why: close the connection */
+};
+
+enum { GROUP_MAX_NODES = 1 << 16 };
+
+/* A group of 1 .. GROUP_MAX_NODES nodes; NULL, with a sentence, for other numbers or when memory is
+ * used up. `now_ns` starts everybody's deadline for joining. */
+struct group *group_new(uint32_t n_nodes, uint32_t epoch, uint64_t deadline_ns, uint64_t now_ns);
+void group_free(struct group *group);
+
+/* Handles a request of member `from`, whose body check was looked at. *changed is set to true if held
+ * requests of others may now be served, and else left alone. The reply, a whole frame with the
+ * request's number, is appended to `out`. It does not count as hearing of the member, since a request
+ * may be tried again long after it came: see group_heard. */
+enum served group_request(struct group *group, uint32_t from, const struct frame *request,
+                          const uint8_t *body, uint64_t now_ns, struct buffer *out, bool *changed);
+
+/* Notes that something was heard of a member: any frame that comes in counts. Members that wait for
+ * an answer must be heard of too; the deadline begins when all have joined. */
+void group_heard(struct group *group, uint32_t node, uint64_t now_ns);
+
+/* Looks for members that have died or did not join in time; true if somebody newly did, so that held
+ * requests may be answered now. */
+bool group_tick(struct group *group, uint64_t now_ns);
+
+/* Whether all members have said BYE or are dead. */
+bool group_is_over(const struct group *group);
+
+#endif

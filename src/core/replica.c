@@ -1,0 +1,260 @@
+/* replica - see replica.h. */
+#include "core/replica.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/pages.h"
+#include "core/reply.h"
+#include "wire/keys.h"
+
+enum { BODY_BYTES = 256 << 10 }; /* aimed at for a request or an answer */
+
+/* Keys of one owner that this node has changed and not sent yet. */
+struct changed {
+    uint64_t *keys;
+    size_t n, capacity;
+};
+
+struct replication {
+    struct core *core;
+    struct store *store;
+    struct changed *changed;    /* one per node */
+    _Atomic uint64_t **missing; /* one bitmap per node, a bit per slot: see the header */
+    uint64_t *keys;             /* room for those of a request or answer */
+    struct buffer values;       /* aligned */
+    uint64_t *server_keys;      /* the same for the owner's side, which another thread runs */
+    uint32_t *slots;
+};
+
+struct replication *replication_new(struct core *core, struct store *store)
+{
+    struct replication *made = calloc(1, sizeof *made);
+    if (!made)
+        return NULL;
+    made->core = core;
+    made->store = store;
+    made->changed = calloc(core->n_nodes, sizeof *made->changed);
+    made->missing = calloc(core->n_nodes, sizeof *made->missing);
+    made->keys = malloc(FRAME_MAX_KEYS * sizeof *made->keys);
+    made->server_keys = malloc(FRAME_MAX_KEYS * sizeof *made->server_keys);
+    made->slots = malloc(FRAME_MAX_KEYS * sizeof *made->slots);
+    bool complete =
+        made->changed && made->missing && made->keys && made->server_keys && made->slots;
+    for (uint32_t i = 0; complete && i < core->n_nodes; i++) {
+        made->missing[i] = pages_new(store->dirty_bytes);
+        complete = made->missing[i] != NULL;
+    }
+    if (complete)
+        return made;
+    replication_free(made);
+    return NULL;
+}
+
+void replication_free(struct replication *replication)
+{
+    if (!replication)
+        return;
+    for (uint32_t i = 0; i < replication->core->n_nodes; i++) {
+        if (replication->changed)
+            free(replication->changed[i].keys);
+        if (replication->missing && replication->missing[i])
+            pages_free(replication->missing[i], replication->store->dirty_bytes);
+    }
+    free(replication->changed);
+    free(replication->missing);
+    free(replication->keys);
+    free(replication->server_keys);
+    free(replication->slots);
+    buffer_free(&replication->values);
+    free(replication);
+}
+
+static void set_bit(_Atomic uint64_t *bits, uint32_t slot)
+{
+    atomic_fetch_or_explicit(&bits[slot / 64], UINT64_C(1) << slot % 64, memory_order_release);
+}
+
+/* Notes that nobody but `knows` has the present value of a row at home here. */
+static void tell_all_but(struct replication *replication, uint32_t knows, uint32_t slot)
+{
+    for (uint32_t i = 0; i < replication->core->n_nodes; i++)
+        if (i != knows && i != replication->core->node)
+            set_bit(replication->missing[i], slot);
+}
+
+static bool add_changed(struct changed *changed, uint64_t key)
+{
+    if (changed->n == changed->capacity) {
+        size_t capacity = changed->capacity ? 2 * changed->capacity : 256;
+        uint64_t *keys = realloc(changed->keys, capacity * sizeof *keys);
+        if (!keys)
+            return false;
+        changed->keys = keys;
+        changed->capacity = capacity;
+    }
+    changed->keys[changed->n++] = key;
+    return true;
+}
+
+/* The words of a bitmap that rows can have set by now. */
+static size_t words_in_use(const struct store *store)
+{
+    uint64_t slots = store->next_slot > store->n_natural ? store->next_slot : store->n_natural;
+    size_t words = (slots + 63) / 64, all = store->dirty_bytes / sizeof(uint64_t);
+    return words < all ? words : all;
+}
+
+enum tern_status replication_take(struct replication *replication)
+{
+    struct store *store = replication->store;
+    const struct core *core = replication->core;
+    size_t n_words = words_in_use(store);
+    for (size_t i = 0; i < n_words; i++) {
+        if (!atomic_load_explicit(&store->dirty[i], memory_order_relaxed))
+            continue;
+        uint64_t bits = atomic_exchange_explicit(&store->dirty[i], 0, memory_order_acquire);
+        for (; bits; bits &= bits - 1) {
+            uint32_t slot = (uint32_t)(64 * i + (size_t)__builtin_ctzll(bits));
+            uint64_t key = store_key_of(store, slot);
+            uint32_t home = core_home(core, store, key);
+            if (home == core->node) {
+                tell_all_but(replication, core->node, slot);
+            } else if (!add_changed(&replication->changed[home], key)) {
+                /* Nothing is lost: what was not noted is marked again. */
+                atomic_fetch_or_explicit(&store->dirty[i], bits, memory_order_relaxed);
+                return fail(TERN_NO_MEMORY, "no memory for the changes of table '%s'", store->name);
+            }
+        }
+    }
+    return TERN_OK;
+}
+
+static size_t keys_per_body(const struct store *store)
+{
+    size_t n = BODY_BYTES / store->value_bytes;
+    return n < 1 ? 1 : n > FRAME_MAX_KEYS ? FRAME_MAX_KEYS : n;
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+enum tern_status replication_request(struct replication *replication, uint32_t owner,
+                                     struct buffer *body, struct frame *frame, bool *more)
+{
+    struct store *store = replication->store;
+    struct changed *changed = &replication->changed[owner];
+    size_t n = changed->n < keys_per_body(store) ? changed->n : keys_per_body(store);
+    uint64_t *keys = changed->keys + (changed->n - n);
+    if (n > 1)
+        qsort(keys, n, sizeof *keys, compare_keys);
+    body->begin = body->end = 0;
+    replication->values.begin = replication->values.end = 0;
+    char *deltas = (char *)buffer_reserve(&replication->values, n * store->value_bytes + 1);
+    uint8_t *out = buffer_reserve(body, keys_max_bytes(n) + n * store->value_bytes + 1);
+    if (!deltas || !out)
+        return fail(TERN_NO_MEMORY, "no memory for a round of table '%s'", store->name);
+    size_t n_sent = 0;
+    for (size_t i = 0; i < n; i++)
+        if (store_take_delta(store, keys[i], deltas + n_sent * store->value_bytes))
+            replication->keys[n_sent++] = keys[i];
+    changed->n -= n;
+    *more = changed->n > 0;
+    *frame = (struct frame){.kind = FRAME_SYNC, .count = (uint32_t)n_sent};
+    frame->keys_bytes = (uint32_t)keys_encode(replication->keys, n_sent, out, &frame->flags);
+    if (n_sent)
+        memcpy(out + frame->keys_bytes, deltas, n_sent * store->value_bytes);
+    frame->body_bytes = frame->keys_bytes + (uint32_t)(n_sent * store->value_bytes);
+    body->end = frame->body_bytes;
+    return TERN_OK;
+}
+
+enum tern_status replication_answer(struct replication *replication, const struct frame *answer,
+                                    const uint8_t *body)
+{
+    struct store *store = replication->store;
+    size_t bytes = answer->count * store->value_bytes;
+    if (answer->kind != FRAME_VALUES || frame_payload_bytes(answer) != bytes ||
+        !keys_decode(body, answer->keys_bytes, answer->flags, answer->count, replication->keys))
+        return fail(TERN_PEER, "an answer to SYNC for table '%s' makes no sense", store->name);
+    replication->values.begin = replication->values.end = 0;
+    if (!buffer_append(&replication->values, body + answer->keys_bytes, bytes))
+        return fail(TERN_NO_MEMORY, "no memory for news of table '%s'", store->name);
+    const char *values = (const char *)replication->values.bytes;
+    for (uint32_t i = 0; i < answer->count; i++) {
+        if (replication->keys[i] > store->last_key)
+            return fail(TERN_PEER, "news of key %" PRIu64 " outside table '%s'",
+                        replication->keys[i], store->name);
+        enum tern_status status =
+            store_refresh(store, replication->keys[i], values + i * store->value_bytes);
+        if (status)
+            return status;
+    }
+    return TERN_OK;
+}
+
+enum tern_status replication_merge(struct replication *replication, uint32_t from,
+                                   const uint64_t *keys, size_t n, const void *deltas)
+{
+    struct store *store = replication->store;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t slot;
+        enum tern_status status =
+            store_merge_delta(store, keys[i], (const char *)deltas + i * store->value_bytes, &slot);
+        if (status)
+            return status;
+        tell_all_but(replication, from, slot);
+    }
+    return TERN_OK;
+}
+
+/* Takes up to `most` slots whose values node `to` is missing; *more tells whether there are others. */
+static size_t take_missing(struct replication *replication, uint32_t to, size_t most,
+                           uint32_t *slots, bool *more)
+{
+    _Atomic uint64_t *missing = replication->missing[to];
+    size_t n = 0, n_words = words_in_use(replication->store);
+    *more = false;
+    for (size_t i = 0; i < n_words; i++) {
+        uint64_t bits = atomic_load_explicit(&missing[i], memory_order_relaxed);
+        for (; bits; bits &= bits - 1) {
+            if (n == most) {
+                *more = true;
+                return n;
+            }
+            uint64_t bit = bits & -bits;
+            atomic_fetch_and_explicit(&missing[i], ~bit, memory_order_acq_rel);
+            slots[n++] = (uint32_t)(64 * i + (size_t)__builtin_ctzll(bits));
+        }
+    }
+    return n;
+}
+
+bool replication_news(struct replication *replication, uint32_t to, const struct frame *request,
+                      struct buffer *out)
+{
+    struct store *store = replication->store;
+    size_t most = keys_per_body(store);
+    uint8_t *body = reply_reserve(out, keys_max_bytes(most) + most * store->value_bytes);
+    if (!body)
+        return false;
+    bool more;
+    size_t n = take_missing(replication, to, most, replication->slots, &more);
+    for (size_t i = 0; i < n; i++)
+        replication->server_keys[i] = store_key_of(store, replication->slots[i]);
+    struct frame reply = reply_frame(request, replication->core->epoch, FRAME_VALUES);
+    reply.table = request->table;
+    reply.count = (uint32_t)n;
+    reply.a = more;
+    reply.keys_bytes = (uint32_t)keys_encode(replication->server_keys, n, body, &reply.flags);
+    reply.body_bytes = reply.keys_bytes + (uint32_t)(n * store->value_bytes);
+    char *values = (char *)body + reply.keys_bytes;
+    for (size_t i = 0; i < n; i++)
+        store_pull_one(store, replication->server_keys[i], values + i * store->value_bytes);
+    reply_commit(out, &reply);
+    return true;
+}

@@ -1,0 +1,47 @@
+/*
+ * replica - tables of which every node has every key: changes travel through the owner, the key's
+ * home, in rounds.
+ *
+ * In a round a node sends each owner the deltas of the replicas it has changed, and gets back the
+ * values of the owner's rows that have changed since the last round, by others or by the owner itself.
+ * The owner keeps, for each node, a bit per row: "this node has not got the present value".
+ *
+ *  1. A bit is cleared before the value is read, and set after it was changed; so no change is missed.
+ *  2. A delta is taken and its base moved in one step under the row's latch; deltas of one round are in
+ *     one request, which is executed exactly once (server.h). So each change is added once.
+ *  3. A node whose own delta was the row's only change is not sent the value: it has it.
+ *
+ * One thread of a node runs its rounds; any number of requests of others may be merged beside it.
+ */
+#ifndef CORE_REPLICA_H
+#define CORE_REPLICA_H
+
+#include "base/buffer.h"
+#include "core/core.h"
+#include "wire/frame.h"
+
+struct replication;
+
+struct replication *replication_new(struct core *core, struct store *store);
+void replication_free(struct replication *replication);
+
+/* Begins a round: takes what this node has changed. Rows at home here are noted for all others. */
+enum tern_status replication_take(struct replication *replication);
+
+/* Makes the body of the request for one owner: keys, then deltas, as much as fits; call it until
+ * *more is false. The body replaces what is in `body`; an empty one asks for news only. */
+enum tern_status replication_request(struct replication *replication, uint32_t owner,
+                                     struct buffer *body, struct frame *frame, bool *more);
+
+/* Takes over the values of an answer. */
+enum tern_status replication_answer(struct replication *replication, const struct frame *answer,
+                                    const uint8_t *body);
+
+/* The owner's side: adds the deltas of node `from`, then appends the answer to `out`: keys and values,
+ * as many as fit, with a = 1 if there are more. */
+enum tern_status replication_merge(struct replication *replication, uint32_t from,
+                                   const uint64_t *keys, size_t n, const void *deltas);
+bool replication_news(struct replication *replication, uint32_t to, const struct frame *request,
+                      struct buffer *out);
+
+#endif

@@ -1,0 +1,261 @@
+/* server - see server.h. */
+#include "core/server.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/replica.h"
+#include "core/reply.h"
+#include "wire/keys.h"
+
+enum tern_status server_init(struct server *server, struct core *core, struct group *group)
+{
+    *server = (struct server){.core = core, .group = group};
+    server->keys = malloc(FRAME_MAX_KEYS * sizeof *server->keys);
+    server->missed = malloc(FRAME_MAX_KEYS * sizeof *server->missed);
+    server->entries = malloc(FRAME_MAX_KEYS * sizeof(struct entry *));
+    if (server->keys && server->missed && server->entries)
+        return TERN_OK;
+    server_fini(server);
+    return fail(TERN_NO_MEMORY, "no memory to serve other nodes");
+}
+
+void server_fini(struct server *server)
+{
+    free(server->keys);
+    free(server->missed);
+    free(server->entries);
+    buffer_free(&server->values);
+}
+
+/* An answer that is not the one hoped for, from the sentence of the failure just met. */
+static enum served answer_failure(const struct server *server, const struct frame *request,
+                                  enum tern_status status, struct buffer *out)
+{
+    return reply_error(out, request, server->core->epoch, status, tern_error()) ? SERVED : REFUSED;
+}
+
+/* Decodes and checks the keys of a request: all of them must be at home here. */
+static enum tern_status read_keys(const struct server *server, const struct store *store,
+                                  const struct frame *request, const uint8_t *body)
+{
+    if (!keys_decode(body, request->keys_bytes, request->flags, request->count, server->keys))
+        return fail(TERN_INVALID, "the keys of a %s cannot be decoded",
+                    frame_kind_name(request->kind));
+    const struct core *core = server->core;
+    for (uint32_t i = 0; i < request->count; i++) {
+        uint64_t key = server->keys[i];
+        if (key > store->last_key)
+            return fail(TERN_RANGE, "key %" PRIu64 " is outside table '%s' of %" PRIu64 " keys",
+                        key, store->name, store->n_keys);
+        if (core_home(core, store, key) != core->node)
+            return fail(TERN_PEER, "key %" PRIu64 " of table '%s' is not at node %" PRIu32, key,
+                        store->name, core->node);
+    }
+    return TERN_OK;
+}
+
+static enum served serve_pull(struct server *server, struct store *store,
+                              const struct frame *request, struct buffer *out)
+{
+    size_t bytes = request->count * store->value_bytes;
+    if (bytes > FRAME_MAX_BODY_BYTES) {
+        fail(TERN_LIMIT, "a PULL of %" PRIu32 " keys of table '%s' has too long an answer",
+             request->count, store->name);
+        return answer_failure(server, request, TERN_LIMIT, out);
+    }
+    char *values = (char *)reply_reserve(out, bytes);
+    if (!values)
+        return REFUSED;
+    size_t n_missed = store_pull(store, server->keys, request->count, values, server->missed);
+    for (size_t i = 0; i < n_missed; i++) {
+        uint32_t position = server->missed[i];
+        enum tern_status status =
+            store_pull_new(store, server->keys[position], values + position * store->value_bytes);
+        if (status)
+            return answer_failure(server, request, status, out);
+    }
+    struct frame reply = reply_frame(request, server->core->epoch, FRAME_VALUES);
+    reply.table = request->table;
+    reply.body_bytes = (uint32_t)bytes;
+    reply_commit(out, &reply);
+    return SERVED;
+}
+
+/* The payload where its elements are aligned. */
+static const void *aligned_payload(struct server *server, const uint8_t *payload, size_t bytes)
+{
+    if ((uintptr_t)payload % sizeof(uint64_t) == 0)
+        return payload;
+    server->values.begin = server->values.end = 0;
+    return buffer_append(&server->values, payload, bytes) ? server->values.bytes : NULL;
+}
+
+static enum tern_status write_values(struct server *server, struct store *store,
+                                     const struct frame *request, const uint8_t *body)
+{
+    size_t bytes = request->count * store->value_bytes;
+    if (frame_payload_bytes(request) != bytes)
+        return fail(TERN_INVALID,
+                    "a %s of %" PRIu32 " keys of table '%s' has %" PRIu32 " bytes of "
+                    "values, not %zu",
+                    frame_kind_name(request->kind), request->count, store->name,
+                    frame_payload_bytes(request), bytes);
+    const void *values = aligned_payload(server, body + request->keys_bytes, bytes);
+    if (!values)
+        return fail(TERN_NO_MEMORY, "no memory for a %s", frame_kind_name(request->kind));
+    enum tern_status status = store_reserve(store, server->keys, request->count, server->entries);
+    if (status)
+        return status;
+    if (request->kind == FRAME_PUSH)
+        store_push(store, server->keys, request->count, server->entries, values, server->missed);
+    else
+        store_set(store, server->keys, request->count, server->entries, values, server->missed);
+    return TERN_OK;
+}
+
+static struct core_table *find_table(const struct server *server, const struct frame *request)
+{
+    if (request->table >= TERN_MAX_TABLES)
+        return NULL;
+    return atomic_load_explicit(&server->core->tables[request->table], memory_order_acquire);
+}
+
+/* PULL, PUSH and SET. A write that was executed before is only answered. */
+static enum served serve_keys(struct server *server, struct server_lane *lane,
+                              const struct frame *request, const uint8_t *body, struct buffer *out)
+{
+    struct core_table *table = find_table(server, request);
+    if (!table)
+        return HELD;
+    bool again = request->number <= lane->executed;
+    enum tern_status status = TERN_OK;
+    if (!again || request->kind == FRAME_PULL)
+        status = read_keys(server, &table->store, request, body);
+    if (!status && request->kind == FRAME_PULL) {
+        lane->executed = again ? lane->executed : request->number;
+        return serve_pull(server, &table->store, request, out);
+    }
+    if (!status && !again)
+        status = write_values(server, &table->store, request, body);
+    if (!again)
+        lane->executed = request->number;
+    if (status)
+        return answer_failure(server, request, status, out);
+    bool appended = reply_append(out, request, server->core->epoch, FRAME_DONE, 0, NULL, 0);
+    return appended ? SERVED : REFUSED;
+}
+
+/*
+ * A round of replicas. Its answer cannot be made a second time, because what it tells is then no longer
+ * news; so the last one of a lane is kept until the next request shows that it has arrived.
+ */
+static enum served serve_sync(struct server *server, struct server_lane *lane,
+                              const struct frame *request, const uint8_t *body, struct buffer *out)
+{
+    struct core_table *table = find_table(server, request);
+    if (!table)
+        return HELD;
+    if (request->number <= lane->executed) {
+        bool kept = request->number == lane->sync_number;
+        return kept && buffer_append(out, buffer_head(&lane->sync), buffer_size(&lane->sync))
+                   ? SERVED
+                   : REFUSED;
+    }
+    size_t bytes = request->count * table->store.value_bytes;
+    enum tern_status status = TERN_OK;
+    if (!table->replication || frame_payload_bytes(request) != bytes)
+        status = fail(TERN_INVALID, "a SYNC does not fit table '%s'", table->store.name);
+    if (!status)
+        status = read_keys(server, &table->store, request, body);
+    const void *deltas = NULL;
+    if (!status) {
+        deltas = aligned_payload(server, body + request->keys_bytes, bytes);
+        if (!deltas)
+            status = fail(TERN_NO_MEMORY, "no memory for a SYNC");
+    }
+    if (!status)
+        status = replication_merge(table->replication, lane->node, server->keys, request->count,
+                                   deltas);
+    lane->executed = request->number;
+    size_t before = buffer_size(out);
+    bool answered = status ? reply_error(out, request, server->core->epoch, status, tern_error())
+                           : replication_news(table->replication, lane->node, request, out);
+    lane->sync.begin = lane->sync.end = 0;
+    lane->sync_number = request->number;
+    return answered && buffer_append(&lane->sync, buffer_head(out) + before,
+                                     buffer_size(out) - before)
+               ? SERVED
+               : REFUSED;
+}
+
+/* The keys with rows in [a, b), ascending, at most `count` of them. */
+static enum served serve_range(struct server *server, const struct frame *request,
+                               struct buffer *out)
+{
+    struct core_table *table = find_table(server, request);
+    if (!table)
+        return HELD;
+    uint64_t *keys;
+    size_t n;
+    enum tern_status status =
+        request->a <= request->b
+            ? store_collect(&table->store, request->a, request->b, &keys, &n)
+            : fail(TERN_INVALID, "a RANGE begins at %" PRIu64 " and ends at %" PRIu64, request->a,
+                   request->b);
+    if (status)
+        return answer_failure(server, request, status, out);
+    if (n > request->count)
+        n = request->count;
+    uint8_t *body = reply_reserve(out, keys_max_bytes(n));
+    if (body) {
+        struct frame reply = reply_frame(request, server->core->epoch, FRAME_VALUES);
+        reply.count = (uint32_t)n;
+        reply.keys_bytes = (uint32_t)keys_encode(keys, n, body, &reply.flags);
+        reply.body_bytes = reply.keys_bytes;
+        reply_commit(out, &reply);
+    }
+    free(keys);
+    return body ? SERVED : REFUSED;
+}
+
+enum served server_request(struct server *server, struct server_lane *lane,
+                           const struct frame *request, const uint8_t *body, uint64_t now_ns,
+                           struct buffer *out, bool *changed)
+{
+    if (request->epoch != server->core->epoch) {
+        fail(TERN_PEER, "node %" PRIu32 " is in epoch %" PRIu32 ", this one in %" PRIu32,
+             lane->node, request->epoch, server->core->epoch);
+        return REFUSED;
+    }
+    if (request->number > lane->executed + 1) {
+        fail(TERN_PEER, "node %" PRIu32 " skipped from request %" PRIu64 " to %" PRIu64, lane->node,
+             lane->executed, request->number);
+        return REFUSED;
+    }
+    switch (request->kind) {
+    case FRAME_PULL:
+    case FRAME_PUSH:
+    case FRAME_SET:
+        return serve_keys(server, lane, request, body, out);
+    case FRAME_SYNC:
+        return serve_sync(server, lane, request, body, out);
+    case FRAME_RANGE:
+        if (request->number > lane->executed)
+            lane->executed = request->number;
+        return serve_range(server, request, out);
+    default:
+        break;
+    }
+    if (!server->group) {
+        fail(TERN_PEER, "node %" PRIu32 " sent a %s to node %" PRIu32 ", which does not coordinate",
+             lane->node, frame_kind_name(request->kind), server->core->node);
+        return REFUSED;
+    }
+    enum served served =
+        group_request(server->group, lane->node, request, body, now_ns, out, changed);
+    if (served == SERVED && request->number > lane->executed)
+        lane->executed = request->number;
+    return served;
+}
