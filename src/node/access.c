@@ -2,12 +2,14 @@
  * access - the public calls on keys: pull, push, set, their asynchronous forms, and pin.
  *
  * A call checks everything first, so that what fails changes nothing: handles and arrays, then every
- * key, then, for what writes, that each key has a row. Only then does it touch values. On a node that
- * is alone every operation is finished when its start returns.
+ * key, then, for what writes, that each key has a row. Only then does it touch values. Keys that are
+ * at other nodes are left over from that and go to remote.h; on a node that is alone there are none,
+ * and every operation is finished when its start returns.
  */
 #include "node/node.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum tern_status access_refuse(const struct tern_worker *worker, const struct tern_table *table,
@@ -19,12 +21,13 @@ enum tern_status access_refuse(const struct tern_worker *worker, const struct te
         return handle_refuse((const struct handle *)table, HANDLE_TABLE);
     if (worker->node != table->node)
         return fail(TERN_MISMATCH, "table '%s' belongs to another node than the worker",
-                    table->store.name);
+                    table->core.store.name);
     if (!keys)
-        return fail(TERN_INVALID, "table '%s': the pointer `keys` is NULL", table->store.name);
+        return fail(TERN_INVALID, "table '%s': the pointer `keys` is NULL", table->core.store.name);
     if (!values)
-        return fail(TERN_INVALID, "table '%s': the pointer `%s` is NULL", table->store.name, what);
-    return fail(TERN_INVALID, "table '%s': the arguments make no sense", table->store.name);
+        return fail(TERN_INVALID, "table '%s': the pointer `%s` is NULL", table->core.store.name,
+                    what);
+    return fail(TERN_INVALID, "table '%s': the arguments make no sense", table->core.store.name);
 }
 
 /* Names the first key that is outside a dense table. */
@@ -48,49 +51,183 @@ static inline enum tern_status check_keys(const struct store *store, const uint6
     return bad ? refuse_key(store, keys, n) : TERN_OK;
 }
 
-/* Reads keys that have no row yet: zero without making one, anything else by making it. */
-static enum tern_status pull_missed(struct store *store, const uint64_t *keys, char *values,
-                                    const uint32_t *missed, size_t n_missed)
+/* Notes that the key at `position` of a call is at another node. */
+static enum tern_status add_away(struct workspace *space, size_t position)
 {
-    for (size_t i = 0; i < n_missed; i++) {
-        uint64_t key = keys[missed[i]];
-        char *value = values + missed[i] * store->value_bytes;
-        if (store->init.kind == TERN_INIT_ZERO) {
-            memset(value, 0, store->value_bytes);
-            continue;
-        }
-        enum tern_status status = store_create(store, key);
-        if (status)
-            return status;
-        store_pull_one(store, key, value);
+    if (space->n_away == space->max_away) {
+        size_t max = space->max_away ? 2 * space->max_away : BLOCK_KEYS;
+        uint32_t *away = realloc(space->away, max * sizeof *away);
+        if (!away)
+            return fail(TERN_NO_MEMORY, "no memory for a call on %zu keys", position + 1);
+        space->away = away;
+        space->max_away = max;
     }
+    space->away[space->n_away++] = (uint32_t)position;
     return TERN_OK;
 }
 
-static enum tern_status pull_block(struct tern_worker *worker, struct tern_table *table,
-                                   const uint64_t *keys, size_t n, void *values)
+/* Reads keys that have no row here: those at home get one, the others are noted as away. */
+static enum tern_status pull_missed(struct workspace *space, struct store *store,
+                                    const uint64_t *keys, size_t done, char *values,
+                                    size_t n_missed)
 {
-    uint32_t *missed = worker->space->missed;
-    size_t n_missed = store_pull(&table->store, keys, n, values, missed);
-    if (__builtin_expect(n_missed != 0, 0))
-        return pull_missed(&table->store, keys, values, missed, n_missed);
-    return TERN_OK;
+    enum tern_status status = TERN_OK;
+    for (size_t i = 0; !status && i < n_missed; i++) {
+        size_t position = done + space->missed[i];
+        if (store_is_home(store, keys[position]))
+            status = store_pull_new(store, keys[position], values + position * store->value_bytes);
+        else
+            status = add_away(space, position);
+    }
+    return status;
 }
 
-static __attribute__((noinline)) enum tern_status pull_many(struct tern_worker *worker,
-                                                            struct tern_table *table,
-                                                            const uint64_t *keys, size_t n,
-                                                            void *values)
+/* Pulls the keys whose rows are here and notes the others. */
+static enum tern_status pull_here(struct tern_worker *worker, struct tern_table *table,
+                                  const uint64_t *keys, size_t n, char *values)
 {
-    enum tern_status status = check_keys(&table->store, keys, n);
-    size_t value_bytes = table->store.value_bytes;
+    struct store *store = &table->core.store;
+    struct workspace *space = worker->space;
+    space->n_away = 0;
+    enum tern_status status = check_keys(store, keys, n);
     for (size_t done = 0; !status && done < n; done += BLOCK_KEYS) {
         size_t block = n - done < BLOCK_KEYS ? n - done : BLOCK_KEYS;
-        status = pull_block(worker, table, keys + done, block, (char *)values + done * value_bytes);
+        size_t n_missed = store_pull(store, keys + done, block, values + done * store->value_bytes,
+                                     space->missed);
+        if (__builtin_expect(n_missed != 0, 0))
+            status = pull_missed(space, store, keys, done, values, n_missed);
+    }
+    return status;
+}
+
+/* Writes to the keys whose rows are, or belong, here and notes the others. */
+typedef size_t write_function(struct store *store, const uint64_t *keys, size_t n,
+                              struct entry *const *entries, const void *values, uint32_t *missed);
+
+static enum tern_status write_here(struct tern_worker *worker, struct tern_table *table,
+                                   const uint64_t *keys, size_t n, const char *values,
+                                   write_function *write)
+{
+    struct store *store = &table->core.store;
+    struct workspace *space = worker->space;
+    space->n_away = 0;
+    enum tern_status status = check_keys(store, keys, n);
+    /* All rows before any value: then nothing can fail half way. */
+    if (!status && n > BLOCK_KEYS)
+        status = store_reserve(store, keys, n, NULL);
+    for (size_t done = 0; !status && done < n; done += BLOCK_KEYS) {
+        size_t block = n - done < BLOCK_KEYS ? n - done : BLOCK_KEYS;
+        status = store_reserve(store, keys + done, block, space->entries);
+        if (status)
+            break;
+        size_t n_missed = write(store, keys + done, block, space->entries,
+                                values + done * store->value_bytes, space->missed);
+        for (size_t i = 0; !status && i < n_missed; i++)
+            status = add_away(space, done + space->missed[i]);
+    }
+    return status;
+}
+
+/* One of the three operations, as far as it can be done here. */
+static enum tern_status do_here(struct tern_worker *worker, struct tern_table *table,
+                                enum frame_kind kind, const uint64_t *keys, size_t n, void *values)
+{
+    switch (kind) {
+    case FRAME_PULL:
+        return pull_here(worker, table, keys, n, values);
+    case FRAME_PUSH:
+        return write_here(worker, table, keys, n, values, store_push);
+    default:
+        return write_here(worker, table, keys, n, values, store_set);
+    }
+}
+
+static void count_keys(struct tern_worker *worker, const struct tern_table *table,
+                       enum frame_kind kind, size_t n)
+{
+    struct counts *counts = &worker->space->counts[table->id];
+    count_add(kind == FRAME_PULL   ? &counts->pulled
+              : kind == FRAME_PUSH ? &counts->pushed
+                                   : &counts->set,
+              n);
+    if (worker->space->n_away)
+        count_add(&counts->remote, worker->space->n_away);
+}
+
+/* Starts the part of an operation that concerns other nodes. */
+static enum tern_status start_away(struct tern_worker *worker, const struct tern_table *table,
+                                   enum frame_kind kind, const uint64_t *keys, void *values,
+                                   struct op *op)
+{
+    struct client *client = &worker->remote->client;
+    enum tern_status status = client_start(client, op, kind, (uint16_t)table->id, keys, values,
+                                           worker->space->away, worker->space->n_away);
+    for (uint32_t i = 0; !status && i < client->core->n_nodes; i++)
+        if (client->lanes[i].unsent)
+            remote_nudge(worker->remote, &client->lanes[i]);
+    return status;
+}
+
+/* An operation from start to end. */
+static __attribute__((noinline)) enum tern_status operate(struct tern_worker *worker,
+                                                          struct tern_table *table,
+                                                          enum frame_kind kind,
+                                                          const uint64_t *keys, size_t n,
+                                                          void *values)
+{
+    enum tern_status status = do_here(worker, table, kind, keys, n, values);
+    if (!status && worker->space->n_away) {
+        struct op op;
+        status = start_away(worker, table, kind, keys, values, &op);
+        if (!status) {
+            remote_wait(worker->remote, &op, false);
+            status = op_end(&op);
+        }
     }
     if (!status)
-        count_add(&worker->space->counts[table->id].pulled, n);
+        count_keys(worker, table, kind, n);
     return status;
+}
+
+/* Keeps the memory of an ended operation for the next one. */
+static void keep_pending(struct tern_worker *worker, struct pending *pending)
+{
+    if (worker->free_pending)
+        free(pending);
+    else
+        worker->free_pending = pending;
+}
+
+/* An operation that is started now; what is left to do for other nodes waits under its ticket. */
+static enum tern_status operate_start(struct tern_worker *worker, struct tern_table *table,
+                                      enum frame_kind kind, const uint64_t *keys, size_t n,
+                                      void *values, uint64_t *ticket)
+{
+    if (!ticket)
+        return fail(TERN_INVALID, "the pointer `ticket` for the result is NULL");
+    struct pending *pending = NULL;
+    if (worker->remote) {
+        pending = worker->free_pending ? worker->free_pending : malloc(sizeof *pending);
+        if (!pending)
+            return fail(TERN_NO_MEMORY, "no memory for an operation under way");
+        worker->free_pending = NULL;
+    }
+    enum tern_status status = do_here(worker, table, kind, keys, n, values);
+    bool goes_on = !status && worker->space->n_away;
+    if (goes_on)
+        status = start_away(worker, table, kind, keys, values, &pending->op);
+    if (status || !goes_on) {
+        keep_pending(worker, pending);
+    } else {
+        pending->ticket = worker->last_ticket + 1;
+        pending->next = worker->pending;
+        worker->pending = pending;
+    }
+    if (status)
+        return status;
+    count_keys(worker, table, kind, n);
+    *ticket = ++worker->last_ticket;
+    return TERN_OK;
 }
 
 enum tern_status tern_pull(struct tern_worker *worker, struct tern_table *table,
@@ -99,38 +236,12 @@ enum tern_status tern_pull(struct tern_worker *worker, struct tern_table *table,
     if (__builtin_expect(!access_allowed(worker, table, keys, n, values), 0))
         return access_refuse(worker, table, keys, values, "values");
     /* A single key goes straight to its row. */
-    if (n == 1 && keys[0] <= table->store.last_key &&
-        store_pull_one(&table->store, keys[0], values)) {
+    if (n == 1 && keys[0] <= table->core.store.last_key &&
+        store_pull_one(&table->core.store, keys[0], values)) {
         count_add(&worker->space->counts[table->id].pulled, 1);
         return TERN_OK;
     }
-    return pull_many(worker, table, keys, n, values);
-}
-
-/* Either way of writing to rows that exist; nothing can be missed any more. */
-typedef size_t write_function(struct store *store, const uint64_t *keys, size_t n,
-                              struct entry *const *entries, const void *values, uint32_t *missed);
-
-static __attribute__((noinline)) enum tern_status write_keys(struct tern_worker *worker,
-                                                             struct tern_table *table,
-                                                             const uint64_t *keys, size_t n,
-                                                             const void *values,
-                                                             write_function *write)
-{
-    struct store *store = &table->store;
-    struct workspace *space = worker->space;
-    enum tern_status status = check_keys(store, keys, n);
-    /* All rows before any value: then nothing can fail half way. */
-    if (!status && n > BLOCK_KEYS)
-        status = store_reserve(store, keys, n, NULL);
-    for (size_t done = 0; !status && done < n; done += BLOCK_KEYS) {
-        size_t block = n - done < BLOCK_KEYS ? n - done : BLOCK_KEYS;
-        status = store_reserve(store, keys + done, block, space->entries);
-        if (!status)
-            write(store, keys + done, block, space->entries,
-                  (const char *)values + done * store->value_bytes, space->missed);
-    }
-    return status;
+    return operate(worker, table, FRAME_PULL, keys, n, values);
 }
 
 enum tern_status tern_push(struct tern_worker *worker, struct tern_table *table,
@@ -138,15 +249,12 @@ enum tern_status tern_push(struct tern_worker *worker, struct tern_table *table,
 {
     if (!access_allowed(worker, table, keys, n, updates))
         return access_refuse(worker, table, keys, updates, "updates");
-    if (n == 1 && keys[0] <= table->store.last_key &&
-        store_push_one(&table->store, keys[0], updates)) {
+    if (n == 1 && keys[0] <= table->core.store.last_key &&
+        store_push_one(&table->core.store, keys[0], updates)) {
         count_add(&worker->space->counts[table->id].pushed, 1);
         return TERN_OK;
     }
-    enum tern_status status = write_keys(worker, table, keys, n, updates, store_push);
-    if (!status)
-        count_add(&worker->space->counts[table->id].pushed, n);
-    return status;
+    return operate(worker, table, FRAME_PUSH, keys, n, (void *)(uintptr_t)updates);
 }
 
 enum tern_status tern_set(struct tern_worker *worker, struct tern_table *table,
@@ -154,53 +262,55 @@ enum tern_status tern_set(struct tern_worker *worker, struct tern_table *table,
 {
     if (!access_allowed(worker, table, keys, n, values))
         return access_refuse(worker, table, keys, values, "values");
-    enum tern_status status = write_keys(worker, table, keys, n, values, store_set);
-    if (!status)
-        count_add(&worker->space->counts[table->id].set, n);
-    return status;
-}
-
-/* Gives an operation that has just finished its ticket. */
-static enum tern_status finished(struct tern_worker *worker, enum tern_status status,
-                                 uint64_t *ticket)
-{
-    if (!status)
-        *ticket = ++worker->last_ticket;
-    return status;
-}
-
-static enum tern_status refuse_ticket(void)
-{
-    return fail(TERN_INVALID, "the pointer `ticket` for the result is NULL");
+    return operate(worker, table, FRAME_SET, keys, n, (void *)(uintptr_t)values);
 }
 
 enum tern_status tern_pull_start(struct tern_worker *worker, struct tern_table *table,
                                  const uint64_t *keys, size_t n, void *values, uint64_t *ticket)
 {
-    if (!ticket)
-        return refuse_ticket();
-    return finished(worker, tern_pull(worker, table, keys, n, values), ticket);
+    if (!access_allowed(worker, table, keys, n, values))
+        return access_refuse(worker, table, keys, values, "values");
+    return operate_start(worker, table, FRAME_PULL, keys, n, values, ticket);
 }
 
 enum tern_status tern_push_start(struct tern_worker *worker, struct tern_table *table,
                                  const uint64_t *keys, size_t n, const void *updates,
                                  uint64_t *ticket)
 {
-    if (!ticket)
-        return refuse_ticket();
-    return finished(worker, tern_push(worker, table, keys, n, updates), ticket);
+    if (!access_allowed(worker, table, keys, n, updates))
+        return access_refuse(worker, table, keys, updates, "updates");
+    return operate_start(worker, table, FRAME_PUSH, keys, n, (void *)(uintptr_t)updates, ticket);
 }
 
 enum tern_status tern_set_start(struct tern_worker *worker, struct tern_table *table,
                                 const uint64_t *keys, size_t n, const void *values,
                                 uint64_t *ticket)
 {
-    if (!ticket)
-        return refuse_ticket();
-    return finished(worker, tern_set(worker, table, keys, n, values), ticket);
+    if (!access_allowed(worker, table, keys, n, values))
+        return access_refuse(worker, table, keys, values, "values");
+    return operate_start(worker, table, FRAME_SET, keys, n, (void *)(uintptr_t)values, ticket);
 }
 
-enum tern_status tern_wait(struct tern_worker *worker, uint64_t ticket)
+/* The place in the list of the operation with this ticket; of NULL if it is finished. */
+static struct pending **find_pending(struct tern_worker *worker, uint64_t ticket)
+{
+    struct pending **place = &worker->pending;
+    while (*place && (*place)->ticket != ticket)
+        place = &(*place)->next;
+    return place;
+}
+
+/* Takes a finished operation out of the list and gives its outcome. */
+static enum tern_status end_pending(struct tern_worker *worker, struct pending **place)
+{
+    struct pending *pending = *place;
+    *place = pending->next;
+    enum tern_status status = op_end(&pending->op);
+    keep_pending(worker, pending);
+    return status;
+}
+
+static enum tern_status check_ticket(const struct tern_worker *worker, uint64_t ticket)
 {
     if (!handle_is((const struct handle *)worker, HANDLE_WORKER))
         return handle_refuse((const struct handle *)worker, HANDLE_WORKER);
@@ -209,14 +319,54 @@ enum tern_status tern_wait(struct tern_worker *worker, uint64_t ticket)
     return TERN_OK;
 }
 
+enum tern_status tern_wait(struct tern_worker *worker, uint64_t ticket)
+{
+    enum tern_status status = check_ticket(worker, ticket);
+    if (status)
+        return status;
+    struct pending **place = find_pending(worker, ticket);
+    if (!*place)
+        return TERN_OK;
+    remote_wait(worker->remote, &(*place)->op, false);
+    return end_pending(worker, place);
+}
+
 enum tern_status tern_test(struct tern_worker *worker, uint64_t ticket, bool *done)
 {
     if (!done)
         return fail(TERN_INVALID, "tern_test: the pointer `done` is NULL");
-    enum tern_status status = tern_wait(worker, ticket);
+    enum tern_status status = check_ticket(worker, ticket);
+    if (status)
+        return status;
+    struct pending **place = find_pending(worker, ticket);
+    if (*place && !op_is_done(&(*place)->op))
+        remote_progress(worker->remote);
+    bool finished = !*place || op_is_done(&(*place)->op);
+    if (*place && finished)
+        status = end_pending(worker, place);
     if (!status)
-        *done = true;
+        *done = finished;
     return status;
+}
+
+void access_finish_all(struct tern_worker *worker)
+{
+    while (worker->pending) {
+        remote_wait(worker->remote, &worker->pending->op, false);
+        end_pending(worker, &worker->pending);
+    }
+    free(worker->free_pending);
+    worker->free_pending = NULL;
+}
+
+/* Refuses keys that cannot be pinned, because their rows are elsewhere. */
+static enum tern_status check_home(const struct store *store, const uint64_t *keys, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!store_is_home(store, keys[i]))
+            return fail(TERN_INVALID, "key %" PRIu64 " of table '%s' is at another node", keys[i],
+                        store->name);
+    return TERN_OK;
 }
 
 enum tern_status tern_pin(struct tern_worker *worker, struct tern_table *table,
@@ -224,8 +374,10 @@ enum tern_status tern_pin(struct tern_worker *worker, struct tern_table *table,
 {
     if (!access_allowed(worker, table, keys, n, rows))
         return access_refuse(worker, table, keys, rows, "rows");
-    struct store *store = &table->store;
+    struct store *store = &table->core.store;
     enum tern_status status = check_keys(store, keys, n);
+    if (!status && worker->remote)
+        status = check_home(store, keys, n);
     if (!status)
         status = store_reserve(store, keys, n, NULL);
     for (size_t i = 0; !status && i < n; i++) {
@@ -248,7 +400,7 @@ enum tern_status tern_unpin(struct tern_worker *worker, struct tern_table *table
 {
     if (!access_allowed(worker, table, keys, n, keys))
         return access_refuse(worker, table, keys, keys, "keys");
-    struct store *store = &table->store;
+    struct store *store = &table->core.store;
     enum tern_status status = check_keys(store, keys, n);
     if (status)
         return status;

@@ -11,6 +11,33 @@ const char *tern_version(void)
     return VERSION(TERN_VERSION_MAJOR, TERN_VERSION_MINOR, TERN_VERSION_PATCH);
 }
 
+/* Joins the cluster that `place` is in. */
+static enum tern_status join(struct tern_node *node, const struct place *place)
+{
+    node->engine = calloc(1, sizeof *node->engine);
+    if (!node->engine)
+        return fail(TERN_NO_MEMORY, "no memory to join a cluster");
+    enum tern_status status = engine_start(node->engine, place);
+    if (status) {
+        free(node->engine);
+        return status;
+    }
+    status = remote_init(&node->control, node->engine);
+    if (status) {
+        engine_stop(node->engine);
+        free(node->engine);
+    }
+    return status;
+}
+
+static enum tern_status leave(struct tern_node *node)
+{
+    remote_fini(&node->control);
+    enum tern_status status = engine_stop(node->engine);
+    free(node->engine);
+    return status;
+}
+
 enum tern_status tern_node_open(const struct tern_node_options *options, struct tern_node **node)
 {
     if (!node)
@@ -19,13 +46,32 @@ enum tern_status tern_node_open(const struct tern_node_options *options, struct 
         return fail(TERN_INVALID,
                     "tern_node_options.struct_size is %zu; set it to sizeof, which is %zu",
                     options->struct_size, sizeof *options);
+    struct place place;
+    enum tern_status status = place_find(&place);
+    if (status)
+        return status;
     struct tern_node *made = calloc(1, sizeof *made);
     if (!made)
         return fail(TERN_NO_MEMORY, "no memory to open a node");
+    if (place.n_nodes > 1)
+        status = join(made, &place);
+    if (status) {
+        free(made);
+        return status;
+    }
     pthread_mutex_init(&made->lock, NULL);
+    pthread_mutex_init(&made->control_lock, NULL);
     handle_init(&made->handle, HANDLE_NODE);
     *node = made;
     return TERN_OK;
+}
+
+static size_t count_workers(const struct tern_node *node)
+{
+    size_t n = 0;
+    for (const struct tern_worker *worker = node->workers; worker; worker = worker->next)
+        n++;
+    return n;
 }
 
 enum tern_status tern_node_close(struct tern_node *node)
@@ -33,18 +79,27 @@ enum tern_status tern_node_close(struct tern_node *node)
     if (!handle_is((const struct handle *)node, HANDLE_NODE))
         return handle_refuse((const struct handle *)node, HANDLE_NODE);
     pthread_mutex_lock(&node->lock);
-    size_t n_workers = 0;
-    for (const struct tern_worker *worker = node->workers; worker; worker = worker->next)
-        n_workers++;
-    if (!n_workers)
-        for (size_t i = 0; i < TERN_MAX_TABLES; i++)
-            if (node->tables[i])
-                table_end(node->tables[i]);
+    size_t n_workers = count_workers(node);
     pthread_mutex_unlock(&node->lock);
     if (n_workers)
         return fail(TERN_BUSY, "%zu worker%s of the node still open; close %s first", n_workers,
                     n_workers == 1 ? " is" : "s are", n_workers == 1 ? "it" : "them");
+    /* Others may use this node's rows until they leave, too. */
+    enum tern_status status = node->engine ? leave(node) : TERN_OK;
+    node->engine = NULL;
+    for (size_t i = 0; i < TERN_MAX_TABLES; i++)
+        if (node->tables[i])
+            table_end(node->tables[i]);
+    pthread_mutex_destroy(&node->control_lock);
     pthread_mutex_destroy(&node->lock);
     handle_close(&node->handle);
-    return TERN_OK;
+    return status;
+}
+
+enum tern_status node_call(struct tern_node *node, struct op *op, enum frame_kind kind)
+{
+    pthread_mutex_lock(&node->control_lock);
+    enum tern_status status = engine_call(&node->control, 0, op, kind);
+    pthread_mutex_unlock(&node->control_lock);
+    return status;
 }

@@ -2,7 +2,8 @@
  * node - the objects behind the public handles. Included by the files of node/ only.
  *
  * node.c opens and closes nodes, table.c tables, worker.c workers; access.c has the calls on keys,
- * range.c those on ranges.
+ * range.c those on ranges, together.c what all nodes do at once. In a cluster, engine.c serves other
+ * nodes and remote.c asks them.
  *
  * A node's lock guards its list of tables and of workers. The calls on keys never take it: a worker
  * counts what it does in memory of its own.
@@ -13,13 +14,15 @@
 #include <pthread.h>
 
 #include "base/handle.h"
-#include "store/store.h"
+#include "core/core.h"
+#include "node/engine.h"
+#include "node/remote.h"
 
 enum { BLOCK_KEYS = 1024 }; /* keys handed to the store at once */
 
 /* Keys a worker has used of one table. Written by its thread alone, read by anybody. */
 struct counts {
-    _Atomic uint64_t pulled, pushed, set, pinned;
+    _Atomic uint64_t pulled, pushed, set, pinned, remote;
 };
 
 /* What a worker needs room for; freed when it is closed. */
@@ -28,6 +31,9 @@ struct workspace {
     uint32_t missed[BLOCK_KEYS];
     uint64_t keys[BLOCK_KEYS];
     struct entry *entries[BLOCK_KEYS];
+    /* The positions of those keys of a call that are at other nodes. */
+    uint32_t *away;
+    size_t n_away, max_away;
 };
 
 struct tern_node {
@@ -35,6 +41,12 @@ struct tern_node {
     pthread_mutex_t lock;
     struct tern_table *tables[TERN_MAX_TABLES];
     struct tern_worker *workers; /* a list */
+
+    /* In a cluster. */
+    struct engine *engine; /* NULL: alone */
+    pthread_mutex_t control_lock;
+    struct remote control; /* for calls to the coordinator; under control_lock */
+    uint64_t n_barriers, n_reductions, n_broadcasts;
 };
 
 struct tern_table {
@@ -45,7 +57,14 @@ struct tern_table {
     struct tern_table_options options; /* with which it was opened */
     char updater_name[32];
     struct counts ended; /* by workers that are closed */
-    struct store store;
+    struct core_table core;
+};
+
+/* An operation under way whose start was reported to the program. */
+struct pending {
+    struct pending *next;
+    uint64_t ticket;
+    struct op op;
 };
 
 struct tern_worker {
@@ -56,7 +75,16 @@ struct tern_worker {
     uint64_t clock;
     uint64_t last_ticket;
     uint64_t n_pins;
+    struct remote *remote;   /* NULL: alone */
+    struct pending *pending; /* a list */
+    struct pending *free_pending;
 };
+
+/* Calls the coordinator; in a cluster only. The answer is in `op` (client.h). */
+enum tern_status node_call(struct tern_node *node, struct op *op, enum frame_kind kind);
+
+/* Waits for the worker's operations under way, whatever becomes of them, and forgets them. */
+void access_finish_all(struct tern_worker *worker);
 
 /* Ends a table whatever its n_open. The caller holds the node's lock or is the last to know it. */
 void table_end(struct tern_table *table);

@@ -1,13 +1,17 @@
 /*
  * range - the public calls on all existing entries of a range of keys, in ascending order.
  *
- * Dense: every key of the range. Sparse: what the index holds, collected and sorted. Since entries are
- * never removed, equal numbers of entries mean equal entries; push_range relies on it.
+ * Dense: every key of the range. Sparse: what the indexes of all nodes hold, collected and sorted.
+ * Since entries are never removed, equal numbers of entries mean equal entries; push_range relies on
+ * it.
  */
 #include "node/node.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "wire/keys.h"
 
 static enum tern_status check_range(const struct store *store, uint64_t begin, uint64_t end)
 {
@@ -30,21 +34,114 @@ static enum tern_status pull_dense(struct tern_worker *worker, struct tern_table
     return values ? tern_pull(worker, table, keys, n, values) : TERN_OK;
 }
 
+/* Keys gathered from several nodes. */
+struct gathered {
+    uint64_t *keys;
+    size_t n, capacity;
+};
+
+static enum tern_status gather(struct gathered *to, const uint64_t *keys, size_t n)
+{
+    if (to->n + n > to->capacity) {
+        size_t capacity = 2 * (to->n + n);
+        uint64_t *grown = realloc(to->keys, capacity * sizeof *grown);
+        if (!grown)
+            return fail(TERN_NO_MEMORY, "no memory for %zu keys of a range", capacity);
+        to->keys = grown;
+        to->capacity = capacity;
+    }
+    if (n)
+        memcpy(to->keys + to->n, keys, n * sizeof *keys);
+    to->n += n;
+    return TERN_OK;
+}
+
+/* Asks a node for the first keys it has from `begin` on; *last is set when there are no more. */
+static enum tern_status gather_page(struct tern_worker *worker, const struct tern_table *table,
+                                    uint32_t node, uint64_t begin, uint64_t end, uint32_t limit,
+                                    struct gathered *to, bool *last)
+{
+    struct op op = {.table = (uint16_t)table->id, .a = begin, .b = end, .limit = limit};
+    enum tern_status status = engine_call(worker->remote, node, &op, FRAME_RANGE);
+    if (status)
+        return status;
+    size_t n = op.answer.count;
+    uint64_t *keys = malloc((n ? n : 1) * sizeof *keys);
+    if (!keys)
+        status = fail(TERN_NO_MEMORY, "no memory for %zu keys of a range", n);
+    else if (!keys_decode(buffer_head(&op.answer_body), op.answer.keys_bytes, op.answer.flags, n,
+                          keys))
+        status = fail(TERN_PEER, "node %" PRIu32 " sent keys that cannot be decoded", node);
+    else
+        status = gather(to, keys, n);
+    *last = n < limit;
+    free(keys);
+    buffer_free(&op.answer_body);
+    return status;
+}
+
+static enum tern_status gather_from(struct tern_worker *worker, const struct tern_table *table,
+                                    uint32_t node, uint64_t begin, uint64_t end, size_t most,
+                                    struct gathered *to)
+{
+    bool last = false;
+    enum tern_status status = TERN_OK;
+    for (size_t had = to->n; !status && !last && to->n - had < most;) {
+        size_t left = most - (to->n - had), before = to->n;
+        uint32_t limit = (uint32_t)(left < FRAME_MAX_KEYS ? left : FRAME_MAX_KEYS);
+        status = gather_page(worker, table, node, begin, end, limit, to, &last);
+        if (to->n > before)
+            begin = to->keys[to->n - 1] + 1;
+    }
+    return status;
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The first `most` existing keys of the range over all nodes, ascending. *keys is to be freed. */
+static enum tern_status collect(struct tern_worker *worker, struct tern_table *table,
+                                uint64_t begin, uint64_t end, size_t most, uint64_t **keys,
+                                size_t *n)
+{
+    enum tern_status status = store_collect(&table->core.store, begin, end, keys, n);
+    /* A table with replicas of every key has them all here. */
+    if (status || !worker->remote || table->core.replication)
+        return status;
+    struct gathered all = {.keys = *keys, .n = *n, .capacity = *n};
+    const struct core *core = worker->remote->client.core;
+    for (uint32_t node = 0; !status && node < core->n_nodes; node++)
+        if (node != core->node)
+            status = gather_from(worker, table, node, begin, end, most, &all);
+    if (status) {
+        free(all.keys);
+        return status;
+    }
+    if (all.n)
+        qsort(all.keys, all.n, sizeof *all.keys, compare_keys);
+    *keys = all.keys;
+    *n = all.n;
+    return TERN_OK;
+}
+
 static enum tern_status pull_sparse(struct tern_worker *worker, struct tern_table *table,
                                     uint64_t begin, uint64_t end, size_t capacity, uint64_t *keys,
                                     char *values, size_t *n)
 {
     uint64_t *found;
     size_t n_found;
-    enum tern_status status = store_collect(&table->store, begin, end, &found, &n_found);
+    enum tern_status status = collect(worker, table, begin, end, capacity, &found, &n_found);
     if (status)
         return status;
     if (n_found > capacity)
         n_found = capacity;
     if (values)
         status = tern_pull(worker, table, found, n_found, values);
-    for (size_t i = 0; !status && i < n_found; i++)
-        keys[i] = found[i];
+    if (!status && n_found)
+        memcpy(keys, found, n_found * sizeof *keys);
     if (!status)
         *n = n_found;
     free(found);
@@ -57,10 +154,10 @@ enum tern_status tern_pull_range(struct tern_worker *worker, struct tern_table *
 {
     if (!access_allowed(worker, table, keys, capacity, n) || !n)
         return access_refuse(worker, table, capacity ? keys : (void *)&capacity, n, "n");
-    enum tern_status status = check_range(&table->store, begin, end);
+    enum tern_status status = check_range(&table->core.store, begin, end);
     if (status)
         return status;
-    if (table->store.index == TERN_SPARSE)
+    if (table->core.store.index == TERN_SPARSE)
         return pull_sparse(worker, table, begin, end, capacity, keys, values, n);
     size_t wanted = end - begin < capacity ? end - begin : capacity;
     status = pull_dense(worker, table, begin, wanted, keys, values);
@@ -81,24 +178,23 @@ static enum tern_status refuse_count(const struct store *store, uint64_t begin, 
 static enum tern_status push_dense(struct tern_worker *worker, struct tern_table *table,
                                    uint64_t begin, uint64_t end, const char *updates)
 {
-    struct store *store = &table->store;
+    const struct store *store = &table->core.store;
     struct workspace *space = worker->space;
+    enum tern_status status = TERN_OK;
     /* First every row, then every update: what fails must have changed nothing. */
     for (int writing = 0; writing <= 1; writing++) {
-        for (uint64_t done = begin; done < end; done += BLOCK_KEYS) {
+        for (uint64_t done = begin; !status && done < end; done += BLOCK_KEYS) {
             size_t n = end - done < BLOCK_KEYS ? end - done : BLOCK_KEYS;
             for (size_t i = 0; i < n; i++)
                 space->keys[i] = done + i;
-            enum tern_status status = store_reserve(store, space->keys, n, space->entries);
-            if (status)
-                return status;
             if (writing)
-                store_push(store, space->keys, n, space->entries,
-                           updates + (done - begin) * store->value_bytes, space->missed);
+                status = tern_push(worker, table, space->keys, n,
+                                   updates + (done - begin) * store->value_bytes);
+            else
+                status = store_reserve(&table->core.store, space->keys, n, NULL);
         }
     }
-    count_add(&space->counts[table->id].pushed, end - begin);
-    return TERN_OK;
+    return status;
 }
 
 static enum tern_status push_sparse(struct tern_worker *worker, struct tern_table *table,
@@ -106,13 +202,13 @@ static enum tern_status push_sparse(struct tern_worker *worker, struct tern_tabl
 {
     uint64_t *found;
     size_t n_found;
-    enum tern_status status = store_collect(&table->store, begin, end, &found, &n_found);
+    enum tern_status status = collect(worker, table, begin, end, n + 1, &found, &n_found);
     if (status)
         return status;
     if (n_found == n)
         status = tern_push(worker, table, found, n, updates);
     else
-        status = refuse_count(&table->store, begin, end, n_found, n);
+        status = refuse_count(&table->core.store, begin, end, n_found, n);
     free(found);
     return status;
 }
@@ -122,12 +218,12 @@ enum tern_status tern_push_range(struct tern_worker *worker, struct tern_table *
 {
     if (!access_allowed(worker, table, updates, n, updates))
         return access_refuse(worker, table, table, updates, "updates");
-    enum tern_status status = check_range(&table->store, begin, end);
+    enum tern_status status = check_range(&table->core.store, begin, end);
     if (status)
         return status;
-    if (table->store.index == TERN_SPARSE)
+    if (table->core.store.index == TERN_SPARSE)
         return push_sparse(worker, table, begin, end, n, updates);
     if (end - begin != n)
-        return refuse_count(&table->store, begin, end, end - begin, n);
+        return refuse_count(&table->core.store, begin, end, end - begin, n);
     return push_dense(worker, table, begin, end, updates);
 }

@@ -2,8 +2,13 @@
 #include "node/node.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/replica.h"
+
+enum { SHAPE_BYTES = 512 };
 
 static enum tern_status check_name(const char *name)
 {
@@ -72,6 +77,14 @@ static enum tern_status check_options(const char *name, const struct tern_table_
     if (options->n_keys > TERN_MAX_DENSE_KEYS)
         return fail(TERN_LIMIT, "table '%s': n_keys %" PRIu64 " is above the limit of 2^40", name,
                     options->n_keys);
+    if (!policy_find(options->policy))
+        return fail(TERN_INVALID, "table '%s': there is no policy '%.40s'; there are: %s", name,
+                    options->policy, policy_names());
+    if (options->updater.apply && policy_find(options->policy)->replica == REPLICA_OF_EVERY_KEY)
+        return fail(TERN_INVALID,
+                    "table '%s': policy '%s' is for tables that are added to, not for "
+                    "updater '%s'",
+                    name, options->policy, options->updater.name);
     enum tern_status status = check_size(name, options);
     if (!status)
         status = check_updater(name, &options->updater, options->type);
@@ -99,7 +112,7 @@ static enum tern_status check_same(const struct tern_table *table,
                                    const struct tern_table_options *now)
 {
     const struct tern_table_options *then = &table->options;
-    const char *name = table->store.name;
+    const char *name = table->core.store.name;
     if (then->index != now->index)
         return fail(TERN_MISMATCH, "table '%s' is open with another index: %s, not %s", name,
                     then->index == TERN_DENSE ? "dense" : "sparse",
@@ -118,10 +131,33 @@ static enum tern_status check_same(const struct tern_table *table,
     if (!same_updater(&then->updater, &now->updater))
         return fail(TERN_MISMATCH, "table '%s' is open with another updater: '%s'", name,
                     then->updater.name ? then->updater.name : "add");
+    if (policy_find(then->policy) != policy_find(now->policy))
+        return fail(TERN_MISMATCH, "table '%s' is open with policy '%s'", name,
+                    policy_find(then->policy)->name);
     if (then->memory_limit_bytes != now->memory_limit_bytes)
         return fail(TERN_MISMATCH, "table '%s' is open with memory_limit_bytes %" PRIu64, name,
                     then->memory_limit_bytes);
     return TERN_OK;
+}
+
+/* Which keys of a sparse table are at home here. */
+static bool is_at_home(const void *context, uint64_t key)
+{
+    const struct core *core = context;
+    return ring_home(core->ring, key) == core->node;
+}
+
+static struct store_home home_of(const struct core *core, const struct tern_table_options *options)
+{
+    /* Where every node has every key, all are at home as far as the store is concerned. */
+    if (policy_find(options->policy)->replica == REPLICA_OF_EVERY_KEY)
+        return (struct store_home){.end = options->n_keys, .tracked = true};
+    return (struct store_home){
+        .begin = range_begin(core->node, options->n_keys, core->n_nodes),
+        .end = range_begin(core->node + 1, options->n_keys, core->n_nodes),
+        .has = is_at_home,
+        .context = core,
+    };
 }
 
 static enum tern_status make(struct tern_node *node, uint32_t id, const char *name,
@@ -137,7 +173,20 @@ static enum tern_status make(struct tern_node *node, uint32_t id, const char *na
         strcpy(made->updater_name, options->updater.name);
         made->options.updater.name = made->updater_name;
     }
-    enum tern_status status = store_init(&made->store, name, &made->options);
+    made->core.policy = policy_find(options->policy);
+    made->options.policy = made->core.policy->name;
+    struct store_home home;
+    if (node->engine)
+        home = home_of(&node->engine->core, options);
+    enum tern_status status =
+        store_init(&made->core.store, name, &made->options, node->engine ? &home : NULL);
+    if (!status && made->core.store.home.tracked) {
+        made->core.replication = replication_new(&node->engine->core, &made->core.store);
+        if (!made->core.replication) {
+            store_fini(&made->core.store);
+            status = fail(TERN_NO_MEMORY, "no memory for the replicas of table '%s'", name);
+        }
+    }
     if (status) {
         free(made);
         return status;
@@ -145,6 +194,55 @@ static enum tern_status make(struct tern_node *node, uint32_t id, const char *na
     handle_init(&made->handle, HANDLE_TABLE);
     *table = made;
     return TERN_OK;
+}
+
+/* What all nodes must agree on, as bytes. Functions cannot be compared between processes; their
+ * names and parameters stand for them. */
+static size_t shape_bytes(const char *name, const struct tern_table_options *options,
+                          uint8_t bytes[SHAPE_BYTES])
+{
+    size_t length = strlen(name);
+    bytes[0] = (uint8_t)length;
+    bytes[1] = 0;
+    memcpy(bytes + 2, name, length);
+    int n = snprintf((char *)bytes + 2 + length, SHAPE_BYTES - 2 - length,
+                     "index %d type %d keys %" PRIu64 " length %" PRIu32 " init %d %" PRIu64
+                     " %a %a updater %s %a %a %a %a %a state %" PRIu32 " %" PRIu32 " policy %s",
+                     (int)options->index, (int)options->type, options->n_keys, options->length,
+                     (int)options->init.kind, options->init.seed, options->init.a, options->init.b,
+                     options->updater.name ? options->updater.name : "add",
+                     options->updater.parameters[0], options->updater.parameters[1],
+                     options->updater.parameters[2], options->updater.parameters[3],
+                     options->updater.parameters[4], options->updater.state_per_element,
+                     options->updater.state_per_row, policy_find(options->policy)->name);
+    return 2 + length + (size_t)n;
+}
+
+/* The number by which all nodes of a cluster know a table. */
+static enum tern_status agree_on_number(struct tern_node *node, const char *name,
+                                        const struct tern_table_options *options, uint32_t *id)
+{
+    uint8_t shape[SHAPE_BYTES];
+    struct op op = {.payload = shape, .payload_bytes = (uint32_t)shape_bytes(name, options, shape)};
+    enum tern_status status = node_call(node, &op, FRAME_TABLE);
+    if (status)
+        return status;
+    buffer_free(&op.answer_body);
+    *id = op.answer.table;
+    if (*id >= TERN_MAX_TABLES || node->tables[*id])
+        return fail(TERN_PEER, "the coordinator gave table '%s' a number in use", name);
+    return TERN_OK;
+}
+
+/* Lets other nodes' requests, and the rounds of replicas, reach the table, or no longer. */
+static void publish(struct engine *engine, uint32_t id, struct core_table *table)
+{
+    pthread_mutex_lock(&engine->sync.lock);
+    pthread_mutex_lock(&engine->lock);
+    atomic_store_explicit(&engine->core.tables[id], table, memory_order_release);
+    pthread_mutex_unlock(&engine->lock);
+    pthread_mutex_unlock(&engine->sync.lock);
+    engine_wake(engine);
 }
 
 /* Finds or makes a table. The caller holds the node's lock. */
@@ -157,7 +255,7 @@ static enum tern_status open_locked(struct tern_node *node, const char *name,
         struct tern_table *found = node->tables[i];
         if (!found) {
             free_id = i;
-        } else if (!strcmp(found->store.name, name)) {
+        } else if (!strcmp(found->core.store.name, name)) {
             *table = found;
             return check_same(found, options);
         }
@@ -165,9 +263,18 @@ static enum tern_status open_locked(struct tern_node *node, const char *name,
     if (free_id == TERN_MAX_TABLES)
         return fail(TERN_LIMIT, "table '%s' would be one more than the %d a node can have", name,
                     TERN_MAX_TABLES);
-    enum tern_status status = make(node, free_id, name, options, table);
+    enum tern_status status = TERN_OK;
+    if (node->engine)
+        status = agree_on_number(node, name, options, &free_id);
     if (!status)
-        node->tables[free_id] = *table;
+        status = make(node, free_id, name, options, table);
+    if (status)
+        return status;
+    node->tables[free_id] = *table;
+    if (node->engine)
+        publish(node->engine, free_id, &(*table)->core);
+    if ((*table)->core.replication)
+        status = sync_start(&node->engine->sync);
     return status;
 }
 
@@ -201,9 +308,12 @@ void table_end(struct tern_table *table)
 {
     struct tern_node *node = table->node;
     node->tables[table->id] = NULL;
+    if (node->engine)
+        publish(node->engine, table->id, NULL);
     for (struct tern_worker *worker = node->workers; worker; worker = worker->next)
         worker->space->counts[table->id] = (struct counts){0};
-    store_fini(&table->store);
+    replication_free(table->core.replication);
+    store_fini(&table->core.store);
     handle_close(&table->handle);
 }
 
@@ -214,12 +324,12 @@ enum tern_status tern_table_close(struct tern_table *table)
     struct tern_node *node = table->node;
     enum tern_status status = TERN_OK;
     pthread_mutex_lock(&node->lock);
-    uint64_t n_pins = atomic_load_explicit(&table->store.n_pins, memory_order_relaxed);
+    uint64_t n_pins = atomic_load_explicit(&table->core.store.n_pins, memory_order_relaxed);
     if (table->n_open > 1)
         table->n_open--;
     else if (n_pins)
         status = fail(TERN_BUSY, "%" PRIu64 " row%s of table '%s' still pinned; unpin first",
-                      n_pins, n_pins == 1 ? " is" : "s are", table->store.name);
+                      n_pins, n_pins == 1 ? " is" : "s are", table->core.store.name);
     else
         table_end(table);
     pthread_mutex_unlock(&node->lock);
@@ -232,6 +342,7 @@ void counts_sum(struct counts *sum, const struct counts *more)
     count_add(&sum->pushed, atomic_load_explicit(&more->pushed, memory_order_relaxed));
     count_add(&sum->set, atomic_load_explicit(&more->set, memory_order_relaxed));
     count_add(&sum->pinned, atomic_load_explicit(&more->pinned, memory_order_relaxed));
+    count_add(&sum->remote, atomic_load_explicit(&more->remote, memory_order_relaxed));
 }
 
 enum tern_status tern_table_get_stats(struct tern_table *table, struct tern_table_stats *stats)
@@ -252,7 +363,7 @@ enum tern_status tern_table_get_stats(struct tern_table *table, struct tern_tabl
         counts_sum(&sum, &worker->space->counts[table->id]);
     pthread_mutex_unlock(&node->lock);
 
-    const struct store *store = &table->store;
+    const struct store *store = &table->core.store;
     uint64_t rows = atomic_load_explicit(&store->n_rows, memory_order_relaxed);
     *stats = (struct tern_table_stats){
         .struct_size = sizeof *stats,
@@ -260,6 +371,7 @@ enum tern_status tern_table_get_stats(struct tern_table *table, struct tern_tabl
         .pushed_keys = sum.pushed,
         .set_keys = sum.set,
         .pinned_keys = sum.pinned,
+        .remote_keys = sum.remote,
         .rows = rows,
         .value_bytes = rows * store->value_bytes,
         .memory_bytes = store_memory_bytes(store),

@@ -4,6 +4,18 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+/* Gives a worker its own connections to the other nodes. */
+static enum tern_status connect_worker(struct tern_worker *worker)
+{
+    worker->remote = calloc(1, sizeof *worker->remote);
+    if (!worker->remote)
+        return fail(TERN_NO_MEMORY, "no memory to open a worker");
+    enum tern_status status = remote_init(worker->remote, worker->node->engine);
+    if (status)
+        free(worker->remote);
+    return status;
+}
+
 enum tern_status tern_worker_open(struct tern_node *node, struct tern_worker **worker)
 {
     if (!handle_is((const struct handle *)node, HANDLE_NODE))
@@ -19,6 +31,12 @@ enum tern_status tern_worker_open(struct tern_node *node, struct tern_worker **w
     }
     made->node = node;
     made->space = space;
+    enum tern_status status = node->engine ? connect_worker(made) : TERN_OK;
+    if (status) {
+        free(made);
+        free(space);
+        return status;
+    }
     handle_init(&made->handle, HANDLE_WORKER);
 
     pthread_mutex_lock(&node->lock);
@@ -37,6 +55,11 @@ enum tern_status tern_worker_close(struct tern_worker *worker)
         return fail(TERN_BUSY, "the worker still holds %" PRIu64 " pinned row%s; unpin first",
                     worker->n_pins, worker->n_pins == 1 ? "" : "s");
     struct tern_node *node = worker->node;
+    if (worker->remote) {
+        access_finish_all(worker);
+        remote_fini(worker->remote);
+        free(worker->remote);
+    }
     pthread_mutex_lock(&node->lock);
     struct tern_worker **place = &node->workers;
     while (*place != worker)
@@ -46,6 +69,7 @@ enum tern_status tern_worker_close(struct tern_worker *worker)
         if (node->tables[i])
             counts_sum(&node->tables[i]->ended, &worker->space->counts[i]);
     pthread_mutex_unlock(&node->lock);
+    free(worker->space->away);
     free(worker->space);
     handle_close(&worker->handle);
     return TERN_OK;

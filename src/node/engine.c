@@ -1,0 +1,554 @@
+/* engine - see engine.h. */
+#include "node/engine.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "core/reply.h"
+#include "node/hello.h"
+#include "node/remote.h"
+
+enum {
+    EVENTS = 64,
+    OUT_LIMIT_BYTES =
+        8 << 20,        /* of answers not yet taken by a peer: no more of its requests then */
+    TICK_MS = 100,      /* how often the coordinator looks for dead nodes */
+    HELLO_MS = 5000,    /* for a connection to say who it is */
+    STRANGERS = 256,    /* connections that have not, at the most */
+    FAREWELL_MS = 1000, /* for the last answers to be taken */
+};
+
+#define MS UINT64_C(1000000)
+
+/* A lane as the server remembers it. */
+struct known_lane {
+    struct known_lane *next;
+    uint64_t id; /* among its node's */
+    struct server_lane lane;
+    struct incoming *incoming; /* its connection; NULL: none now */
+};
+
+struct incoming {
+    struct incoming *next;
+    struct connection connection;
+    struct known_lane *known; /* NULL before HELLO */
+    bool held;                /* the frame at the head waits for others */
+    uint32_t events;          /* asked of epoll */
+    uint64_t since_ns;
+};
+
+/* ---- The service thread's connections --------------------------------------------------------- */
+
+static void close_incoming(struct engine *engine, struct incoming *incoming)
+{
+    struct incoming **place = &engine->incoming;
+    while (*place != incoming)
+        place = &(*place)->next;
+    *place = incoming->next;
+    if (incoming->known && incoming->known->incoming == incoming)
+        incoming->known->incoming = NULL;
+    connection_fini(&incoming->connection);
+    free(incoming);
+}
+
+static void refuse_incoming(struct engine *engine, struct incoming *incoming)
+{
+    atomic_fetch_add_explicit(&engine->n_refused, 1, memory_order_relaxed);
+    close_incoming(engine, incoming);
+}
+
+static bool wants_reading(const struct incoming *incoming)
+{
+    return !incoming->held && buffer_size(&incoming->connection.out) < OUT_LIMIT_BYTES;
+}
+
+/* Tells epoll what the connection waits for. */
+static void ask_events(struct engine *engine, struct incoming *incoming)
+{
+    struct connection *connection = &incoming->connection;
+    short wanted = stream_events(connection->stream, buffer_size(&connection->out) > 0);
+    uint32_t events = 0;
+    if (wanted & POLLIN && wants_reading(incoming))
+        events |= EPOLLIN;
+    if (wanted & POLLOUT)
+        events |= EPOLLOUT;
+    if (events == incoming->events)
+        return;
+    incoming->events = events;
+    struct epoll_event event = {.events = events, .data.ptr = incoming};
+    epoll_ctl(engine->epoll_fd, EPOLL_CTL_MOD, stream_fd(connection->stream), &event);
+}
+
+static size_t count_strangers(const struct engine *engine)
+{
+    size_t n = 0;
+    for (const struct incoming *incoming = engine->incoming; incoming; incoming = incoming->next)
+        n += !incoming->known;
+    return n;
+}
+
+/* The lane of a caller, known from before or new; NULL when memory is used up. */
+static struct known_lane *know_lane(struct engine *engine, const struct hello *hello)
+{
+    for (struct known_lane *known = engine->lanes; known; known = known->next)
+        if (known->lane.node == hello->node && known->id == hello->lane &&
+            known->lane.incarnation == hello->incarnation)
+            return known;
+    struct known_lane *known = calloc(1, sizeof *known);
+    if (!known)
+        return NULL;
+    known->id = hello->lane;
+    known->lane.node = hello->node;
+    known->lane.incarnation = hello->incarnation;
+    known->next = engine->lanes;
+    engine->lanes = known;
+    return known;
+}
+
+/* Handles the first frame of a connection. False: it was refused, and told so. */
+static bool greet(struct engine *engine, struct incoming *incoming, const uint8_t *body)
+{
+    struct connection *connection = &incoming->connection;
+    const struct frame *frame = &connection->frame;
+    struct hello hello;
+    enum tern_status status = hello_read(frame, body, &engine->place, &hello);
+    struct known_lane *known = status ? NULL : know_lane(engine, &hello);
+    if (!known) {
+        reply_error(&connection->out, frame, engine->core.epoch, TERN_PEER, tern_error());
+        connection_write(connection);
+        return false;
+    }
+    /* The client has given up an older connection of this lane; what it sent there must not be
+     * executed after what it sends here. */
+    if (known->incoming)
+        close_incoming(engine, known->incoming);
+    known->incoming = incoming;
+    incoming->known = known;
+    struct frame welcome = {.kind = FRAME_WELCOME,
+                            .epoch = engine->core.epoch,
+                            .a = engine->core.incarnation,
+                            .b = known->lane.executed};
+    uint8_t header[FRAME_HEADER_BYTES];
+    frame_encode(&welcome, header);
+    return buffer_append(&connection->out, header, sizeof header);
+}
+
+/* Executes the requests that have come. False: the connection must be closed. */
+static bool serve(struct engine *engine, struct incoming *incoming, uint64_t now, bool *changed)
+{
+    struct connection *connection = &incoming->connection;
+    while (wants_reading(incoming)) {
+        const uint8_t *body;
+        size_t limit = incoming->known ? FRAME_MAX_BODY_BYTES : HELLO_MAX_BYTES;
+        enum found found = connection_next(connection, limit, &body);
+        if (found != FOUND_FRAME)
+            return found == FOUND_NOTHING;
+        if (!incoming->known) {
+            if (!greet(engine, incoming, body))
+                return false;
+            connection_drop(connection);
+            continue;
+        }
+        struct server_lane *lane = &incoming->known->lane;
+        enum served served = server_request(&engine->server, lane, &connection->frame, body, now,
+                                            &connection->out, changed);
+        if (served == REFUSED)
+            return false;
+        if (served == HELD)
+            incoming->held = true;
+        else
+            connection_drop(connection);
+    }
+    return true;
+}
+
+/* Executes and answers; closes the connection if there is something wrong with it. */
+static void work_on(struct engine *engine, struct incoming *incoming, uint64_t now, bool *changed)
+{
+    if (!serve(engine, incoming, now, changed)) {
+        refuse_incoming(engine, incoming);
+        return;
+    }
+    if (!connection_write(&incoming->connection)) {
+        close_incoming(engine, incoming);
+        return;
+    }
+    ask_events(engine, incoming);
+}
+
+static void handle_event(struct engine *engine, struct incoming *incoming, uint32_t events,
+                         uint64_t now, bool *changed)
+{
+    struct connection *connection = &incoming->connection;
+    bool readable = events & (EPOLLIN | EPOLLERR | EPOLLHUP);
+    do {
+        if (readable && connection_read(connection) < 0) {
+            if (!incoming->known)
+                atomic_fetch_add_explicit(&engine->n_refused, 1, memory_order_relaxed);
+            close_incoming(engine, incoming);
+            return;
+        }
+    } while (readable && wants_reading(incoming) && stream_pending(connection->stream));
+    if (readable && incoming->known && engine->server.group)
+        group_heard(engine->server.group, incoming->known->lane.node, now);
+    work_on(engine, incoming, now, changed);
+}
+
+/* Takes new connections. Each is read at once: with TLS the handshake may be over already, and what came
+ * behind it be in memory, where epoll does not see it. */
+static void accept_incoming(struct engine *engine, uint64_t now, bool *changed)
+{
+    struct stream *stream;
+    while ((stream = listener_accept(engine->listener))) {
+        struct incoming *incoming =
+            count_strangers(engine) < STRANGERS ? calloc(1, sizeof *incoming) : NULL;
+        if (!incoming) {
+            atomic_fetch_add_explicit(&engine->n_refused, 1, memory_order_relaxed);
+            stream_close(stream);
+            continue;
+        }
+        incoming->connection.stream = stream;
+        incoming->since_ns = now;
+        incoming->next = engine->incoming;
+        engine->incoming = incoming;
+        incoming->events = EPOLLIN;
+        struct epoll_event event = {.events = EPOLLIN, .data.ptr = incoming};
+        if (epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, stream_fd(stream), &event))
+            refuse_incoming(engine, incoming);
+        else
+            handle_event(engine, incoming, EPOLLIN, now, changed);
+    }
+}
+
+/* Tries held requests again until nothing changes any more. */
+static void retry_held(struct engine *engine, uint64_t now)
+{
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (struct incoming *incoming = engine->incoming, *next; incoming; incoming = next) {
+            next = incoming->next;
+            if (!incoming->held)
+                continue;
+            incoming->held = false;
+            work_on(engine, incoming, now, &changed);
+        }
+    }
+}
+
+static void close_late_strangers(struct engine *engine, uint64_t now)
+{
+    for (struct incoming *incoming = engine->incoming, *next; incoming; incoming = next) {
+        next = incoming->next;
+        if (!incoming->known && now - incoming->since_ns > HELLO_MS * MS)
+            refuse_incoming(engine, incoming);
+    }
+}
+
+static int next_timeout_ms(const struct engine *engine)
+{
+    if (engine->server.group)
+        return TICK_MS;
+    return count_strangers(engine) ? HELLO_MS : -1;
+}
+
+/* Handles what epoll reported. The caller holds the engine's lock. */
+static void handle_events(struct engine *engine, const struct epoll_event *events, int n)
+{
+    uint64_t now = clock_now_ns();
+    bool changed = false;
+    for (int i = 0; i < n; i++) {
+        if (events[i].data.ptr == &engine->listener) {
+            accept_incoming(engine, now, &changed);
+        } else if (events[i].data.ptr == &engine->wake_fd) {
+            uint64_t count;
+            changed |= read(engine->wake_fd, &count, sizeof count) == sizeof count;
+        } else {
+            /* An earlier event of this round may have closed it. */
+            struct incoming *incoming = engine->incoming;
+            while (incoming && incoming != events[i].data.ptr)
+                incoming = incoming->next;
+            if (incoming)
+                handle_event(engine, incoming, events[i].events, now, &changed);
+        }
+    }
+    if (engine->server.group && group_tick(engine->server.group, now))
+        changed = true;
+    if (changed)
+        retry_held(engine, now);
+    close_late_strangers(engine, now);
+}
+
+/* Gives the last answers a moment to be taken. */
+static void say_farewell(struct engine *engine)
+{
+    uint64_t end = clock_now_ns() + FAREWELL_MS * MS;
+    for (struct incoming *incoming = engine->incoming; incoming; incoming = incoming->next) {
+        struct connection *connection = &incoming->connection;
+        while (connection_write(connection) && buffer_size(&connection->out)) {
+            uint64_t now = clock_now_ns();
+            if (now >= end || !stream_wait(connection->stream, true, (int)((end - now) / MS) + 1))
+                break;
+        }
+    }
+}
+
+static void *service_main(void *context)
+{
+    struct engine *engine = context;
+    struct epoll_event events[EVENTS];
+    while (!atomic_load_explicit(&engine->stop, memory_order_acquire)) {
+        int n = epoll_wait(engine->epoll_fd, events, EVENTS, next_timeout_ms(engine));
+        pthread_mutex_lock(&engine->lock);
+        handle_events(engine, events, n < 0 ? 0 : n);
+        pthread_mutex_unlock(&engine->lock);
+    }
+    say_farewell(engine);
+    return NULL;
+}
+
+void engine_wake(struct engine *engine)
+{
+    uint64_t one = 1;
+    ssize_t n = write(engine->wake_fd, &one, sizeof one);
+    (void)n; /* it fails only when the count is full, and then the thread is awake */
+}
+
+/* ---- Calls, and the pulse ---------------------------------------------------------------------- */
+
+enum tern_status engine_call(struct remote *remote, uint32_t node, struct op *op,
+                             enum frame_kind kind)
+{
+    enum tern_status status = client_call(&remote->client, node, op, kind);
+    if (status)
+        return status;
+    remote_nudge(remote, &remote->client.lanes[node]);
+    remote_wait(remote, op, kind != FRAME_PING && kind != FRAME_RANGE);
+    status = op_end(op);
+    if (status)
+        buffer_free(&op->answer_body);
+    return status;
+}
+
+/* Sleeps for a quarter of the deadline; true when the engine is to end. */
+static bool pulse_sleeps(struct engine *engine)
+{
+    uint64_t wake = clock_now_ns() + engine->place.deadline_ns / 4;
+    struct timespec until = {.tv_sec = (time_t)(wake / UINT64_C(1000000000)),
+                             .tv_nsec = (long)(wake % UINT64_C(1000000000))};
+    pthread_mutex_lock(&engine->pulse_lock);
+    int outcome = 0;
+    while (outcome != ETIMEDOUT && !atomic_load_explicit(&engine->stop, memory_order_relaxed))
+        outcome = pthread_cond_timedwait(&engine->pulse_stop, &engine->pulse_lock, &until);
+    pthread_mutex_unlock(&engine->pulse_lock);
+    return atomic_load_explicit(&engine->stop, memory_order_relaxed);
+}
+
+static void *pulse_main(void *context)
+{
+    struct engine *engine = context;
+    struct remote remote;
+    if (remote_init(&remote, engine))
+        return NULL;
+    while (!pulse_sleeps(engine)) {
+        struct op op = {0};
+        uint32_t dead = 1; /* node 0, if it does not answer */
+        if (!engine_call(&remote, 0, &op, FRAME_PING)) {
+            dead = (uint32_t)op.answer.a;
+            buffer_free(&op.answer_body);
+        }
+        if (dead)
+            atomic_store_explicit(&engine->dead, dead, memory_order_relaxed);
+    }
+    remote_fini(&remote);
+    return NULL;
+}
+
+/* ---- Joining and leaving ---------------------------------------------------------------------- */
+
+/* Reads the addresses and incarnations of all nodes. */
+static enum tern_status read_roster(struct engine *engine, const uint8_t *bytes, size_t size)
+{
+    for (uint32_t i = 0; i < engine->core.n_nodes; i++) {
+        size_t length = size >= 10 ? (size_t)bytes[8] | (size_t)bytes[9] << 8 : SIZE_MAX;
+        if (length >= sizeof engine->addresses[0] || size - 10 < length)
+            return fail(TERN_PEER, "the coordinator sent a broken list of nodes");
+        memcpy(engine->addresses[i], bytes + 10, length);
+        engine->addresses[i][length] = '\0';
+        bytes += 10 + length;
+        size -= 10 + length;
+    }
+    return TERN_OK;
+}
+
+static enum tern_status join(struct engine *engine)
+{
+    struct remote remote;
+    enum tern_status status = remote_init(&remote, engine);
+    if (status)
+        return status;
+    const char *address = listener_address(engine->listener);
+    struct op op = {.a = engine->core.incarnation,
+                    .payload = address,
+                    .payload_bytes = (uint32_t)strlen(address)};
+    status = engine_call(&remote, 0, &op, FRAME_JOIN);
+    if (!status)
+        status = read_roster(engine, buffer_head(&op.answer_body), buffer_size(&op.answer_body));
+    if (!status)
+        buffer_free(&op.answer_body);
+    remote_fini(&remote);
+    return status;
+}
+
+static enum tern_status start_thread(pthread_t *thread, void *(*run)(void *), void *context,
+                                     bool *started)
+{
+    int failure = pthread_create(thread, NULL, run, context);
+    if (failure)
+        return fail(TERN_NO_MEMORY, "no thread can be started: %s", strerror(failure));
+    *started = true;
+    return TERN_OK;
+}
+
+static enum tern_status open_epoll(struct engine *engine)
+{
+    engine->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    engine->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    struct epoll_event listener = {.events = EPOLLIN, .data.ptr = &engine->listener};
+    struct epoll_event wake = {.events = EPOLLIN, .data.ptr = &engine->wake_fd};
+    if (engine->epoll_fd < 0 || engine->wake_fd < 0 ||
+        epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, listener_fd(engine->listener), &listener) ||
+        epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, engine->wake_fd, &wake))
+        return fail(TERN_NETWORK, "no descriptors to wait with: %s", strerror(errno));
+    return TERN_OK;
+}
+
+static enum tern_status open_net(struct engine *engine)
+{
+    const struct place *place = &engine->place;
+    struct net_options options = {.insecure = place->insecure};
+    if (place->certificate[0]) {
+        options.certificate = place->certificate;
+        options.key = place->key;
+        options.authority = place->authority;
+    }
+    enum tern_status status = net_open(&options, &engine->net);
+    if (!status)
+        status = listener_open(engine->net, place->listen, &engine->listener);
+    return status;
+}
+
+static enum tern_status init_core(struct engine *engine)
+{
+    struct core *core = &engine->core;
+    core->node = engine->place.node;
+    core->n_nodes = engine->place.n_nodes;
+    core->epoch = 1;
+    if (getrandom(&core->incarnation, sizeof core->incarnation, 0) !=
+            (ssize_t)sizeof core->incarnation ||
+        !core->incarnation)
+        core->incarnation = clock_now_ns() | 1;
+    core->ring = ring_new(core->n_nodes);
+    engine->addresses = calloc(core->n_nodes, sizeof *engine->addresses);
+    struct group *group = core->node == 0 ? group_new(core->n_nodes, core->epoch,
+                                                      engine->place.deadline_ns, clock_now_ns())
+                                          : NULL;
+    if (!core->ring || !engine->addresses || (core->node == 0 && !group)) {
+        group_free(group);
+        return fail(TERN_NO_MEMORY, "no memory for a cluster of %" PRIu32 " nodes", core->n_nodes);
+    }
+    strcpy(engine->addresses[0], engine->place.coordinator);
+    enum tern_status status = server_init(&engine->server, core, group);
+    if (status)
+        group_free(group);
+    return status;
+}
+
+/* Ends all threads and frees everything. */
+static void end(struct engine *engine)
+{
+    sync_fini(&engine->sync);
+    pthread_mutex_lock(&engine->pulse_lock);
+    atomic_store_explicit(&engine->stop, true, memory_order_release);
+    pthread_cond_signal(&engine->pulse_stop);
+    pthread_mutex_unlock(&engine->pulse_lock);
+    if (engine->has_pulse)
+        pthread_join(engine->pulse, NULL);
+    if (engine->has_service) {
+        engine_wake(engine);
+        pthread_join(engine->service, NULL);
+    }
+    while (engine->incoming)
+        close_incoming(engine, engine->incoming);
+    for (struct known_lane *known = engine->lanes, *next; known; known = next) {
+        next = known->next;
+        buffer_free(&known->lane.sync);
+        free(known);
+    }
+    if (engine->listener)
+        listener_close(engine->listener);
+    if (engine->net)
+        net_close(engine->net);
+    if (engine->epoll_fd >= 0)
+        close(engine->epoll_fd);
+    if (engine->wake_fd >= 0)
+        close(engine->wake_fd);
+    group_free(engine->server.group);
+    server_fini(&engine->server);
+    ring_free(engine->core.ring);
+    free(engine->addresses);
+    pthread_cond_destroy(&engine->pulse_stop);
+    pthread_mutex_destroy(&engine->pulse_lock);
+    pthread_mutex_destroy(&engine->lock);
+}
+
+enum tern_status engine_start(struct engine *engine, const struct place *place)
+{
+    *engine = (struct engine){.place = *place, .epoll_fd = -1, .wake_fd = -1};
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&engine->pulse_stop, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    pthread_mutex_init(&engine->pulse_lock, NULL);
+    pthread_mutex_init(&engine->lock, NULL);
+    sync_init(&engine->sync, engine);
+
+    enum tern_status status = init_core(engine);
+    if (!status)
+        status = open_net(engine);
+    if (!status)
+        status = open_epoll(engine);
+    if (!status)
+        status = start_thread(&engine->service, service_main, engine, &engine->has_service);
+    if (!status)
+        status = join(engine);
+    if (!status)
+        status = start_thread(&engine->pulse, pulse_main, engine, &engine->has_pulse);
+    if (status)
+        end(engine);
+    return status;
+}
+
+enum tern_status engine_stop(struct engine *engine)
+{
+    struct remote remote;
+    enum tern_status status = remote_init(&remote, engine);
+    if (!status) {
+        struct op op = {0};
+        status = engine_call(&remote, 0, &op, FRAME_BYE);
+        if (!status)
+            buffer_free(&op.answer_body);
+        remote_fini(&remote);
+    }
+    end(engine);
+    return status;
+}

@@ -1,0 +1,69 @@
+/*
+ * engine - a node's part in a cluster: the thread that serves other nodes, and the pulse that tells
+ * the coordinator that this node lives.
+ *
+ * Threads: the service thread owns the listener and all incoming connections; it sleeps in epoll
+ * while there is nothing to do. The pulse thread sends a PING every quarter of the deadline. Workers
+ * have connections of their own (remote.h) and pass through neither.
+ *
+ * The engine's lock is held by the service thread while it handles requests, and by whoever adds or
+ * removes a table; nobody else takes it.
+ */
+#ifndef NODE_ENGINE_H
+#define NODE_ENGINE_H
+
+#include <pthread.h>
+
+#include "core/server.h"
+#include "net/stream.h"
+#include "node/place.h"
+#include "node/sync.h"
+
+struct incoming;
+
+struct engine {
+    struct place place;
+    struct core core;
+    struct net *net;
+    struct listener *listener;
+    char (*addresses)[256]; /* of all nodes, once joined */
+
+    pthread_mutex_t lock;
+    struct server server;
+    struct incoming *incoming; /* a list */
+    struct known_lane *lanes;  /* a list: what is remembered across connections */
+    int epoll_fd, wake_fd;
+    pthread_t service;
+    bool has_service;
+    atomic_bool stop;
+    _Atomic uint64_t n_refused; /* connections that sent nonsense or were not of this job */
+
+    pthread_t pulse;
+    bool has_pulse;
+    pthread_mutex_t pulse_lock;
+    pthread_cond_t pulse_stop; /* on the monotonic clock */
+
+    struct sync sync;
+
+    _Atomic uint32_t next_lane;
+    /* 1 + the number of a node known to be dead; 0: none. Calls that wait for it fail at once. */
+    _Atomic uint32_t dead;
+};
+
+/* Joins the cluster: returns when all nodes are there, or fails within the deadline. */
+enum tern_status engine_start(struct engine *engine, const struct place *place);
+
+/* Leaves it: returns when all others have left, too, or one has died, which is the status. The engine
+ * is ended in any case. */
+enum tern_status engine_stop(struct engine *engine);
+
+/* Lets held requests be tried again. */
+void engine_wake(struct engine *engine);
+
+/* Makes a call to a node (client.h) on a connection of the caller's and waits for its answer. */
+struct remote;
+struct op;
+enum tern_status engine_call(struct remote *remote, uint32_t node, struct op *op,
+                             enum frame_kind kind);
+
+#endif

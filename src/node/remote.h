@@ -1,0 +1,47 @@
+/*
+ * remote - a worker's own connections to other nodes: it writes its requests itself and waits for the
+ * answers itself, so a remote access costs one round trip and no change of thread.
+ *
+ * A connection is made at first use. When it breaks it is made again and what was unanswered is sent
+ * again (client.h). A node that gives no sign for the deadline, or is known to be dead, fails
+ * everything that waits for it with a sentence that names it. A remote belongs to one thread at a time.
+ */
+#ifndef NODE_REMOTE_H
+#define NODE_REMOTE_H
+
+#include "core/client.h"
+#include "node/connection.h"
+#include "node/engine.h"
+
+struct peer {
+    struct connection connection;
+    bool welcomed;
+    uint64_t heard_ns;    /* when something last came, or waiting began */
+    uint64_t retry_ns;    /* not to connect again before */
+    uint64_t incarnation; /* of the process that welcomed; 0: none yet */
+    char trouble[160];    /* why the last connection failed */
+};
+
+struct remote {
+    struct engine *engine;
+    struct client client;
+    uint32_t lane;
+    struct peer *peers;
+    struct pollfd *polls;
+};
+
+enum tern_status remote_init(struct remote *remote, struct engine *engine);
+void remote_fini(struct remote *remote);
+
+/* Sends what is queued for a node unless other requests are under way and little is queued: requests
+ * that follow each other closely then travel together. */
+void remote_nudge(struct remote *remote, struct lane *lane);
+
+/* Carries on with everything that is under way, without waiting. */
+void remote_progress(struct remote *remote);
+
+/* Waits until the operation is done. `patient`: it may rightly take long, as a barrier does; then only
+ * the death of a node ends it. */
+void remote_wait(struct remote *remote, struct op *op, bool patient);
+
+#endif

@@ -1,0 +1,122 @@
+/*
+ * together - what all nodes of a cluster do at once: barriers, sums and broadcasts, through the
+ * coordinator. Every node makes the same calls in the same order, each from one thread. On a node that
+ * is alone they have nothing to wait for.
+ */
+#include "node/node.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { MAX_BYTES = 1 << 20 };
+
+static enum tern_status check(const struct tern_node *node)
+{
+    if (handle_is((const struct handle *)node, HANDLE_NODE))
+        return TERN_OK;
+    return handle_refuse((const struct handle *)node, HANDLE_NODE);
+}
+
+enum tern_status tern_node_self(struct tern_node *node, uint32_t *index, uint32_t *count)
+{
+    enum tern_status status = check(node);
+    if (status)
+        return status;
+    if (index)
+        *index = node->engine ? node->engine->core.node : 0;
+    if (count)
+        *count = node->engine ? node->engine->core.n_nodes : 1;
+    return TERN_OK;
+}
+
+enum tern_status tern_barrier(struct tern_node *node)
+{
+    enum tern_status status = check(node);
+    if (status || !node->engine)
+        return status;
+    struct op op = {.a = ++node->n_barriers};
+    status = node_call(node, &op, FRAME_BARRIER);
+    if (!status)
+        buffer_free(&op.answer_body);
+    return status;
+}
+
+enum tern_status tern_quiesce(struct tern_node *node)
+{
+    enum tern_status status = tern_barrier(node);
+    if (status || !node->engine)
+        return status;
+    /* First all changes go to their owners, then the owners' values to all. */
+    for (int step = 0; !status && step < 2; step++) {
+        status = sync_wait(&node->engine->sync);
+        if (!status)
+            status = tern_barrier(node);
+    }
+    return status;
+}
+
+/* Makes a call whose answer is as long as `bytes`, and copies it there. */
+static enum tern_status exchange(struct tern_node *node, struct op *op, enum frame_kind kind,
+                                 void *bytes, size_t size)
+{
+    enum tern_status status = node_call(node, op, kind);
+    if (status)
+        return status;
+    if (buffer_size(&op->answer_body) == size && size)
+        memcpy(bytes, buffer_head(&op->answer_body), size);
+    else if (buffer_size(&op->answer_body) != size)
+        status = fail(TERN_MISMATCH, "%zu bytes were expected, but %zu came", size,
+                      buffer_size(&op->answer_body));
+    buffer_free(&op->answer_body);
+    return status;
+}
+
+static enum tern_status check_array(const char *call, const void *array, size_t bytes)
+{
+    if (!array)
+        return fail(TERN_INVALID, "%s: the array is NULL", call);
+    if (bytes > MAX_BYTES)
+        return fail(TERN_LIMIT, "%s: %zu bytes are more than %d", call, bytes, MAX_BYTES);
+    return TERN_OK;
+}
+
+enum tern_status tern_all_reduce(struct tern_node *node, enum tern_type type, size_t n,
+                                 void *values)
+{
+    enum tern_status status = check(node);
+    if (!status && (unsigned)type > TERN_I64)
+        status = fail(TERN_INVALID, "tern_all_reduce: type %d is unknown", (int)type);
+    if (!status)
+        status =
+            check_array("tern_all_reduce", values, n > MAX_BYTES ? SIZE_MAX : n * type_bytes(type));
+    if (status || !node->engine)
+        return status;
+    size_t bytes = n * type_bytes(type);
+    struct op op = {.a = ++node->n_reductions,
+                    .b = (uint64_t)type,
+                    .payload = values,
+                    .payload_bytes = (uint32_t)bytes};
+    return exchange(node, &op, FRAME_REDUCE, values, bytes);
+}
+
+enum tern_status tern_broadcast(struct tern_node *node, uint32_t root, size_t bytes, void *data)
+{
+    enum tern_status status = check(node);
+    if (!status)
+        status = check_array("tern_broadcast", data, bytes);
+    if (status)
+        return status;
+    uint32_t count = node->engine ? node->engine->core.n_nodes : 1;
+    if (root >= count)
+        return fail(TERN_INVALID,
+                    "tern_broadcast: root %" PRIu32 " is not one of %" PRIu32 " nodes", root,
+                    count);
+    if (!node->engine)
+        return TERN_OK;
+    bool mine = node->engine->core.node == root;
+    struct op op = {.a = ++node->n_broadcasts,
+                    .b = root,
+                    .payload = mine ? data : NULL,
+                    .payload_bytes = mine ? (uint32_t)bytes : 0};
+    return exchange(node, &op, FRAME_BROADCAST, data, bytes);
+}

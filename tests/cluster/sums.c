@@ -1,0 +1,188 @@
+/*
+ * sums - every node pushes ones at random keys with several workers, pulls between, and checks the
+ * exact sums after a barrier. Run by tests/cli/test_cluster.sh under `tern run` and other launchers.
+ *
+ * sums [dense|sparse] [keys] [workers] [steps] [policy]
+ */
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <tern/tern.h>
+
+enum { LENGTH = 4, BATCH = 50, HANGS_S = 200 };
+
+static struct tern_node *node;
+static struct tern_table *table;
+static uint64_t n_keys, n_steps;
+static bool sparse;
+
+static void check(enum tern_status status)
+{
+    if (status != TERN_OK) {
+        fprintf(stderr, "%s: %s\n", tern_status_name(status), tern_error());
+        exit(1);
+    }
+}
+
+/* The key of a number: scattered over all 64 bits in a sparse table. */
+static uint64_t key_of(uint64_t i)
+{
+    return sparse ? i * UINT64_C(0x9e3779b97f4a7c15) : i;
+}
+
+static uint64_t next_random(uint64_t *state)
+{
+    *state += UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t x = *state;
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+/* What a worker pushed, per key; adds up to what the table must hold. */
+struct job {
+    uint64_t seed;
+    int64_t *pushed;
+};
+
+static void *work(void *context)
+{
+    struct job *job = context;
+    struct tern_worker *worker;
+    check(tern_worker_open(node, &worker));
+    uint64_t random = job->seed, keys[2][BATCH], tickets[2] = {0};
+    int64_t ones[BATCH][LENGTH], values[BATCH][LENGTH];
+    for (int i = 0; i < BATCH; i++)
+        for (int j = 0; j < LENGTH; j++)
+            ones[i][j] = 1;
+    for (uint64_t step = 0; step < n_steps; step++) {
+        uint64_t *batch = keys[step % 2];
+        if (tickets[step % 2])
+            check(tern_wait(worker, tickets[step % 2]));
+        for (int i = 0; i < BATCH; i++) {
+            uint64_t k = next_random(&random) % n_keys;
+            batch[i] = key_of(k);
+            job->pushed[k]++;
+        }
+        check(tern_push_start(worker, table, batch, BATCH, ones, &tickets[step % 2]));
+        if (step % 3 == 0) {
+            check(tern_pull(worker, table, batch, BATCH, values));
+            for (int i = 0; i < BATCH; i++)
+                for (int j = 0; j < LENGTH; j++)
+                    if (values[i][j] < 1 || values[i][j] != values[i][0]) {
+                        fprintf(stderr,
+                                "key %" PRIu64 ": a pull saw %" PRId64 " beside %" PRId64 "\n",
+                                batch[i], values[i][j], values[i][0]);
+                        exit(1);
+                    }
+        }
+    }
+    check(tern_wait(worker, tickets[0]));
+    if (tickets[1])
+        check(tern_wait(worker, tickets[1]));
+    check(tern_worker_close(worker));
+    return NULL;
+}
+
+/* Sums what all nodes pushed, key by key, in pieces that fit a reduction. */
+static void add_up(int64_t *pushed)
+{
+    size_t piece = 100000;
+    for (uint64_t done = 0; done < n_keys; done += piece)
+        check(tern_all_reduce(node, TERN_I64, n_keys - done < piece ? n_keys - done : piece,
+                              pushed + done));
+}
+
+/* Whether the keys of the whole range are exactly those that were pushed. */
+static bool range_is_right(const int64_t *pushed)
+{
+    struct tern_worker *worker;
+    check(tern_worker_open(node, &worker));
+    uint64_t *keys = malloc((n_keys + 1) * sizeof *keys);
+    size_t n_found = 0, n_expected = 0;
+    if (!keys)
+        exit(1);
+    check(tern_pull_range(worker, table, 0, sparse ? UINT64_MAX : n_keys, n_keys + 1, keys, NULL,
+                          &n_found));
+    for (uint64_t k = 0; k < n_keys; k++)
+        n_expected += !sparse || pushed[k] > 0;
+    bool right = n_found == n_expected;
+    for (size_t i = 1; i < n_found; i++)
+        right &= keys[i - 1] < keys[i];
+    free(keys);
+    check(tern_worker_close(worker));
+    return right;
+}
+
+static uint64_t count_wrong(const int64_t *pushed)
+{
+    struct tern_worker *worker;
+    check(tern_worker_open(node, &worker));
+    uint64_t n_wrong = 0, keys[BATCH];
+    int64_t values[BATCH][LENGTH];
+    for (uint64_t done = 0; done < n_keys; done += BATCH) {
+        size_t n = n_keys - done < BATCH ? n_keys - done : BATCH;
+        for (size_t i = 0; i < n; i++)
+            keys[i] = key_of(done + i);
+        check(tern_pull(worker, table, keys, n, values));
+        for (size_t i = 0; i < n; i++)
+            for (int j = 0; j < LENGTH; j++)
+                n_wrong += values[i][j] != pushed[done + i];
+    }
+    check(tern_worker_close(worker));
+    return n_wrong;
+}
+
+int main(int argc, char **argv)
+{
+    sparse = argc > 1 && !strcmp(argv[1], "sparse");
+    n_keys = argc > 2 ? strtoull(argv[2], NULL, 10) : 100000;
+    size_t n_workers = argc > 3 ? strtoull(argv[3], NULL, 10) : 2;
+    n_steps = argc > 4 ? strtoull(argv[4], NULL, 10) : 500;
+    if (!n_keys || !n_workers || n_workers > 64 || !n_steps)
+        return 2;
+    alarm(HANGS_S);
+
+    struct tern_table_options options = {.struct_size = sizeof options,
+                                         .index = sparse ? TERN_SPARSE : TERN_DENSE,
+                                         .type = TERN_I64,
+                                         .n_keys = sparse ? 0 : n_keys,
+                                         .length = LENGTH,
+                                         .policy = argc > 5 ? argv[5] : NULL};
+    uint32_t self, n_nodes;
+    check(tern_node_open(NULL, &node));
+    check(tern_node_self(node, &self, &n_nodes));
+    check(tern_table_open(node, "sums", &options, &table));
+
+    pthread_t threads[64];
+    struct job jobs[64];
+    for (size_t i = 0; i < n_workers; i++) {
+        jobs[i].seed = self * 1000 + i;
+        jobs[i].pushed = calloc(n_keys, sizeof *jobs[i].pushed);
+        if (!jobs[i].pushed || pthread_create(&threads[i], NULL, work, &jobs[i]))
+            return 1;
+    }
+    for (size_t i = 0; i < n_workers; i++) {
+        pthread_join(threads[i], NULL);
+        for (uint64_t k = 0; i > 0 && k < n_keys; k++)
+            jobs[0].pushed[k] += jobs[i].pushed[k];
+    }
+    check(tern_quiesce(node));
+    add_up(jobs[0].pushed);
+    bool right = range_is_right(jobs[0].pushed);
+    uint64_t n_wrong = count_wrong(jobs[0].pushed);
+    struct tern_table_stats stats = {.struct_size = sizeof stats};
+    check(tern_table_get_stats(table, &stats));
+    printf("node %" PRIu32 " of %" PRIu32 ": %" PRIu64 " keys pushed, %" PRIu64
+           " remote accesses, %" PRIu64 " rows here, %" PRIu64 " wrong sums, %s range\n",
+           self, n_nodes, stats.pushed_keys, stats.remote_keys, stats.rows, n_wrong,
+           right ? "right" : "wrong");
+    for (size_t i = 0; i < n_workers; i++)
+        free(jobs[i].pushed);
+    check(tern_node_close(node));
+    return n_wrong != 0 || !right;
+}
