@@ -332,11 +332,13 @@ static _Noreturn void feed(int to)
 {
     char bytes[4096];
     prctl(PR_SET_NAME, "tern-feeder");
+    dup2(to, STDOUT_FILENO);
+    close_range(STDOUT_FILENO + 1, ~0U, 0); /* the guard's pipe among them */
     signal(SIGPIPE, SIG_DFL);
     sigprocmask(SIG_SETMASK, &run.outer_mask, NULL);
     for (ssize_t n; (n = read(STDIN_FILENO, bytes, sizeof bytes)) > 0;)
         for (ssize_t done = 0, part; done < n; done += part)
-            if ((part = write(to, bytes + done, (size_t)(n - done))) < 0)
+            if ((part = write(STDOUT_FILENO, bytes + done, (size_t)(n - done))) < 0)
                 _exit(EXIT_FAILED);
     _exit(EXIT_OK);
 }
@@ -614,8 +616,10 @@ static void finish(bool well)
         drain_node(i);
     for (size_t i = 0; i < 2 * run.n_nodes; i++)
         lines_fini(&run.lines[i]);
-    if (run.feeder > 0)
+    if (run.feeder > 0) {
         kill(run.feeder, SIGKILL);
+        waitpid(run.feeder, NULL, 0);
+    }
     if (run.port_holder >= 0)
         close(run.port_holder);
     close(run.signals);

@@ -99,8 +99,8 @@ INLINE void prefetch_natural(const struct store *store, size_t bytes, bool write
 }
 
 /* Reads the entry of `key` and prefetches its row. */
-INLINE void look_up(const struct store *store, bool sparse, union place place, uint64_t key,
-                    struct lookup *lookup)
+INLINE void look_up(const struct store *store, bool sparse, size_t bytes, union place place,
+                    uint64_t key, struct lookup *lookup)
 {
     struct entry *entry = entry_at(store, sparse, place, key);
     lookup->entry = entry;
@@ -111,7 +111,7 @@ INLINE void look_up(const struct store *store, bool sparse, union place place, u
     uint32_t slot = entry_slot(word);
     lookup->slot = slot;
     lookup->row = slabs_at(&store->rows, slot);
-    prefetch_row(store, false, slot);
+    prefetch_bytes(lookup->row, bytes, false);
 }
 
 /* The keys between the first and the last step of a pull. */
@@ -121,24 +121,24 @@ struct pipeline {
 };
 
 /* Prepares the first keys. */
-INLINE void pipeline_start(struct pipeline *p, const struct store *store, bool sparse,
+INLINE void pipeline_start(struct pipeline *p, const struct store *store, bool sparse, size_t bytes,
                            const uint64_t *keys, size_t n)
 {
     for (size_t i = 0; i < INDEX_AHEAD && i < n; i++)
         prefetch_place(store, sparse, false, keys[i], &p->places[i]);
     for (size_t i = 0; i < ROWS_AHEAD && i < n; i++)
-        look_up(store, sparse, p->places[i], keys[i], &p->lookups[i]);
+        look_up(store, sparse, bytes, p->places[i], keys[i], &p->lookups[i]);
 }
 
 /* Prepares the keys after i and returns the look-up of key i. */
 INLINE struct lookup *pipeline_step(struct pipeline *p, const struct store *store, bool sparse,
-                                    const uint64_t *keys, size_t n, size_t i)
+                                    size_t bytes, const uint64_t *keys, size_t n, size_t i)
 {
     size_t place = i + INDEX_AHEAD, row = i + ROWS_AHEAD;
     if (place < n)
         prefetch_place(store, sparse, false, keys[place], &p->places[place % RING]);
     if (row < n)
-        look_up(store, sparse, p->places[row % RING], keys[row], &p->lookups[row % RING]);
+        look_up(store, sparse, bytes, p->places[row % RING], keys[row], &p->lookups[row % RING]);
     return &p->lookups[i % RING];
 }
 

@@ -53,46 +53,26 @@ INLINE TARGET size_t NAME(many_natural)(const struct store *store, size_t bytes,
     return n_missed;
 }
 
-/* Instances for values of `size` bytes. */
-#define NATURAL(suffix, size)                                                                      \
-    TARGET static bool NAME(one_natural_##suffix)(const struct store *store, uint64_t key,         \
-                                                  char *value)                                     \
-    {                                                                                              \
-        return NAME(one_natural)(store, size, key, value);                                         \
-    }                                                                                              \
-    TARGET static size_t NAME(many_natural_##suffix)(                                              \
-        const struct store *store, const uint64_t *keys, size_t n, void *values, uint32_t *missed) \
-    {                                                                                              \
-        return NAME(many_natural)(store, size, keys, n, values, missed);                           \
-    }
-
-NATURAL(32, 32)
-NATURAL(64, 64)
-NATURAL(128, 128)
-NATURAL(256, 256)
-NATURAL(512, 512)
-NATURAL(any, store->value_bytes)
-
 /* One key, and many keys, wherever their rows are. */
-INLINE TARGET bool NAME(one)(const struct store *store, bool sparse, uint64_t key, char *value)
+INLINE TARGET bool NAME(one)(const struct store *store, bool sparse, size_t bytes, uint64_t key,
+                             char *value)
 {
     const struct entry *entry = find(store, sparse, key);
     uint64_t word = !sparse || entry ? entry_read(entry) : 0;
     if (__builtin_expect(entry_readable(word), 1) &&
-        NAME(copy_row)(entry, word, slabs_at(&store->rows, entry_slot(word)), value,
-                       store->value_bytes))
+        NAME(copy_row)(entry, word, slabs_at(&store->rows, entry_slot(word)), value, bytes))
         return true;
     return pull_again(store, key, value);
 }
 
-INLINE TARGET size_t NAME(many)(const struct store *store, bool sparse, const uint64_t *keys,
-                                size_t n, char *values, uint32_t *missed)
+INLINE TARGET size_t NAME(many)(const struct store *store, bool sparse, size_t bytes,
+                                const uint64_t *keys, size_t n, char *values, uint32_t *missed)
 {
     struct pipeline p;
-    size_t n_missed = 0, bytes = store->value_bytes;
-    pipeline_start(&p, store, sparse, keys, n);
+    size_t n_missed = 0;
+    pipeline_start(&p, store, sparse, bytes, keys, n);
     for (size_t i = 0; i < n; i++, values += bytes) {
-        const struct lookup *lookup = pipeline_step(&p, store, sparse, keys, n, i);
+        const struct lookup *lookup = pipeline_step(&p, store, sparse, bytes, keys, n, i);
         if (__builtin_expect(lookup->row != NULL, 1)) {
             uint64_t word = entry_read(lookup->entry);
             if (__builtin_expect(entry_readable(word) && entry_slot(word) == lookup->slot, 1) &&
@@ -105,51 +85,75 @@ INLINE TARGET size_t NAME(many)(const struct store *store, bool sparse, const ui
     return n_missed;
 }
 
+/* Instances for values of `size` bytes: of rows in their natural places, and of a sparse table. */
+#define INSTANCES(suffix, size)                                                                    \
+    TARGET static bool NAME(one_natural_##suffix)(const struct store *store, uint64_t key,         \
+                                                  char *value)                                     \
+    {                                                                                              \
+        return NAME(one_natural)(store, size, key, value);                                         \
+    }                                                                                              \
+    TARGET static size_t NAME(many_natural_##suffix)(                                              \
+        const struct store *store, const uint64_t *keys, size_t n, void *values, uint32_t *missed) \
+    {                                                                                              \
+        return NAME(many_natural)(store, size, keys, n, values, missed);                           \
+    }                                                                                              \
+    TARGET static bool NAME(one_sparse_##suffix)(const struct store *store, uint64_t key,          \
+                                                 char *value)                                      \
+    {                                                                                              \
+        return NAME(one)(store, true, size, key, value);                                           \
+    }                                                                                              \
+    TARGET static size_t NAME(many_sparse_##suffix)(                                               \
+        const struct store *store, const uint64_t *keys, size_t n, void *values, uint32_t *missed) \
+    {                                                                                              \
+        return NAME(many)(store, true, size, keys, n, values, missed);                             \
+    }                                                                                              \
+    static struct pull_loops NAME(loops_##suffix)(const struct store *store)                       \
+    {                                                                                              \
+        return store->index == TERN_SPARSE                                                         \
+                   ? (struct pull_loops){NAME(one_sparse_##suffix), NAME(many_sparse_##suffix)}    \
+                   : (struct pull_loops){NAME(one_natural_##suffix), NAME(many_natural_##suffix)}; \
+    }
+
+INSTANCES(32, 32)
+INSTANCES(64, 64)
+INSTANCES(128, 128)
+INSTANCES(256, 256)
+INSTANCES(512, 512)
+INSTANCES(any, store->value_bytes)
+
+/* A dense table that has no natural places is too large for them; it takes any size. */
 TARGET static bool NAME(one_dense)(const struct store *store, uint64_t key, char *value)
 {
-    return NAME(one)(store, false, key, value);
-}
-
-TARGET static bool NAME(one_sparse)(const struct store *store, uint64_t key, char *value)
-{
-    return NAME(one)(store, true, key, value);
+    return NAME(one)(store, false, store->value_bytes, key, value);
 }
 
 TARGET static size_t NAME(many_dense)(const struct store *store, const uint64_t *keys, size_t n,
                                       void *values, uint32_t *missed)
 {
-    return NAME(many)(store, false, keys, n, values, missed);
-}
-
-TARGET static size_t NAME(many_sparse)(const struct store *store, const uint64_t *keys, size_t n,
-                                       void *values, uint32_t *missed)
-{
-    return NAME(many)(store, true, keys, n, values, missed);
+    return NAME(many)(store, false, store->value_bytes, keys, n, values, missed);
 }
 
 static struct pull_loops NAME(loops_for)(const struct store *store)
 {
-    if (store->index == TERN_SPARSE)
-        return (struct pull_loops){NAME(one_sparse), NAME(many_sparse)};
-    if (!store->n_natural)
+    if (store->index == TERN_DENSE && !store->n_natural)
         return (struct pull_loops){NAME(one_dense), NAME(many_dense)};
     switch (store->value_bytes) {
     case 32:
-        return (struct pull_loops){NAME(one_natural_32), NAME(many_natural_32)};
+        return NAME(loops_32)(store);
     case 64:
-        return (struct pull_loops){NAME(one_natural_64), NAME(many_natural_64)};
+        return NAME(loops_64)(store);
     case 128:
-        return (struct pull_loops){NAME(one_natural_128), NAME(many_natural_128)};
+        return NAME(loops_128)(store);
     case 256:
-        return (struct pull_loops){NAME(one_natural_256), NAME(many_natural_256)};
+        return NAME(loops_256)(store);
     case 512:
-        return (struct pull_loops){NAME(one_natural_512), NAME(many_natural_512)};
+        return NAME(loops_512)(store);
     default:
-        return (struct pull_loops){NAME(one_natural_any), NAME(many_natural_any)};
+        return NAME(loops_any)(store);
     }
 }
 
-#undef NATURAL
+#undef INSTANCES
 #undef TARGET
 #undef COPY
 #undef NAME

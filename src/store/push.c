@@ -2,7 +2,9 @@
  * push - changing the rows of many keys: push and set.
  *
  * A row is latched, changed and released, one at a time. Values that are in the entries themselves
- * are changed by one compare-and-swap. Each loop is instantiated per index and kind of change, so that
+ * are changed by one compare-and-swap. The most common case, adding floats of a common length to rows
+ * in their natural places, has loops of its own per instruction set and length (add_body.h), with the
+ * addition inlined. Each loop is instantiated per index and kind of change, so that
  * neither choice is made per key. No allocation; a wait for a row another thread is writing gives up
  * the core after a while.
  */
@@ -10,7 +12,7 @@
 
 #include "store/pipeline.h"
 
-enum change { ADD, UPDATE, SET };
+enum change { ADD, ADD_F32, UPDATE, SET };
 
 /* Latches the row of a key, in slabs or in its word, and returns its entry; NULL if it has none. */
 INLINE struct entry *latch_row(const struct store *store, uint64_t key, struct entry *entry,
@@ -43,6 +45,7 @@ INLINE void change_row(struct store *store, enum change change, uint32_t slot, v
 {
     switch (change) {
     case ADD:
+    case ADD_F32:
         store->kernel->add[store->type](row, value, store->length);
         break;
     case UPDATE:
@@ -104,6 +107,32 @@ INLINE size_t natural_rows(struct store *store, enum change change, const uint64
     return n_missed;
 }
 
+typedef float floats_16 __attribute__((vector_size(16), aligned(4), may_alias));
+typedef float floats_32 __attribute__((vector_size(32), aligned(4), may_alias));
+
+#define TARGET
+#define VECTOR floats_16
+#define NAME(function) function##_with_16
+#include "store/add_body.h"
+
+#if defined(__x86_64__)
+#define TARGET __attribute__((target("avx2")))
+#define VECTOR floats_32
+#define NAME(function) function##_with_32
+#include "store/add_body.h"
+#endif
+
+add_function *push_add_for(const struct store *store)
+{
+    if (store->type != TERN_F32 || !store->n_natural || store->updater.apply || store->dirty)
+        return NULL;
+#if defined(__x86_64__)
+    if (store->kernel->vector_bytes >= 32)
+        return add_for_with_32(store->value_bytes);
+#endif
+    return add_for_with_16(store->value_bytes);
+}
+
 /* One key without the pipeline. Where the row is in its natural place, it is fetched together with
  * the entry: the latch, a locked instruction, lets nothing after it overlap with the wait. */
 INLINE bool one_row(struct store *store, bool sparse, enum change change, uint64_t key,
@@ -122,15 +151,14 @@ INLINE bool one_row(struct store *store, bool sparse, enum change change, uint64
 }
 
 /* What a value in a word becomes. */
-INLINE uint32_t changed_word(const struct store *store, enum change change, uint32_t old,
-                             const void *value)
+INLINE uint32_t changed_word(enum change change, uint32_t old, const void *value)
 {
     uint32_t given;
     memcpy(&given, value, sizeof given);
     if (change == SET)
         return given;
-    if (store->type == TERN_I32)
-        return old + given;
+    if (change == ADD)
+        return old + given; /* i32 */
     float sum, more;
     memcpy(&sum, &old, sizeof sum);
     memcpy(&more, &given, sizeof more);
@@ -140,20 +168,19 @@ INLINE uint32_t changed_word(const struct store *store, enum change change, uint
 }
 
 /* Changes the value of one key of a table whose values are in the entries; false if it has none. */
-static bool change_word_again(struct store *store, enum change change, uint64_t key,
-                              const void *value)
+static __attribute__((noinline)) bool change_word_again(struct store *store, enum change change,
+                                                        uint64_t key, const void *value)
 {
     uint64_t word;
     struct entry *entry = latch_row(store, key, NULL, &word);
     if (!entry)
         return false;
     if (entry_state(word) == ENTRY_INLINE) {
-        entry_release(entry, word, ENTRY_INLINE,
-                      changed_word(store, change, entry_slot(word), value));
+        entry_release(entry, word, ENTRY_INLINE, changed_word(change, entry_slot(word), value));
         return true;
     }
     uint32_t *row = slabs_at(&store->rows, entry_slot(word));
-    *row = changed_word(store, change, *row, value);
+    *row = changed_word(change, *row, value);
     entry_release_same(entry, word);
     return true;
 }
@@ -172,7 +199,7 @@ INLINE size_t words(struct store *store, bool sparse, enum change change, const 
         struct entry *entry = entry_at(store, sparse, places[i % RING], keys[i]);
         uint64_t word = !sparse || entry ? entry_read(entry) : 0;
         if (__builtin_expect(entry_is_inline(word), 1)) {
-            uint32_t now = changed_word(store, change, entry_slot(word), &values[i]);
+            uint32_t now = changed_word(change, entry_slot(word), &values[i]);
             if (entry_replace_value(entry, word, now))
                 continue;
         }
@@ -182,13 +209,24 @@ INLINE size_t words(struct store *store, bool sparse, enum change change, const 
     return n_missed;
 }
 
+/* One instance of the loop for each index, type and kind of change. */
+INLINE size_t change_words(struct store *store, enum change change, const uint64_t *keys, size_t n,
+                           const void *values, uint32_t *missed)
+{
+    bool sparse = store->index == TERN_SPARSE;
+    if (change == ADD && store->type == TERN_F32)
+        return sparse ? words(store, true, ADD_F32, keys, n, values, missed)
+                      : words(store, false, ADD_F32, keys, n, values, missed);
+    return sparse ? words(store, true, change, keys, n, values, missed)
+                  : words(store, false, change, keys, n, values, missed);
+}
+
 /* One instance of each loop for each kind of change. */
 INLINE size_t change_keys(struct store *store, enum change change, const uint64_t *keys, size_t n,
                           struct entry *const *entries, const void *values, uint32_t *missed)
 {
     if (store->inlined)
-        return store->index == TERN_SPARSE ? words(store, true, change, keys, n, values, missed)
-                                           : words(store, false, change, keys, n, values, missed);
+        return change_words(store, change, keys, n, values, missed);
     return store->n_natural ? natural_rows(store, change, keys, n, values, missed)
                             : rows(store, change, keys, n, entries, values, missed);
 }
@@ -198,6 +236,8 @@ size_t store_push(struct store *store, const uint64_t *keys, size_t n, struct en
 {
     if (store->updater.apply)
         return change_keys(store, UPDATE, keys, n, entries, updates, missed);
+    if (store->add)
+        return store->add(store, keys, n, updates, missed);
     return change_keys(store, ADD, keys, n, entries, updates, missed);
 }
 
@@ -212,8 +252,7 @@ bool store_push_one(struct store *store, uint64_t key, const void *update)
     bool sparse = store->index == TERN_SPARSE;
     if (store->inlined) {
         uint32_t none;
-        return sparse ? !words(store, true, ADD, &key, 1, update, &none)
-                      : !words(store, false, ADD, &key, 1, update, &none);
+        return !change_words(store, ADD, &key, 1, update, &none);
     }
     if (store->updater.apply)
         return sparse ? one_row(store, true, UPDATE, key, update)
@@ -250,9 +289,11 @@ enum tern_status store_reserve(struct store *store, const uint64_t *keys, size_t
 {
     if (store->index == TERN_SPARSE)
         return reserve(store, true, keys, n, entries);
-    /* A home range that is complete needs neither rows nor entries. */
-    if (store->n_natural &&
-        atomic_load_explicit(&store->n_rows, memory_order_acquire) == store->n_natural)
+    /* A home range that is complete needs neither rows nor, in natural places or the entries
+     * themselves, entries. */
+    uint64_t n_home = store->home.end - store->home.begin;
+    if ((store->n_natural || store->inlined) &&
+        atomic_load_explicit(&store->n_rows, memory_order_acquire) == n_home)
         return TERN_OK;
     return reserve(store, false, keys, n, entries);
 }

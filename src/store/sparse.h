@@ -28,7 +28,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/hash.h"
 #include "store/entry.h"
 
 enum {
@@ -51,10 +50,10 @@ struct stripe {
 } __attribute__((aligned(64)));
 
 struct sparse {
+    struct stripe stripes[SPARSE_STRIPES];
     _Atomic uint64_t bytes;              /* memory of the published arrays */
     pthread_mutex_t lock;                /* taken inside a stripe's; guards: */
     struct cell *arrays[SPARSE_GROWTHS]; /* arrays[i]: room for 2^i cells of each stripe */
-    struct stripe stripes[SPARSE_STRIPES];
 };
 
 void sparse_init(struct sparse *sparse);
@@ -68,14 +67,21 @@ struct entry *sparse_insert(struct sparse *sparse, uint64_t key, uint64_t limit_
 void sparse_visit(struct sparse *sparse, void (*visit)(void *, uint64_t key, uint64_t word),
                   void *context);
 
+/* The keys' own hash: its upper bits choose the stripe, those below the line. One multiplication, since
+ * it is on the way of every access; folding first lets the upper half of a key count. */
+static inline uint64_t sparse_hash(uint64_t key)
+{
+    return (key ^ key >> 32) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
 static inline struct cell *sparse_cells(uintptr_t array)
 {
     return (struct cell *)(array & ~(uintptr_t)63);
 }
 
-static inline uint64_t sparse_mask(uintptr_t array)
+static inline uint64_t sparse_n_cells(uintptr_t array)
 {
-    return (UINT64_C(1) << (array & 63)) - 1;
+    return (uint64_t)SPARSE_LINE << (64 - (array & 63));
 }
 
 static inline const struct stripe *sparse_stripe(const struct sparse *sparse, uint64_t hash)
@@ -84,18 +90,19 @@ static inline const struct stripe *sparse_stripe(const struct sparse *sparse, ui
 }
 
 /* The first cell of the line where the search for `hash` begins. */
-static inline uint64_t sparse_line(uint64_t hash, uint64_t mask)
+static inline struct cell *sparse_line(uintptr_t array, uint64_t hash)
 {
-    return hash & mask & ~(uint64_t)(SPARSE_LINE - 1);
+    uint64_t line = hash << SPARSE_STRIPE_BITS >> (array & 63);
+    return sparse_cells(array) + SPARSE_LINE * line;
 }
 
 /* The line where the search for `key` begins; NULL while there is no array. */
 static inline struct cell *sparse_place(const struct sparse *sparse, uint64_t key)
 {
-    uint64_t hash = hash_u64(key);
+    uint64_t hash = sparse_hash(key);
     uintptr_t array =
         atomic_load_explicit(&sparse_stripe(sparse, hash)->array, memory_order_acquire);
-    return array ? &sparse_cells(array)[sparse_line(hash, sparse_mask(array))] : NULL;
+    return array ? sparse_line(array, hash) : NULL;
 }
 
 static inline bool sparse_cell_has(const struct cell *cell, uint64_t key)

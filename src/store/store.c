@@ -109,11 +109,13 @@ enum tern_status store_init(struct store *store, const char *name,
         status = fail(TERN_NO_MEMORY, "no memory for the rows of table '%s'", name);
     if (!status)
         status = init_index(store);
-    if (status)
+    if (status) {
         store_fini(store);
-    else
-        store->pull = pull_loops_for(store);
-    return status;
+        return status;
+    }
+    store->pull = pull_loops_for(store);
+    store->add = push_add_for(store);
+    return TERN_OK;
 }
 
 void store_fini(struct store *store)

@@ -30,6 +30,15 @@
 #include "store/slabs.h"
 #include "store/sparse.h"
 
+struct store;
+
+/* Adds values to the rows of n keys; reports the positions of those without a row. */
+typedef size_t add_function(struct store *store, const uint64_t *keys, size_t n, const void *values,
+                            uint32_t *missed);
+
+/* The loop for a store, whose other members are set. */
+add_function *push_add_for(const struct store *store);
+
 /* Which keys of a table are at home on this node, and get a row here when they are first used. */
 struct store_home {
     uint64_t begin, end; /* dense: a range */
@@ -57,7 +66,8 @@ struct store {
     uint64_t n_natural; /* keys, from home.begin on, with slots 0, 1, ... */
     uintptr_t natural;  /* where the row of key 0 would be */
     struct pull_loops pull;
-    bool inlined; /* values of 4 bytes that are only added to live in their entries */
+    add_function *add; /* for pushes that add; NULL: none for this type, length or place */
+    bool inlined;      /* values of 4 bytes that are only added to live in their entries */
     const struct kernel *kernel;
     struct tern_updater updater; /* apply is NULL for addition */
     struct tern_init init;
