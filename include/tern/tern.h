@@ -356,7 +356,15 @@ struct tern_table_stats {
     uint64_t memory_bytes;  /* all the table takes: index, rows and updater state */
 };
 
+struct tern_node_stats {
+    size_t struct_size;           /* set by the caller: sizeof(struct tern_node_stats) */
+    uint64_t refused_connections; /* that sent nonsense, did not authenticate or were of another job */
+};
+
 /* Counts as of now; beside running workers they are a moment old, never torn. */
+TERN_API enum tern_status tern_node_get_stats(struct tern_node *node,
+                                              struct tern_node_stats *stats);
+
 TERN_API enum tern_status tern_table_get_stats(struct tern_table *table,
                                                struct tern_table_stats *stats);
 

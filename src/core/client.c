@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/defect.h"
 #include "wire/keys.h"
 
 /* One request: `count` of the operation's sorted keys from `begin` on. */
@@ -80,11 +81,11 @@ static void sort_group(struct client *client, struct op *op, size_t begin, size_
 {
     uint64_t *given = client->scratch;
     for (size_t i = 0; i < n; i++)
-        given[i] = op->keys[positions[i]];
+        given[i] = op->keys[positions[defect(DEFECT_SORT_UNSTABLE) ? n - 1 - i : i]];
     uint32_t *order = op->order + begin;
     keys_sort(given, n, op->sorted + begin, order, given + n);
     for (size_t i = 0; i < n; i++)
-        order[i] = positions[order[i]];
+        order[i] = positions[defect(DEFECT_SORT_UNSTABLE) ? n - 1 - order[i] : order[i]];
 }
 
 static struct part *take_part(struct client *client)
@@ -125,6 +126,7 @@ static bool reserve_parts(struct client *client, size_t n)
 /* Puts a request at the end of a lane. */
 static void queue_part(struct lane *lane, struct part *part)
 {
+    lane->last_number -= defect(DEFECT_NUMBER_REPEATED) && lane->last_number == 5;
     part->number = ++lane->last_number;
     if (lane->last)
         lane->last->next = part;
@@ -174,6 +176,8 @@ static uint32_t *group_by_node(struct client *client, const struct op *op,
     memset(ends, 0, core->n_nodes * sizeof *ends);
     for (size_t i = 0; i < n; i++) {
         nodes[i] = core_home(core, &op->of->store, op->keys[positions[i]]);
+        if (defect(DEFECT_WRONG_NODE) && op->keys[positions[i]] % 16 == 3)
+            nodes[i] = (nodes[i] + 1) % core->n_nodes;
         ends[nodes[i]]++;
     }
     size_t begin = 0;
@@ -316,8 +320,10 @@ static bool encode_part(const struct client *client, const struct part *part, st
     frame_encode(&frame, at);
     if (payload) {
         uint8_t *to = body + frame.keys_bytes;
-        for (uint32_t i = 0; i < part->count; i++, to += value_bytes(op))
-            memcpy(to, op->values + op->order[part->begin + i] * value_bytes(op), value_bytes(op));
+        for (uint32_t i = 0; i < part->count; i++, to += value_bytes(op)) {
+            size_t at = defect(DEFECT_GATHER_UNSORTED) ? i : op->order[part->begin + i];
+            memcpy(to, op->values + at * value_bytes(op), value_bytes(op));
+        }
     }
     out->end += FRAME_HEADER_BYTES + frame.body_bytes;
     return true;
@@ -339,6 +345,18 @@ void lane_resume(struct lane *lane)
 {
     lane->unsent = lane->first;
     lane->bytes_under_way = 0;
+    if (defect(DEFECT_RESUME_FORGETS) && lane->first)
+        lane->unsent = lane->first->next;
+}
+
+/* All that was sent on earlier connections has been executed by now, or never will be. */
+void lane_welcome(struct lane *lane, uint64_t executed)
+{
+    if (lane->first && lane->first->number <= executed && !defect(DEFECT_RESUME_RENUMBERS))
+        return;
+    lane->last_number = executed;
+    for (struct part *part = lane->first; part; part = part->next)
+        part->number = ++lane->last_number;
 }
 
 static void op_fail(struct op *op, enum tern_status status, const char *sentence, size_t length)
@@ -376,8 +394,10 @@ static void scatter(const struct part *part, const uint8_t *payload)
 {
     const struct op *op = part->op;
     size_t bytes = value_bytes(op);
-    for (uint32_t i = 0; i < part->count; i++, payload += bytes)
-        memcpy(op->values + op->order[part->begin + i] * bytes, payload, bytes);
+    for (uint32_t i = 0; i < part->count; i++, payload += bytes) {
+        size_t at = defect(DEFECT_SCATTER_SORTED) ? part->begin + i : op->order[part->begin + i];
+        memcpy(op->values + at * bytes, payload, bytes);
+    }
 }
 
 enum tern_status lane_reply(struct client *client, struct lane *lane, const struct frame *reply,
@@ -396,6 +416,9 @@ enum tern_status lane_reply(struct client *client, struct lane *lane, const stru
             op_fail(op, TERN_NO_MEMORY, "no memory for the answer to a call", SIZE_MAX);
     } else if (reply->kind == FRAME_VALUES && !is_write(op) &&
                frame_payload_bytes(reply) == part->count * value_bytes(op)) {
+        if (defect(DEFECT_REPLY_MISMATCHED) && part->next && part->next->op->kind == op->kind &&
+            part->next->op->of == op->of && part->next->count == part->count)
+            part = part->next;
         scatter(part, body + reply->keys_bytes);
     } else if (reply->kind != FRAME_DONE || !is_write(op)) {
         return bad_reply(lane, reply);

@@ -23,7 +23,7 @@
 #include "wire/frame.h"
 
 enum {
-    PART_BYTES = 128 << 10, /* aimed at for the payload of a request or its reply */
+    PART_BYTES = 64 << 10, /* aimed at for the payload of a request or its reply */
     LANE_BYTES = 4 << 20,
     OP_FEW = 4, /* keys for which an operation needs no memory of its own */
 };
@@ -113,6 +113,10 @@ enum tern_status lane_reply(struct client *client, struct lane *lane, const stru
 
 /* A new connection: all that is unanswered is to be sent again. */
 void lane_resume(struct lane *lane);
+
+/* The server has said what it executed last on this lane. Requests after ones that have failed unsent
+ * move up, so that there is no gap. */
+void lane_welcome(struct lane *lane, uint64_t executed);
 
 /* The node is gone: everything in the lane fails with this status and sentence. */
 void lane_fail(struct client *client, struct lane *lane, enum tern_status status,

@@ -28,6 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/defect.h"
 #include "core/reply.h"
 #include "kernel/kernel.h"
 
@@ -376,11 +377,13 @@ static enum served join(const struct call *call)
                                          call->from, call->bytes, MAX_ADDRESS_BYTES));
     if (call->member->state == ABSENT)
         join_first(call);
-    if (call->member->state != MISSING && call->member->incarnation != call->request->a)
+    if (call->member->state != MISSING && call->member->incarnation != call->request->a &&
+        !defect(DEFECT_JOIN_TWICE))
         return answer_failure(
             call,
             fail(TERN_PEER, "node %" PRIu32 " has joined already as another process", call->from));
-    if (group->n_joined == group->n_nodes && call->member->state != DEAD)
+    if (group->n_joined + defect(DEFECT_JOIN_EARLY) >= group->n_nodes &&
+        call->member->state != DEAD)
         return answer_roster(call);
     return group->n_dead > 0 ? answer_failure(call, fail_dead(group, "")) : HELD;
 }
@@ -486,7 +489,7 @@ static void arrive(const struct call *call)
     if (group->n_dead > 0)
         return;
     uint64_t passed = UINT64_MAX;
-    for (uint32_t i = 0; i < group->n_nodes; i++)
+    for (uint32_t i = defect(DEFECT_BARRIER_EARLY); i < group->n_nodes; i++)
         if (passed > group->members[i].arrived)
             passed = group->members[i].arrived;
     if (passed > group->passed)
@@ -556,7 +559,8 @@ static struct slot *slot_open(const struct call *call, enum sequence which)
 static bool slot_is_complete(const struct group *group, enum sequence which,
                              const struct slot *slot)
 {
-    return which == REDUCTIONS ? slot->n_folded == group->n_nodes : slot->result != NULL;
+    return which == REDUCTIONS ? slot->n_folded + defect(DEFECT_REDUCE_EARLY) >= group->n_nodes
+                               : slot->result != NULL;
 }
 
 static bool slot_is_decided(const struct group *group, enum sequence which, const struct slot *slot)

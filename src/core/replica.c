@@ -20,6 +20,7 @@ struct changed {
 struct replication {
     struct core *core;
     struct store *store;
+    uint32_t n_nodes;
     struct changed *changed;    /* one per node */
     _Atomic uint64_t **missing; /* one bitmap per node, a bit per slot: see the header */
     uint64_t *keys;             /* room for those of a request or answer */
@@ -35,6 +36,7 @@ struct replication *replication_new(struct core *core, struct store *store)
         return NULL;
     made->core = core;
     made->store = store;
+    made->n_nodes = core->n_nodes;
     made->changed = calloc(core->n_nodes, sizeof *made->changed);
     made->missing = calloc(core->n_nodes, sizeof *made->missing);
     made->keys = malloc(FRAME_MAX_KEYS * sizeof *made->keys);
@@ -56,7 +58,7 @@ void replication_free(struct replication *replication)
 {
     if (!replication)
         return;
-    for (uint32_t i = 0; i < replication->core->n_nodes; i++) {
+    for (uint32_t i = 0; i < replication->n_nodes; i++) {
         if (replication->changed)
             free(replication->changed[i].keys);
         if (replication->missing && replication->missing[i])
@@ -101,7 +103,7 @@ static bool add_changed(struct changed *changed, uint64_t key)
 /* The words of a bitmap that rows can have set by now. */
 static size_t words_in_use(const struct store *store)
 {
-    uint64_t slots = store->next_slot > store->n_natural ? store->next_slot : store->n_natural;
+    uint64_t slots = atomic_load_explicit(&store->next_slot, memory_order_relaxed);
     size_t words = (slots + 63) / 64, all = store->dirty_bytes / sizeof(uint64_t);
     return words < all ? words : all;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/replica.h"
+#include "core/defect.h"
 #include "core/reply.h"
 #include "wire/keys.h"
 
@@ -49,7 +50,7 @@ static enum tern_status read_keys(const struct server *server, const struct stor
         if (key > store->last_key)
             return fail(TERN_RANGE, "key %" PRIu64 " is outside table '%s' of %" PRIu64 " keys",
                         key, store->name, store->n_keys);
-        if (core_home(core, store, key) != core->node)
+        if (core_home(core, store, key) != core->node && !defect(DEFECT_WRONG_NODE))
             return fail(TERN_PEER, "key %" PRIu64 " of table '%s' is not at node %" PRIu32, key,
                         store->name, core->node);
     }
@@ -108,7 +109,7 @@ static enum tern_status write_values(struct server *server, struct store *store,
     enum tern_status status = store_reserve(store, server->keys, request->count, server->entries);
     if (status)
         return status;
-    if (request->kind == FRAME_PUSH)
+    if (request->kind == FRAME_PUSH || defect(DEFECT_SET_ADDS))
         store_push(store, server->keys, request->count, server->entries, values, server->missed);
     else
         store_set(store, server->keys, request->count, server->entries, values, server->missed);
@@ -119,7 +120,8 @@ static struct core_table *find_table(const struct server *server, const struct f
 {
     if (request->table >= TERN_MAX_TABLES)
         return NULL;
-    return atomic_load_explicit(&server->core->tables[request->table], memory_order_acquire);
+    uint16_t number = request->table ^ defect(DEFECT_TABLE_MIXED);
+    return atomic_load_explicit(&server->core->tables[number], memory_order_acquire);
 }
 
 /* PULL, PUSH and SET. A write that was executed before is only answered. */
@@ -127,9 +129,12 @@ static enum served serve_keys(struct server *server, struct server_lane *lane,
                               const struct frame *request, const uint8_t *body, struct buffer *out)
 {
     struct core_table *table = find_table(server, request);
+    if (!table && defect(DEFECT_HELD_EXECUTED))
+        lane->executed = request->number;
     if (!table)
         return HELD;
-    bool again = request->number <= lane->executed;
+    bool again = request->number + defect(DEFECT_DUPLICATE_OFF_BY_ONE) <= lane->executed &&
+                 !defect(DEFECT_NO_DUPLICATE_CHECK);
     enum tern_status status = TERN_OK;
     if (!again || request->kind == FRAME_PULL)
         status = read_keys(server, &table->store, request, body);
@@ -224,7 +229,7 @@ enum served server_request(struct server *server, struct server_lane *lane,
                            const struct frame *request, const uint8_t *body, uint64_t now_ns,
                            struct buffer *out, bool *changed)
 {
-    if (request->epoch != server->core->epoch) {
+    if (request->epoch != server->core->epoch && !defect(DEFECT_ANY_EPOCH)) {
         fail(TERN_PEER, "node %" PRIu32 " is in epoch %" PRIu32 ", this one in %" PRIu32,
              lane->node, request->epoch, server->core->epoch);
         return REFUSED;

@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-enum { READ_BYTES = 256 << 10 };
+enum { READ_BYTES = 64 << 10 };
 
 void connection_close(struct connection *connection)
 {

@@ -96,6 +96,17 @@ static size_t count_strangers(const struct engine *engine)
     return n;
 }
 
+/* The list has the youngest first. Its place is given to a new one, so that many who say nothing do not
+ * keep out those who have something to say. */
+static struct incoming *oldest_stranger(const struct engine *engine)
+{
+    struct incoming *oldest = NULL;
+    for (struct incoming *incoming = engine->incoming; incoming; incoming = incoming->next)
+        if (!incoming->known)
+            oldest = incoming;
+    return oldest;
+}
+
 /* The lane of a caller, known from before or new; NULL when memory is used up. */
 static struct known_lane *know_lane(struct engine *engine, const struct hello *hello)
 {
@@ -142,6 +153,14 @@ static bool greet(struct engine *engine, struct incoming *incoming, const uint8_
     return buffer_append(&connection->out, header, sizeof header);
 }
 
+/* Whether the caller is the process that joined under its number, as far as is known. Another one is
+ * only told so, by the answer to JOIN. */
+static bool is_member(const struct engine *engine, const struct server_lane *lane)
+{
+    uint64_t joined = engine->incarnations[lane->node];
+    return !joined || joined == lane->incarnation;
+}
+
 /* Executes the requests that have come. False: the connection must be closed. */
 static bool serve(struct engine *engine, struct incoming *incoming, uint64_t now, bool *changed)
 {
@@ -159,6 +178,8 @@ static bool serve(struct engine *engine, struct incoming *incoming, uint64_t now
             continue;
         }
         struct server_lane *lane = &incoming->known->lane;
+        if (!is_member(engine, lane) && connection->frame.kind != FRAME_JOIN)
+            return false;
         enum served served = server_request(&engine->server, lane, &connection->frame, body, now,
                                             &connection->out, changed);
         if (served == REFUSED)
@@ -189,7 +210,7 @@ static void handle_event(struct engine *engine, struct incoming *incoming, uint3
                          uint64_t now, bool *changed)
 {
     struct connection *connection = &incoming->connection;
-    bool readable = events & (EPOLLIN | EPOLLERR | EPOLLHUP);
+    bool readable = events & (EPOLLIN | EPOLLERR | EPOLLHUP) || !incoming->known;
     do {
         if (readable && connection_read(connection) < 0) {
             if (!incoming->known)
@@ -198,7 +219,8 @@ static void handle_event(struct engine *engine, struct incoming *incoming, uint3
             return;
         }
     } while (readable && wants_reading(incoming) && stream_pending(connection->stream));
-    if (readable && incoming->known && engine->server.group)
+    if (readable && incoming->known && engine->server.group &&
+        is_member(engine, &incoming->known->lane))
         group_heard(engine->server.group, incoming->known->lane.node, now);
     work_on(engine, incoming, now, changed);
 }
@@ -209,8 +231,9 @@ static void accept_incoming(struct engine *engine, uint64_t now, bool *changed)
 {
     struct stream *stream;
     while ((stream = listener_accept(engine->listener))) {
-        struct incoming *incoming =
-            count_strangers(engine) < STRANGERS ? calloc(1, sizeof *incoming) : NULL;
+        if (count_strangers(engine) >= STRANGERS)
+            refuse_incoming(engine, oldest_stranger(engine));
+        struct incoming *incoming = calloc(1, sizeof *incoming);
         if (!incoming) {
             atomic_fetch_add_explicit(&engine->n_refused, 1, memory_order_relaxed);
             stream_close(stream);
@@ -381,6 +404,10 @@ static enum tern_status read_roster(struct engine *engine, const uint8_t *bytes,
         size_t length = size >= 10 ? (size_t)bytes[8] | (size_t)bytes[9] << 8 : SIZE_MAX;
         if (length >= sizeof engine->addresses[0] || size - 10 < length)
             return fail(TERN_PEER, "the coordinator sent a broken list of nodes");
+        uint64_t incarnation = 0;
+        for (int j = 0; j < 8; j++)
+            incarnation |= (uint64_t)bytes[j] << 8 * j;
+        engine->incarnations[i] = incarnation;
         memcpy(engine->addresses[i], bytes + 10, length);
         engine->addresses[i][length] = '\0';
         bytes += 10 + length;
@@ -400,10 +427,12 @@ static enum tern_status join(struct engine *engine)
                     .payload = address,
                     .payload_bytes = (uint32_t)strlen(address)};
     status = engine_call(&remote, 0, &op, FRAME_JOIN);
-    if (!status)
+    if (!status) {
+        pthread_mutex_lock(&engine->lock);
         status = read_roster(engine, buffer_head(&op.answer_body), buffer_size(&op.answer_body));
-    if (!status)
+        pthread_mutex_unlock(&engine->lock);
         buffer_free(&op.answer_body);
+    }
     remote_fini(&remote);
     return status;
 }
@@ -458,10 +487,12 @@ static enum tern_status init_core(struct engine *engine)
         core->incarnation = clock_now_ns() | 1;
     core->ring = ring_new(core->n_nodes);
     engine->addresses = calloc(core->n_nodes, sizeof *engine->addresses);
+    engine->incarnations = calloc(core->n_nodes, sizeof *engine->incarnations);
     struct group *group = core->node == 0 ? group_new(core->n_nodes, core->epoch,
                                                       engine->place.deadline_ns, clock_now_ns())
                                           : NULL;
-    if (!core->ring || !engine->addresses || (core->node == 0 && !group)) {
+    if (!core->ring || !engine->addresses || !engine->incarnations ||
+        (core->node == 0 && !group)) {
         group_free(group);
         return fail(TERN_NO_MEMORY, "no memory for a cluster of %" PRIu32 " nodes", core->n_nodes);
     }
@@ -505,6 +536,7 @@ static void end(struct engine *engine)
     server_fini(&engine->server);
     ring_free(engine->core.ring);
     free(engine->addresses);
+    free(engine->incarnations);
     pthread_cond_destroy(&engine->pulse_stop);
     pthread_mutex_destroy(&engine->pulse_lock);
     pthread_mutex_destroy(&engine->lock);

@@ -27,6 +27,7 @@ struct engine {
     struct net *net;
     struct listener *listener;
     char (*addresses)[256]; /* of all nodes, once joined */
+    uint64_t *incarnations; /* of all nodes; 0: not known yet */
 
     pthread_mutex_t lock;
     struct server server;

@@ -103,3 +103,20 @@ enum tern_status node_call(struct tern_node *node, struct op *op, enum frame_kin
     pthread_mutex_unlock(&node->control_lock);
     return status;
 }
+
+enum tern_status tern_node_get_stats(struct tern_node *node, struct tern_node_stats *stats)
+{
+    if (!handle_is((const struct handle *)node, HANDLE_NODE))
+        return handle_refuse((const struct handle *)node, HANDLE_NODE);
+    if (!stats)
+        return fail(TERN_INVALID, "tern_node_get_stats: the pointer `stats` is NULL");
+    if (stats->struct_size != sizeof *stats)
+        return fail(TERN_INVALID,
+                    "tern_node_stats.struct_size is %zu; set it to sizeof, which is %zu",
+                    stats->struct_size, sizeof *stats);
+    *stats = (struct tern_node_stats){.struct_size = sizeof *stats};
+    if (node->engine)
+        stats->refused_connections =
+            atomic_load_explicit(&node->engine->n_refused, memory_order_relaxed);
+    return TERN_OK;
+}

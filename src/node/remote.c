@@ -11,7 +11,7 @@
 #include "node/hello.h"
 
 enum {
-    OUT_BYTES = 512 << 10,     /* bytes of requests made ahead of the socket */
+    OUT_BYTES = 64 << 10,     /* bytes of requests made ahead of the socket */
     TOGETHER_BYTES = 16 << 10, /* requests wait for company up to this many bytes */
     RETRY_MS = 20,
     LOOK_MS = 100, /* how often a patient wait looks for dead nodes */
@@ -54,7 +54,8 @@ static struct peer *peer_of(struct remote *remote, const struct lane *lane)
 static void disconnect(struct remote *remote, struct lane *lane)
 {
     struct peer *peer = peer_of(remote, lane);
-    snprintf(peer->trouble, sizeof peer->trouble, "%s", tern_error());
+    if (!peer->refused)
+        snprintf(peer->trouble, sizeof peer->trouble, "%s", tern_error());
     connection_close(&peer->connection);
     peer->welcomed = false;
     peer->retry_ns = clock_now_ns() + RETRY_MS * MS;
@@ -80,6 +81,8 @@ static bool take_welcome(struct remote *remote, struct lane *lane, const struct 
     if (frame->kind == FRAME_ERROR) {
         fail(TERN_PEER, "node %" PRIu32 " refused this one: %.*s", lane->node,
              (int)frame_payload_bytes(frame), (const char *)body + frame->keys_bytes);
+        snprintf(peer->trouble, sizeof peer->trouble, "%s", tern_error());
+        peer->refused = true;
         return false;
     }
     if (frame->kind != FRAME_WELCOME) {
@@ -87,13 +90,14 @@ static bool take_welcome(struct remote *remote, struct lane *lane, const struct 
              frame_kind_name(frame->kind));
         return false;
     }
-    if (peer->incarnation && peer->incarnation != frame->a) {
-        char sentence[80];
-        snprintf(sentence, sizeof sentence, "node %" PRIu32 " was restarted", lane->node);
-        lane_fail(&remote->client, lane, TERN_PEER, sentence);
+    uint64_t joined = remote->engine->incarnations[lane->node];
+    if (joined && joined != frame->a) {
+        fail(TERN_PEER, "node %" PRIu32 " was restarted", lane->node);
+        lane_fail(&remote->client, lane, TERN_PEER, tern_error());
+        return false;
     }
-    peer->incarnation = frame->a;
     peer->welcomed = true;
+    peer->refused = false;
     return true;
 }
 
@@ -184,7 +188,7 @@ void remote_nudge(struct remote *remote, struct lane *lane)
         disconnect(remote, lane);
 }
 
-void remote_progress(struct remote *remote)
+static void advance_lanes(struct remote *remote)
 {
     for (uint32_t i = 0; i < remote->engine->core.n_nodes; i++)
         if (lane_is_waiting(&remote->client.lanes[i]))
@@ -197,12 +201,15 @@ static void look_after(struct remote *remote, struct lane *lane, bool patient, u
     struct engine *engine = remote->engine;
     struct peer *peer = peer_of(remote, lane);
     uint64_t silent = now > peer->heard_ns ? now - peer->heard_ns : 0;
-    bool dead = atomic_load_explicit(&engine->dead, memory_order_relaxed) == lane->node + 1;
+    bool dead = atomic_load_explicit(&engine->dead, memory_order_relaxed) == lane->node + 1 ||
+                atomic_load_explicit(&engine->stop, memory_order_relaxed);
     bool waits_rightly = patient && peer->welcomed;
     if (!dead && (waits_rightly || silent < engine->place.deadline_ns))
         return;
     char sentence[400];
-    if (peer->connection.stream || !peer->trouble[0])
+    if (peer->refused)
+        snprintf(sentence, sizeof sentence, "%s", peer->trouble);
+    else if (peer->connection.stream || !peer->trouble[0])
         snprintf(sentence, sizeof sentence, "node %" PRIu32 " at %s has not answered for %.1f s",
                  lane->node, engine->addresses[lane->node], (double)silent / 1e9);
     else
@@ -212,6 +219,29 @@ static void look_after(struct remote *remote, struct lane *lane, bool patient, u
     connection_close(&peer->connection);
     peer->welcomed = false;
     lane_resume(lane);
+}
+
+/* Looks after all lanes in use. A node's silence counts while the program asks for answers: when it did
+ * something else for long, the wait begins now. */
+static void look_around(struct remote *remote, bool patient)
+{
+    struct engine *engine = remote->engine;
+    uint64_t now = clock_now_ns();
+    bool anew = now - remote->looked_ns > engine->place.deadline_ns / 2;
+    remote->looked_ns = now;
+    for (uint32_t i = 0; i < engine->core.n_nodes; i++) {
+        if (!lane_is_waiting(&remote->client.lanes[i]))
+            continue;
+        if (anew)
+            remote->peers[i].heard_ns = now;
+        look_after(remote, &remote->client.lanes[i], patient, now);
+    }
+}
+
+void remote_progress(struct remote *remote)
+{
+    advance_lanes(remote);
+    look_around(remote, false);
 }
 
 /* Waits for any of the lanes in use. */
@@ -238,17 +268,13 @@ static void wait_for_lanes(struct remote *remote, int timeout_ms)
 
 void remote_wait(struct remote *remote, struct op *op, bool patient)
 {
-    struct engine *engine = remote->engine;
-    uint64_t quarter_ms = engine->place.deadline_ns / MS / 4;
+    uint64_t quarter_ms = remote->engine->place.deadline_ns / MS / 4;
     int timeout_ms = patient || quarter_ms > LOOK_MS ? LOOK_MS : (int)quarter_ms + 1;
     while (!op_is_done(op)) {
-        remote_progress(remote);
+        advance_lanes(remote);
         if (op_is_done(op))
             return;
         wait_for_lanes(remote, timeout_ms);
-        uint64_t now = clock_now_ns();
-        for (uint32_t i = 0; i < engine->core.n_nodes; i++)
-            if (lane_is_waiting(&remote->client.lanes[i]))
-                look_after(remote, &remote->client.lanes[i], patient, now);
+        look_around(remote, patient);
     }
 }

@@ -16,10 +16,10 @@
 struct peer {
     struct connection connection;
     bool welcomed;
-    uint64_t heard_ns;    /* when something last came, or waiting began */
-    uint64_t retry_ns;    /* not to connect again before */
-    uint64_t incarnation; /* of the process that welcomed; 0: none yet */
-    char trouble[160];    /* why the last connection failed */
+    bool refused; /* by the answer to HELLO, which `trouble` then keeps */
+    uint64_t heard_ns; /* when something last came, or waiting began */
+    uint64_t retry_ns; /* not to connect again before */
+    char trouble[160]; /* why the last connection failed */
 };
 
 struct remote {
@@ -28,6 +28,7 @@ struct remote {
     uint32_t lane;
     struct peer *peers;
     struct pollfd *polls;
+    uint64_t looked_ns; /* when it last looked for nodes that do not answer */
 };
 
 enum tern_status remote_init(struct remote *remote, struct engine *engine);
@@ -37,7 +38,8 @@ void remote_fini(struct remote *remote);
  * that follow each other closely then travel together. */
 void remote_nudge(struct remote *remote, struct lane *lane);
 
-/* Carries on with everything that is under way, without waiting. */
+/* Carries on with everything that is under way, without waiting; fails what waits for a node that is
+ * dead or does not answer. */
 void remote_progress(struct remote *remote);
 
 /* Waits until the operation is done. `patient`: it may rightly take long, as a barrier does; then only

@@ -48,7 +48,7 @@ static bool reserve_natural(struct store *store)
     store->n_natural = n;
     store->natural = (uintptr_t)slabs_at(&store->rows, 0) - store->home.begin * store->rows.stride;
     /* Further slots, for keys that come here from elsewhere, follow. */
-    store->next_slot = n;
+    atomic_store_explicit(&store->next_slot, n, memory_order_relaxed);
     return true;
 }
 
@@ -162,13 +162,13 @@ static bool take_slot(struct store *store, uint64_t key, uint32_t *slot)
     }
     size_t row_bytes = slot_bytes(store);
     pthread_mutex_lock(&store->slot_lock);
-    uint64_t next = store->next_slot;
+    uint64_t next = atomic_load_explicit(&store->next_slot, memory_order_relaxed);
     bool fits = next < TERN_MAX_ROWS && row_bytes <= store->limit_bytes &&
                 store_memory_bytes(store) <= store->limit_bytes - row_bytes &&
                 slabs_add(&store->rows, next) && slabs_add(&store->states, next) &&
                 slabs_add(&store->bases, next) && slabs_add(&store->keys, next);
     if (fits) {
-        store->next_slot++;
+        atomic_store_explicit(&store->next_slot, next + 1, memory_order_relaxed);
         atomic_fetch_add_explicit(&store->n_slots, 1, memory_order_relaxed);
     }
     pthread_mutex_unlock(&store->slot_lock);

@@ -73,10 +73,10 @@ struct store {
     struct tern_init init;
 
     /* Slots. */
-    _Atomic uint64_t n_rows;  /* keys that have a row */
-    _Atomic uint64_t n_slots; /* slots in use */
-    uint64_t next_slot;       /* the next that is not natural; under slot_lock */
-    uint64_t limit_bytes;     /* UINT64_MAX: none */
+    _Atomic uint64_t n_rows;    /* keys that have a row */
+    _Atomic uint64_t n_slots;   /* slots in use */
+    _Atomic uint64_t next_slot; /* the next that is not natural; changed under slot_lock */
+    uint64_t limit_bytes;       /* UINT64_MAX: none */
     pthread_mutex_t slot_lock;
     struct slabs pins; /* how often each slot is pinned */
 
@@ -188,8 +188,9 @@ static inline void store_mark(struct store *store, uint32_t slot)
 {
     _Atomic uint64_t *word = &store->dirty[slot / 64];
     uint64_t bit = UINT64_C(1) << slot % 64;
+    /* A bit that is set already is taken by somebody who will wait for this row's latch. */
     if (!(atomic_load_explicit(word, memory_order_relaxed) & bit))
-        atomic_fetch_or_explicit(word, bit, memory_order_relaxed);
+        atomic_fetch_or_explicit(word, bit, memory_order_release);
 }
 
 static inline uint64_t store_key_of(const struct store *store, uint32_t slot)
