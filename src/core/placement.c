@@ -104,9 +104,9 @@ uint32_t ring_home(const struct ring *ring, uint64_t key)
  * i * n_keys < (key + 1) * n_nodes. */
 uint32_t range_home(uint64_t key, uint64_t n_keys, uint32_t n_nodes)
 {
-    const unsigned __int128 scaled =
-        defect(DEFECT_RANGE_BEGIN) ? (unsigned __int128)key * n_nodes
-                                   : ((unsigned __int128)key + 1) * n_nodes - 1;
+    const unsigned __int128 scaled = defect(DEFECT_RANGE_BEGIN)
+                                         ? (unsigned __int128)key * n_nodes
+                                         : ((unsigned __int128)key + 1) * n_nodes - 1;
     if (scaled >> 64 == 0)
         return (uint32_t)((uint64_t)scaled / n_keys);
     return (uint32_t)(scaled / n_keys);

@@ -181,16 +181,16 @@ static enum served serve_sync(struct server *server, struct server_lane *lane,
             status = fail(TERN_NO_MEMORY, "no memory for a SYNC");
     }
     if (!status)
-        status = replication_merge(table->replication, lane->node, server->keys, request->count,
-                                   deltas);
+        status =
+            replication_merge(table->replication, lane->node, server->keys, request->count, deltas);
     lane->executed = request->number;
     size_t before = buffer_size(out);
     bool answered = status ? reply_error(out, request, server->core->epoch, status, tern_error())
                            : replication_news(table->replication, lane->node, request, out);
     lane->sync.begin = lane->sync.end = 0;
     lane->sync_number = request->number;
-    return answered && buffer_append(&lane->sync, buffer_head(out) + before,
-                                     buffer_size(out) - before)
+    return answered &&
+                   buffer_append(&lane->sync, buffer_head(out) + before, buffer_size(out) - before)
                ? SERVED
                : REFUSED;
 }
@@ -202,13 +202,15 @@ static enum served serve_range(struct server *server, const struct frame *reques
     struct core_table *table = find_table(server, request);
     if (!table)
         return HELD;
-    uint64_t *keys;
-    size_t n;
-    enum tern_status status =
-        request->a <= request->b
-            ? store_collect(&table->store, request->a, request->b, &keys, &n)
-            : fail(TERN_INVALID, "a RANGE begins at %" PRIu64 " and ends at %" PRIu64, request->a,
-                   request->b);
+    const struct store *store = &table->store;
+    uint64_t *keys = NULL;
+    size_t n = 0;
+    enum tern_status status;
+    if (request->a > request->b || (store->index == TERN_DENSE && request->b > store->n_keys))
+        status = fail(TERN_RANGE, "there is no range [%" PRIu64 ", %" PRIu64 ") in table '%s'",
+                      request->a, request->b, store->name);
+    else
+        status = store_collect(&table->store, request->a, request->b, &keys, &n);
     if (status)
         return answer_failure(server, request, status, out);
     if (n > request->count)

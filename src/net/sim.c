@@ -7,6 +7,7 @@
  */
 #include "net/sim.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,10 +16,11 @@
 #define US UINT64_C(1000)
 
 enum {
-    LEAST_DELAY_US = 20,  /* of a link */
+    LEAST_DELAY_US = 20, /* of a link */
     SPREAD_DELAY_US = 180,
-    SLOW_DELAY_US = 20000,   /* at most, of a piece on a slow link */
-    NOTICE_US = 30000,       /* at most, until an end notices that its connection is broken */
+    SLOW_DELAY_US = 20000, /* at most, of a piece on a slow link */
+    NOTICE_US = 30000,     /* at most, until an end notices that its connection is broken */
+    RECOVERY_US = 30000,   /* at most, until a connection carries on after a cut */
     MAX_PIECES = 4,
 };
 
@@ -44,6 +46,7 @@ struct end {
     uint64_t n_written, n_arrived; /* pieces */
     uint64_t lost_from;            /* pieces from this number on are lost */
     uint64_t last_at_ns;           /* no piece may come before */
+    uint64_t held_ns;              /* until when a cut holds everything up */
     bool told;                     /* SIM_CLOSED is under way to this end */
 };
 
@@ -190,7 +193,8 @@ static uint64_t *link_from(const struct sim *sim, uint64_t *links, const struct 
 static uint64_t arrival_ns(struct sim *sim, struct end *from)
 {
     uint64_t link = (uint64_t)from->public.node * sim->n_nodes + from->peer->public.node;
-    uint64_t base = LEAST_DELAY_US * US + rand_below(rand_at(~sim->seed, link), SPREAD_DELAY_US * US);
+    uint64_t base =
+        LEAST_DELAY_US * US + rand_below(rand_at(~sim->seed, link), SPREAD_DELAY_US * US);
     uint64_t at_ns = sim->now_ns + base + below(sim, base);
     if (sim->now_ns < *link_from(sim, sim->slow_ns, from)) {
         at_ns += below(sim, SLOW_DELAY_US * US);
@@ -260,12 +264,13 @@ void sim_write(struct sim *sim, struct sim_end *public, const void *bytes, size_
         write_piece(sim, end, at, n);
 }
 
-static void hang_up(struct sim *sim, struct end *end, uint64_t at_ns)
+/* Tells an end that its connection is over. `travels`: as bytes do, from the other end. */
+static void hang_up(struct sim *sim, struct end *end, uint64_t at_ns, bool travels)
 {
     if (end->told)
         return;
     end->told = true;
-    plan(sim, (struct item){at_ns, 0, HANG_UP, end->public.node, 0, end, 0, NULL, 0});
+    plan(sim, (struct item){at_ns, 0, HANG_UP, end->public.node, 0, end, travels, NULL, 0});
 }
 
 /* Loses a random tail of what is under way from this end. */
@@ -284,7 +289,7 @@ void sim_close(struct sim *sim, struct sim_end *public)
     public->open = false;
     if (below(sim, 2))
         lose_tail(sim, end);
-    hang_up(sim, end->peer, arrival_ns(sim, end));
+    hang_up(sim, end->peer, arrival_ns(sim, end), true);
 }
 
 void sim_kill(struct sim *sim, uint32_t node)
@@ -335,8 +340,8 @@ static void strike_break(struct sim *sim)
     sim->fired[SIM_BREAK]++;
     lose_tail(sim, end);
     lose_tail(sim, end->peer);
-    hang_up(sim, end, sim->now_ns + below(sim, NOTICE_US * US));
-    hang_up(sim, end->peer, sim->now_ns + below(sim, NOTICE_US * US));
+    hang_up(sim, end, sim->now_ns + below(sim, NOTICE_US * US), false);
+    hang_up(sim, end->peer, sim->now_ns + below(sim, NOTICE_US * US), false);
     end->lost_from = end->lost_from < end->n_written ? end->lost_from : end->n_written;
     end->peer->lost_from =
         end->peer->lost_from < end->peer->n_written ? end->peer->lost_from : end->peer->n_written;
@@ -394,23 +399,32 @@ uint64_t sim_healed_ns(const struct sim *sim)
 
 /* ---- Events ----------------------------------------------------------------------------------- */
 
+/* When a cut lets an item through that comes now. After it ends, every connection takes a moment of
+ * its own to recover, so that a newer one may be the faster. */
+static uint64_t passes_cut_ns(struct sim *sim, const struct item *item)
+{
+    bool travels =
+        item->kind == ACCEPT || item->kind == PIECE || (item->kind == HANG_UP && item->tag);
+    if (!travels)
+        return 0;
+    struct end *from = item->end->peer;
+    uint64_t cut_ns = *link_from(sim, sim->cut_ns, from);
+    if (cut_ns > item->at_ns)
+        cut_ns += rand_below(rand_at(sim->seed ^ cut_ns, from->id), RECOVERY_US * US);
+    if (cut_ns > item->at_ns && cut_ns > from->held_ns)
+        from->held_ns = cut_ns;
+    return from->held_ns;
+}
+
 /* Whether a pause or a cut holds the item up; then it is put back for later. */
 static bool is_held_up(struct sim *sim, const struct item *item)
 {
-    uint64_t until_ns = sim->paused_ns[item->node];
-    enum sim_fault fault = SIM_PAUSE;
-    if (item->kind == ACCEPT || item->kind == PIECE) {
-        uint64_t cut_ns = *link_from(sim, sim->cut_ns, item->end->peer);
-        if (cut_ns > until_ns) {
-            until_ns = cut_ns;
-            fault = SIM_PARTITION;
-        }
-    }
-    if (until_ns <= item->at_ns)
-        return false;
-    sim->fired[fault]++;
+    uint64_t pause_ns = sim->paused_ns[item->node], cut_ns = passes_cut_ns(sim, item);
     struct item later = *item;
-    later.at_ns = until_ns;
+    later.at_ns = pause_ns > cut_ns ? pause_ns : cut_ns;
+    if (later.at_ns <= item->at_ns)
+        return false;
+    sim->fired[pause_ns > cut_ns ? SIM_PAUSE : SIM_PARTITION]++;
     heap_push(sim, later);
     return true;
 }
@@ -422,6 +436,7 @@ static bool arrives(struct sim *sim, const struct item *item)
         return item->life == sim->lives[item->node];
     struct end *end = item->end;
     if (item->kind == ACCEPT || item->kind == PIECE) {
+        assert(item->tag == end->peer->n_arrived);
         end->peer->n_arrived++;
         if (item->tag >= end->peer->lost_from)
             return false;
@@ -472,12 +487,9 @@ bool sim_next(struct sim *sim, struct sim_event *event)
         if (item.kind == HANG_UP)
             item.end->public.open = false;
         sim->bytes = item.bytes;
-        *event = (struct sim_event){whats[item.kind],
-                                    item.node,
-                                    item.end ? &item.end->public : NULL,
-                                    item.bytes,
-                                    item.n_bytes,
-                                    item.kind == TIMER ? item.tag : 0};
+        *event =
+            (struct sim_event){whats[item.kind], item.node,    item.end ? &item.end->public : NULL,
+                               item.bytes,       item.n_bytes, item.kind == TIMER ? item.tag : 0};
         return true;
     }
     return false;

@@ -277,7 +277,7 @@ static enum tern_status refuse_plain(const char *doing, const char *place)
 {
     return fail(TERN_NETWORK,
                 "%s %s without certificates would leave this machine unprotected: give the node a "
-                "certificate, a key and an authority (see 'tern ca --help'), or set insecure",
+                "certificate, a key and an authority (see 'tern ca --help'), or set TERN_INSECURE=1",
                 doing, place);
 }
 

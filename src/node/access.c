@@ -189,13 +189,48 @@ static __attribute__((noinline)) enum tern_status operate(struct tern_worker *wo
     return status;
 }
 
-/* Keeps the memory of an ended operation for the next one. */
-static void keep_pending(struct tern_worker *worker, struct pending *pending)
+/* Memory for an operation under way, and back: a few are kept, so that none is made on the way. */
+static struct pending *take_pending(struct tern_worker *worker)
 {
-    if (worker->free_pending)
-        free(pending);
+    struct pending *pending = worker->free_pending;
+    if (pending)
+        worker->free_pending = pending->next;
     else
-        worker->free_pending = pending;
+        pending = malloc(sizeof *pending);
+    return pending;
+}
+
+static void give_pending(struct tern_worker *worker, struct pending *pending)
+{
+    pending->next = worker->free_pending;
+    worker->free_pending = pending;
+}
+
+/* Puts an operation that was started under the next ticket. */
+static void add_pending(struct tern_worker *worker, struct pending *pending)
+{
+    pending->ticket = worker->last_ticket + 1;
+    pending->next = NULL;
+    if (worker->last_pending)
+        worker->last_pending->next = pending;
+    else
+        worker->pending = pending;
+    worker->last_pending = pending;
+}
+
+/* Starts what is left to do for other nodes. */
+static enum tern_status start_pending(struct tern_worker *worker, struct tern_table *table,
+                                      enum frame_kind kind, const uint64_t *keys, void *values)
+{
+    struct pending *pending = take_pending(worker);
+    if (!pending)
+        return fail(TERN_NO_MEMORY, "no memory for an operation under way");
+    enum tern_status status = start_away(worker, table, kind, keys, values, &pending->op);
+    if (status)
+        give_pending(worker, pending);
+    else
+        add_pending(worker, pending);
+    return status;
 }
 
 /* An operation that is started now; what is left to do for other nodes waits under its ticket. */
@@ -205,24 +240,9 @@ static enum tern_status operate_start(struct tern_worker *worker, struct tern_ta
 {
     if (!ticket)
         return fail(TERN_INVALID, "the pointer `ticket` for the result is NULL");
-    struct pending *pending = NULL;
-    if (worker->remote) {
-        pending = worker->free_pending ? worker->free_pending : malloc(sizeof *pending);
-        if (!pending)
-            return fail(TERN_NO_MEMORY, "no memory for an operation under way");
-        worker->free_pending = NULL;
-    }
     enum tern_status status = do_here(worker, table, kind, keys, n, values);
-    bool goes_on = !status && worker->space->n_away;
-    if (goes_on)
-        status = start_away(worker, table, kind, keys, values, &pending->op);
-    if (status || !goes_on) {
-        keep_pending(worker, pending);
-    } else {
-        pending->ticket = worker->last_ticket + 1;
-        pending->next = worker->pending;
-        worker->pending = pending;
-    }
+    if (!status && worker->space->n_away)
+        status = start_pending(worker, table, kind, keys, values);
     if (status)
         return status;
     count_keys(worker, table, kind, n);
@@ -291,22 +311,31 @@ enum tern_status tern_set_start(struct tern_worker *worker, struct tern_table *t
     return operate_start(worker, table, FRAME_SET, keys, n, (void *)(uintptr_t)values, ticket);
 }
 
-/* The place in the list of the operation with this ticket; of NULL if it is finished. */
-static struct pending **find_pending(struct tern_worker *worker, uint64_t ticket)
+/* The operation with this ticket, and the one before it in the list; NULL if it is finished. */
+static struct pending *find_pending(const struct tern_worker *worker, uint64_t ticket,
+                                    struct pending **before)
 {
-    struct pending **place = &worker->pending;
-    while (*place && (*place)->ticket != ticket)
-        place = &(*place)->next;
-    return place;
+    struct pending *pending = worker->pending;
+    *before = NULL;
+    while (pending && pending->ticket < ticket) {
+        *before = pending;
+        pending = pending->next;
+    }
+    return pending && pending->ticket == ticket ? pending : NULL;
 }
 
 /* Takes a finished operation out of the list and gives its outcome. */
-static enum tern_status end_pending(struct tern_worker *worker, struct pending **place)
+static enum tern_status end_pending(struct tern_worker *worker, struct pending *before,
+                                    struct pending *pending)
 {
-    struct pending *pending = *place;
-    *place = pending->next;
+    if (before)
+        before->next = pending->next;
+    else
+        worker->pending = pending->next;
+    if (worker->last_pending == pending)
+        worker->last_pending = before;
     enum tern_status status = op_end(&pending->op);
-    keep_pending(worker, pending);
+    give_pending(worker, pending);
     return status;
 }
 
@@ -324,11 +353,11 @@ enum tern_status tern_wait(struct tern_worker *worker, uint64_t ticket)
     enum tern_status status = check_ticket(worker, ticket);
     if (status)
         return status;
-    struct pending **place = find_pending(worker, ticket);
-    if (!*place)
+    struct pending *before, *pending = find_pending(worker, ticket, &before);
+    if (!pending)
         return TERN_OK;
-    remote_wait(worker->remote, &(*place)->op, false);
-    return end_pending(worker, place);
+    remote_wait(worker->remote, &pending->op, false);
+    return end_pending(worker, before, pending);
 }
 
 enum tern_status tern_test(struct tern_worker *worker, uint64_t ticket, bool *done)
@@ -338,12 +367,12 @@ enum tern_status tern_test(struct tern_worker *worker, uint64_t ticket, bool *do
     enum tern_status status = check_ticket(worker, ticket);
     if (status)
         return status;
-    struct pending **place = find_pending(worker, ticket);
-    if (*place && !op_is_done(&(*place)->op))
+    struct pending *before, *pending = find_pending(worker, ticket, &before);
+    if (pending && !op_is_done(&pending->op))
         remote_progress(worker->remote);
-    bool finished = !*place || op_is_done(&(*place)->op);
-    if (*place && finished)
-        status = end_pending(worker, place);
+    bool finished = !pending || op_is_done(&pending->op);
+    if (pending && finished)
+        status = end_pending(worker, before, pending);
     if (!status)
         *done = finished;
     return status;
@@ -353,9 +382,12 @@ void access_finish_all(struct tern_worker *worker)
 {
     while (worker->pending) {
         remote_wait(worker->remote, &worker->pending->op, false);
-        end_pending(worker, &worker->pending);
+        end_pending(worker, NULL, worker->pending);
     }
-    free(worker->free_pending);
+    for (struct pending *pending = worker->free_pending, *next; pending; pending = next) {
+        next = pending->next;
+        free(pending);
+    }
     worker->free_pending = NULL;
 }
 

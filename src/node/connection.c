@@ -3,8 +3,6 @@
 
 #include <inttypes.h>
 
-enum { READ_BYTES = 64 << 10 };
-
 void connection_close(struct connection *connection)
 {
     if (connection->stream)
@@ -30,10 +28,10 @@ static size_t missing_bytes(const struct connection *connection)
     return connection->has_header && whole > size ? whole - size : 0;
 }
 
-ssize_t connection_read(struct connection *connection)
+ssize_t connection_read(struct connection *connection, size_t most)
 {
     size_t missing = missing_bytes(connection);
-    size_t room = missing > READ_BYTES ? missing : READ_BYTES;
+    size_t room = missing > most ? missing : most;
     uint8_t *to = buffer_reserve(&connection->in, room);
     if (!to) {
         fail(TERN_NO_MEMORY, "no memory for %zu bytes from %s", room,

@@ -17,6 +17,8 @@ struct connection {
     struct frame frame;
 };
 
+enum { READ_BYTES = 128 << 10 }; /* much more at a time would not stay in a core's cache */
+
 /* What was found at the head of the bytes received. */
 enum found { FOUND_NOTHING, FOUND_FRAME, FOUND_NONSENSE };
 
@@ -26,8 +28,9 @@ void connection_close(struct connection *connection);
 /* Frees the buffers of a closed connection. */
 void connection_fini(struct connection *connection);
 
-/* Reads what there is. -1: the stream has ended or failed, with its sentence; else the bytes read. */
-ssize_t connection_read(struct connection *connection);
+/* Reads what there is, at most about `most` bytes at a time unless a frame needs more. -1: the stream
+ * has ended or failed, with its sentence; else the bytes read. */
+ssize_t connection_read(struct connection *connection, size_t most);
 
 /* Writes what can be written of `out`; false if the stream has failed, with its sentence. */
 bool connection_write(struct connection *connection);

@@ -19,8 +19,9 @@
 
 enum {
     EVENTS = 64,
-    OUT_LIMIT_BYTES =
-        8 << 20,        /* of answers not yet taken by a peer: no more of its requests then */
+    /* Of answers not yet taken by a peer: no more of its requests are served then. Small, so that answers
+     * are sent while they are in a core's cache. */
+    OUT_LIMIT_BYTES = 128 << 10,
     TICK_MS = 100,      /* how often the coordinator looks for dead nodes */
     HELLO_MS = 5000,    /* for a connection to say who it is */
     STRANGERS = 256,    /* connections that have not, at the most */
@@ -195,14 +196,18 @@ static bool serve(struct engine *engine, struct incoming *incoming, uint64_t now
 /* Executes and answers; closes the connection if there is something wrong with it. */
 static void work_on(struct engine *engine, struct incoming *incoming, uint64_t now, bool *changed)
 {
-    if (!serve(engine, incoming, now, changed)) {
-        refuse_incoming(engine, incoming);
-        return;
-    }
-    if (!connection_write(&incoming->connection)) {
-        close_incoming(engine, incoming);
-        return;
-    }
+    bool full;
+    do {
+        if (!serve(engine, incoming, now, changed)) {
+            refuse_incoming(engine, incoming);
+            return;
+        }
+        full = buffer_size(&incoming->connection.out) >= OUT_LIMIT_BYTES;
+        if (!connection_write(&incoming->connection)) {
+            close_incoming(engine, incoming);
+            return;
+        }
+    } while (full && wants_reading(incoming));
     ask_events(engine, incoming);
 }
 
@@ -211,8 +216,10 @@ static void handle_event(struct engine *engine, struct incoming *incoming, uint3
 {
     struct connection *connection = &incoming->connection;
     bool readable = events & (EPOLLIN | EPOLLERR | EPOLLHUP) || !incoming->known;
+    /* A stranger gets no more memory than its HELLO needs. */
+    size_t most = incoming->known ? READ_BYTES : FRAME_HEADER_BYTES + HELLO_MAX_BYTES;
     do {
-        if (readable && connection_read(connection) < 0) {
+        if (readable && connection_read(connection, most) < 0) {
             if (!incoming->known)
                 atomic_fetch_add_explicit(&engine->n_refused, 1, memory_order_relaxed);
             close_incoming(engine, incoming);
@@ -491,8 +498,7 @@ static enum tern_status init_core(struct engine *engine)
     struct group *group = core->node == 0 ? group_new(core->n_nodes, core->epoch,
                                                       engine->place.deadline_ns, clock_now_ns())
                                           : NULL;
-    if (!core->ring || !engine->addresses || !engine->incarnations ||
-        (core->node == 0 && !group)) {
+    if (!core->ring || !engine->addresses || !engine->incarnations || (core->node == 0 && !group)) {
         group_free(group);
         return fail(TERN_NO_MEMORY, "no memory for a cluster of %" PRIu32 " nodes", core->n_nodes);
     }

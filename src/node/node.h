@@ -76,8 +76,8 @@ struct tern_worker {
     uint64_t last_ticket;
     uint64_t n_pins;
     struct remote *remote;   /* NULL: alone */
-    struct pending *pending; /* a list */
-    struct pending *free_pending;
+    struct pending *pending, *last_pending; /* a list, oldest first */
+    struct pending *free_pending;           /* a list */
 };
 
 /* Calls the coordinator; in a cluster only. The answer is in `op` (client.h). */

@@ -11,7 +11,7 @@
 #include "node/hello.h"
 
 enum {
-    OUT_BYTES = 64 << 10,     /* bytes of requests made ahead of the socket */
+    OUT_BYTES = 128 << 10,     /* bytes of requests made ahead of the socket */
     TOGETHER_BYTES = 16 << 10, /* requests wait for company up to this many bytes */
     RETRY_MS = 20,
     LOOK_MS = 100, /* how often a patient wait looks for dead nodes */
@@ -154,7 +154,7 @@ static void advance_lane(struct remote *remote, struct lane *lane, bool readable
         return;
     }
     while (readable) {
-        ssize_t n = connection_read(&peer->connection);
+        ssize_t n = connection_read(&peer->connection, READ_BYTES);
         if (n > 0)
             peer->heard_ns = clock_now_ns();
         if (n < 0 || !take_frames(remote, lane)) {
@@ -188,11 +188,11 @@ void remote_nudge(struct remote *remote, struct lane *lane)
         disconnect(remote, lane);
 }
 
-static void advance_lanes(struct remote *remote)
+static void advance_lanes(struct remote *remote, bool readable)
 {
     for (uint32_t i = 0; i < remote->engine->core.n_nodes; i++)
         if (lane_is_waiting(&remote->client.lanes[i]))
-            advance_lane(remote, &remote->client.lanes[i], true);
+            advance_lane(remote, &remote->client.lanes[i], readable);
 }
 
 /* Fails a lane whose node is dead or has been silent for the deadline. */
@@ -240,7 +240,7 @@ static void look_around(struct remote *remote, bool patient)
 
 void remote_progress(struct remote *remote)
 {
-    advance_lanes(remote);
+    advance_lanes(remote, true);
     look_around(remote, false);
 }
 
@@ -270,11 +270,14 @@ void remote_wait(struct remote *remote, struct op *op, bool patient)
 {
     uint64_t quarter_ms = remote->engine->place.deadline_ns / MS / 4;
     int timeout_ms = patient || quarter_ms > LOOK_MS ? LOOK_MS : (int)quarter_ms + 1;
+    /* What was just sent has no answer yet: to read before the wait would be in vain. After it, what came
+     * is read before anybody is declared dead. */
+    if (!op_is_done(op))
+        advance_lanes(remote, false);
     while (!op_is_done(op)) {
-        advance_lanes(remote);
-        if (op_is_done(op))
-            return;
         wait_for_lanes(remote, timeout_ms);
-        look_around(remote, patient);
+        advance_lanes(remote, true);
+        if (!op_is_done(op))
+            look_around(remote, patient);
     }
 }

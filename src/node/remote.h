@@ -16,7 +16,7 @@
 struct peer {
     struct connection connection;
     bool welcomed;
-    bool refused; /* by the answer to HELLO, which `trouble` then keeps */
+    bool refused;      /* by the answer to HELLO, which `trouble` then keeps */
     uint64_t heard_ns; /* when something last came, or waiting began */
     uint64_t retry_ns; /* not to connect again before */
     char trouble[160]; /* why the last connection failed */
