@@ -1,0 +1,119 @@
+# lib.sh - what the scripts of tests/cluster share, beside tests/cli/lib.sh; each begins with:
+# . "$(dirname "$0")/lib.sh"
+#
+#   start K N COMMAND...    starts node K of N at $coordinator in the background; its process is $pid_K,
+#                           what it prints goes to $tmp/K.out and $tmp/K.err
+#   collect K...            waits for those nodes; $statuses has their exit statuses in a row, $out and
+#                           $err all they printed
+#   until_says K WORD       waits until node K has printed WORD; fails after 20 s
+#   end PID                 kills a process of the script's own and waits for it
+#   new_unix, new_tcp       set $coordinator to a fresh address
+#   make_certificates       certificates for TLS in $tmp/certs; with_tls K COMMAND... runs one with them
+#
+# Programs end themselves by SIGALRM (status 142) when they hang. Everything started is ended with the
+# script. $quick is true in the builds with a sanitizer, which take less to do.
+. "$(dirname "$0")/../cli/lib.sh"
+
+programs=$BUILD/tests/cluster
+running=
+n_addresses=0
+case $BUILD in
+*/address | */thread | *-address | *-thread) quick=true ;;
+*) quick=false ;;
+esac
+unset TERN_NODE TERN_NODES TERN_COORDINATOR TERN_LISTEN TERN_TOKEN TERN_DEADLINE TERN_INSECURE
+unset TERN_CERTIFICATE TERN_KEY TERN_AUTHORITY
+export ASAN_OPTIONS="${ASAN_OPTIONS:-}:exitcode=99" TSAN_OPTIONS="${TSAN_OPTIONS:-}:exitcode=98"
+
+end_all() {
+    for pid in $running; do
+        kill -KILL "$pid" 2>/dev/null
+    done
+    running=
+}
+
+tidy() {
+    end_all
+    rm -rf "$tmp"
+}
+trap tidy EXIT
+trap 'exit 1' INT TERM HUP
+
+start() {
+    k=$1 n=$2
+    shift 2
+    TERN_NODE=$k TERN_NODES=$n TERN_COORDINATOR=$coordinator "$@" \
+        >"$tmp/$k.out" 2>"$tmp/$k.err" </dev/null &
+    eval "pid_$k=$!"
+    running="$running $!"
+}
+
+# Forgets a process that has been waited for.
+forget() {
+    left=
+    for pid in $running; do
+        [ "$pid" = "$1" ] || left="$left $pid"
+    done
+    running=$left
+}
+
+collect() {
+    statuses=
+    : >"$out"
+    : >"$err"
+    for k in "$@"; do
+        eval "p=\$pid_$k"
+        wait "$p" 2>/dev/null
+        statuses="$statuses $?"
+        forget "$p"
+        sed "s/^/[$k] /" "$tmp/$k.out" >>"$out"
+        sed "s/^/[$k] /" "$tmp/$k.err" >>"$err"
+    done
+    statuses=${statuses# }
+    status=$statuses
+}
+
+end() {
+    kill -CONT "$1" 2>/dev/null
+    kill -KILL "$1" 2>/dev/null
+    wait "$1" 2>/dev/null
+    forget "$1"
+}
+
+until_says() {
+    tries=0
+    until grep -q "$2" "$tmp/$1.out" 2>/dev/null; do
+        tries=$((tries + 1))
+        [ $tries -le 1000 ] || return 1
+        sleep 0.02
+    done
+}
+
+new_unix() {
+    n_addresses=$((n_addresses + 1))
+    coordinator=unix:$tmp/c$n_addresses
+}
+
+new_tcp() {
+    n_addresses=$((n_addresses + 1))
+    coordinator=${1:-127.0.0.1}:$((20000 + ($$ * 16 + n_addresses) % 12000))
+}
+
+make_certificates() {
+    [ -d "$tmp/certs" ] && return
+    "$tern" ca new "$tmp/certs" >/dev/null || return 1
+    for k in 0 1 2 3; do
+        "$tern" ca node "$tmp/certs" "n$k" >/dev/null || return 1
+    done
+}
+
+with_tls() {
+    tls_k=$1
+    shift
+    TERN_CERTIFICATE=$tmp/certs/n$tls_k.crt TERN_KEY=$tmp/certs/n$tls_k.key \
+        TERN_AUTHORITY=$tmp/certs/ca.crt "$@"
+}
+
+now_ms() {
+    date +%s%3N
+}

@@ -1,0 +1,145 @@
+# test_hostile.sh [SECONDS] - strangers send nonsense to a running cluster, keep connections open in
+# silence and repeat what they overheard: they are refused, and every sum is exact afterwards. Then an
+# insider sends frames with a right header and any contents for SECONDS (3): the nodes do not mind.
+. "$(dirname "$0")/lib.sh"
+
+fuzz_s=${1:-3}
+steps=60000
+case $BUILD in
+*/address) steps=40000 ;;
+*/thread) steps=12000 ;;
+esac
+
+exact() {
+    [ "$statuses" = '0 0' ] && [ "$(grep -c ', 0 wrong sums' "$out")" -eq 2 ]
+}
+
+hostile() {
+    "$programs/hostile" "$@"
+}
+
+# While two nodes add up: everything strangers do, at both. PREFIX K start ... starts node K.
+attack() {
+    first=$1 second=$2 prefix=${3:-plainly}
+    for i in 0 1; do
+        $prefix $i start $i 2 "$programs/sums" dense 10000 2 $steps
+    done
+    sleep 0.5
+    hostile silent 3 300 "$first" >"$tmp/silent.out" 2>&1 &
+    silent=$!
+    running="$running $silent"
+    try hostile stranger 4 tern 2 "$first" "$second"
+    wait $silent
+    forget $silent
+    sed 's/^/# /' "$out" "$tmp/silent.out"
+}
+
+plainly() {
+    shift
+    "$@"
+}
+
+refused() {
+    [ "$status" -eq 0 ] && grep -q '^0 not refused' "$out" && ! grep -q ': 0 tried' "$out"
+}
+
+still_running() {
+    kill -0 "$pid_0" 2>/dev/null && kill -0 "$pid_1" 2>/dev/null
+}
+
+new_unix
+attack "$coordinator" "$coordinator.1"
+check 'strangers are refused (Unix sockets)' refused
+still_running || echo '# the cluster ended before the attacks did'
+collect 0 1
+check 'sums are exact after their attacks' exact
+
+new_tcp
+second=127.0.0.1:$((${coordinator#*:} + 12000))
+TERN_LISTEN=$second
+export TERN_LISTEN
+attack "$coordinator" "$second"
+unset TERN_LISTEN
+check 'strangers are refused (TCP)' refused
+collect 0 1
+check 'sums are exact after their attacks, too' exact
+
+new_tcp
+second=127.0.0.1:$((${coordinator#*:} + 12000))
+TERN_LISTEN=$second
+export TERN_LISTEN
+make_certificates
+attack "$coordinator" "$second" with_tls
+unset TERN_LISTEN
+check 'strangers are refused (TLS)' refused
+collect 0 1
+check 'sums are exact after their attacks on TLS' exact
+
+# They come first: 300 connections that say nothing do not keep a cluster from forming.
+new_unix
+start 0 2 "$programs/sums" dense 10000 2 50
+sleep 0.3
+hostile silent 4 300 "$coordinator" >"$tmp/silent.out" 2>&1 &
+silent=$!
+running="$running $silent"
+sleep 0.3
+TERN_DEADLINE=3 start 1 2 "$programs/sums" dense 10000 2 50
+collect 0 1
+check 'a cluster forms beside 300 silent connections' exact
+wait $silent
+forget $silent
+
+# What node 1 sent to node 0 is recorded on the way, and sent again.
+new_unix
+start 0 2 "$programs/sums" dense 10000 2 $steps
+path=${coordinator#unix:}
+tries=0
+until [ -S "$path" ] || [ $tries -gt 500 ]; do
+    tries=$((tries + 1))
+    sleep 0.01
+done
+mv "$path" "$path.real"
+"$programs/proxy" -r "$tmp/record" "$coordinator" "$coordinator.real" >"$tmp/proxy.out" &
+proxy=$!
+running="$running $proxy"
+start 1 2 "$programs/sums" dense 10000 2 $steps
+sleep 1
+for i in 1 2 3; do
+    try hostile replay "$coordinator.real" "$tmp"/record.*
+    sed 's/^/# /' "$out"
+    sleep 0.2
+done
+check 'recorded connections are sent again' [ "$status" -eq 0 ]
+still_running || echo '# the cluster ended before all was sent again'
+collect 0 1
+check 'what is sent again has no effect' exact
+kill $proxy
+wait $proxy
+forget $proxy
+
+new_unix
+work_s=$((fuzz_s + 3))
+TERN_DEADLINE=20
+export TERN_DEADLINE
+start 0 2 "$programs/until_error" work $work_s
+start 1 2 "$programs/until_error" work $work_s
+until_says 0 ready
+until_says 1 ready
+hostile stranger "$fuzz_s" tern 2 "$coordinator" "$coordinator.1" >"$tmp/stranger.out" 2>&1 &
+stranger=$!
+running="$running $stranger"
+try hostile insider "$fuzz_s" tern 2 "$coordinator" "$coordinator.1"
+sed 's/^/# /' "$out"
+wait $stranger
+fuzzed=$?
+forget $stranger
+sed 's/^/# /' "$tmp/stranger.out"
+check "an insider fuzzes for $fuzz_s s" [ "$status" -eq 0 ]
+check "strangers are refused meanwhile" [ $fuzzed -eq 0 ]
+collect 0 1
+well() {
+    [ "$statuses" = '0 0' ] && [ "$(grep -c '\] closed [0-9]* TERN_OK' "$out")" -eq 2 ] &&
+        [ "$(grep -c '\] done [0-9]* TERN_OK' "$out")" -eq 2 ]
+}
+check 'the nodes do not mind' well
+finish

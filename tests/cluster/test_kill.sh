@@ -1,0 +1,233 @@
+# test_kill.sh [TRIES] - nodes that die, stop, leave or never come: every other node's calls fail with a
+# sentence that names the node, and nothing hangs. The last test kills a node at a random moment, TRIES
+# times (10).
+. "$(dirname "$0")/lib.sh"
+
+tries_wanted=${1:-10}
+export TERN_DEADLINE=2
+$quick && TERN_DEADLINE=4
+
+# ready N HOW...: starts nodes 0 .. N-1, each with its own HOW, and waits until all are there.
+ready() {
+    n_nodes=$1
+    shift
+    i=0
+    for how in "$@"; do
+        # shellcheck disable=SC2086
+        start $i "$n_nodes" "$programs/until_error" $how
+        i=$((i + 1))
+    done
+    i=0
+    for how in "$@"; do
+        until_says $i ready || return 1
+        i=$((i + 1))
+    done
+}
+
+# How long after $began_ms node K said WORD, in ms.
+delay_ms() {
+    ns=$(sed -n "s/^$2 \([0-9]*\) .*/\1/p" "$tmp/$1.out" | head -1)
+    echo $((${ns:-0} / 1000000 - began_ms))
+}
+
+# all_name CULPRIT K...: those nodes ended well, each after an error that names the culprit.
+all_name() {
+    culprit=$1
+    shift
+    for s in $statuses; do
+        [ "$s" = 0 ] || return 1
+    done
+    for k in "$@"; do
+        grep -q "^error [0-9]* TERN_PEER .*node $culprit\b" "$tmp/$k.out" || return 1
+    done
+}
+
+tell() {
+    for k in "$@"; do
+        echo "# node $k: error after $(delay_ms "$k" error) ms, closed after" \
+            "$(delay_ms "$k" closed) ms"
+    done
+}
+
+# others CULPRIT: the numbers of the other three.
+others() {
+    for k in 0 1 2 3; do
+        [ $k -eq "$1" ] || echo $k
+    done
+}
+
+for victim in 0 2; do
+    rest=$(others $victim)
+    for how in work test barrier; do
+        new_unix
+        ready 4 $how $how $how $how
+        began_ms=$(now_ms)
+        eval "end \$pid_$victim"
+        # shellcheck disable=SC2086
+        collect $rest
+        # shellcheck disable=SC2086
+        check "kill -9 of node $victim ($how): all others name it" all_name $victim $rest
+        # shellcheck disable=SC2086
+        tell $rest
+    done
+    new_tcp
+    ready 4 work barrier test work
+    began_ms=$(now_ms)
+    eval "kill -STOP \$pid_$victim"
+    # shellcheck disable=SC2086
+    collect $rest
+    # shellcheck disable=SC2086
+    check "SIGSTOP of node $victim (TCP): all others name it" all_name $victim $rest
+    # shellcheck disable=SC2086
+    tell $rest
+    eval "kill -CONT \$pid_$victim"
+    collect $victim
+    check "node $victim ends, too, once it goes on" [ "$statuses" = 0 ]
+done
+
+new_unix
+ready 4 work barrier leave test
+began_ms=$(now_ms)
+collect 0 1 3 2
+check 'a program that ends without closing is named' all_name 2 0 1 3
+tell 0 1 3
+
+new_unix
+ready 4 barrier desert test work
+collect 0 1 2 3
+check 'a program that ends during a barrier is named' all_name 1 0 2 3
+
+new_unix
+ready 4 close work close close
+eval "end \$pid_1"
+began_ms=$(now_ms)
+collect 0 2 3
+closed_naming() {
+    [ "$statuses" = '0 0 0' ] &&
+        [ "$(cat "$tmp"/[023].out | grep -c '^closed [0-9]* TERN_PEER .*node 1\b')" -eq 3 ]
+}
+check 'tern_node_close reports who died meanwhile' closed_naming
+
+new_unix
+ready 3 "late $((TERN_DEADLINE + 1))" 'late 0' 'late 0'
+collect 0 1 2
+all_done() {
+    [ "$statuses" = '0 0 0' ] && [ "$(cat "$tmp"/[012].out | grep -c '^done .* TERN_OK')" -eq 3 ]
+}
+check 'a node that works longer than the deadline is not dead' all_done
+
+late_s=$((TERN_DEADLINE + 1))
+new_tcp
+make_certificates
+for k in 0 1 2; do
+    with_tls $k start $k 3 "$programs/until_error" lazy $late_s
+done
+collect 0 1 2
+check 'who waits for an answer late gets it' all_done
+
+# ---- Nodes that are not as they should be ------------------------------------------------------------
+
+missing() {
+    new_unix
+    for k in $2; do
+        start "$k" 4 "$programs/until_error" work
+    done
+    # shellcheck disable=SC2086
+    collect $2
+    # shellcheck disable=SC2086
+    check "node $1 never starts: all others name it" all_name "$1" $2
+}
+missing 3 '0 1 2'
+missing 0 '1 2 3'
+
+new_unix
+start 0 2 "$programs/until_error" work
+TERN_TOKEN=other start 1 2 "$programs/until_error" work
+collect 0 1
+names_both() {
+    all_name 1 0 && all_name 0 1 && grep -q "^error .*$1" "$tmp/1.out"
+}
+check 'a wrong token is refused' names_both TERN_TOKEN
+
+new_unix
+start 0 2 "$programs/until_error" work
+start 1 3 "$programs/until_error" work
+collect 0 1
+check 'a wrong number of nodes is refused' names_both 'node 1 of 3'
+
+# A second process with a number that is taken: the cluster goes on as if it were not there.
+for where in unix tcp; do
+    new_$where
+    steps=4000
+    $quick && steps=400
+    start 0 3 "$programs/sums" dense 20000 2 $steps
+    start 1 3 "$programs/sums" dense 20000 2 $steps
+    start 2 3 "$programs/sums" dense 20000 2 $steps
+    sleep 0.3
+    start double 3 env TERN_NODE=1 "$programs/until_error" work
+    p=$pid_double
+    wait "$p"
+    forget "$p"
+    collect 0 1 2
+    exact() {
+        [ "$statuses" = '0 0 0' ] && [ "$(grep -c ', 0 wrong sums' "$out")" -eq 3 ] &&
+            grep -qE '^(error|broken) ' "$tmp/double.out"
+    }
+    check "a second node 1 ($where) is refused, and the sums are exact" exact
+done
+
+# A process that is started again with the number of one that died does not take its place.
+for where in unix tcp; do
+    new_$where
+    ready 3 work work work
+    end "$pid_1"
+    start again 3 env TERN_NODE=1 "$programs/until_error" work
+    collect 0 2 again
+    restarted() {
+        all_name 1 0 2 && grep -q '^error [0-9]* TERN_PEER ' "$tmp/again.out"
+    }
+    check "node 1 started again ($where) is refused, and the others name it" restarted
+done
+
+# ---- Random moments ------------------------------------------------------------------------------------
+
+export TERN_DEADLINE=1
+$quick && TERN_DEADLINE=3
+random() {
+    od -An -N2 -tu2 /dev/urandom | awk -v n="$1" '{ print $1 % n }'
+}
+n_good=0
+: >"$tmp/delays"
+i=0
+while [ $i -lt "$tries_wanted" ]; do
+    i=$((i + 1))
+    if [ $((i % 2)) -eq 0 ]; then new_unix; else new_tcp; fi
+    victim=$(random 3)
+    rest=
+    for k in 0 1 2; do
+        start $k 3 "$programs/until_error" "$(echo work test barrier | cut -d' ' -f$((1 + $(random 3))))"
+        [ $k -eq "$victim" ] || rest="$rest $k"
+    done
+    sleep "0.$(printf %03d "$(random 400)")"
+    began_ms=$(now_ms)
+    eval "end \$pid_$victim"
+    # shellcheck disable=SC2086
+    collect $rest
+    # shellcheck disable=SC2086
+    if all_name "$victim" $rest; then
+        n_good=$((n_good + 1))
+    else
+        echo "# try $i, victim $victim: statuses $statuses"
+        sed 's/^/#   /' "$out" "$err"
+    fi
+    for k in $rest; do
+        delay_ms "$k" error >>"$tmp/delays"
+    done
+    rm -f "$tmp"/c[0-9]*
+done
+sort -n "$tmp/delays" | awk '{ d[NR] = $1 } END {
+    print "# " NR " errors after a kill: least " d[1] ", median " d[int((NR + 1) / 2)] \
+        ", most " d[NR] " ms" }'
+check "$tries_wanted kills at random moments: all others name the node" \
+    [ $n_good -eq "$tries_wanted" ]
+finish

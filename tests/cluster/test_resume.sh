@@ -1,0 +1,68 @@
+# test_resume.sh - connections break every few milliseconds, in the middle of frames; every push counts
+# exactly once all the same.
+. "$(dirname "$0")/lib.sh"
+
+steps=8000
+cut_s=3
+$quick && steps=4000
+
+exact() {
+    [ "$statuses" = '0 0 0' ] && [ "$(grep -c ', 0 wrong sums' "$out")" -eq 3 ]
+}
+
+# A proxy takes the place of a node's socket; the node itself is reached behind it.
+intercept() {
+    tries=0
+    until [ -S "$1" ] || [ $tries -gt 500 ]; do
+        tries=$((tries + 1))
+        sleep 0.01
+    done
+    mv "$1" "$1.real"
+    "$programs/proxy" -c 5 -f $cut_s "unix:$1" "unix:$1.real" >"$1.log" 2>&1 &
+    proxies="$proxies $!"
+    running="$running $!"
+}
+
+for index in dense sparse; do
+    new_unix
+    path=${coordinator#unix:}
+    proxies=
+    for k in 1 2 0; do
+        start $k 3 "$programs/sums" $index 20000 2 $steps
+        if [ $k -eq 0 ]; then intercept "$path"; else intercept "$path.$k"; fi
+    done
+    collect 0 1 2
+    for p in $proxies; do
+        kill -TERM "$p"
+        wait "$p"
+        forget "$p"
+    done
+    n_cut=$(cat "$path"*.log | awk '{ n += $3 } END { print n + 0 }')
+    cat "$path"*.log | sed 's/^/# /'
+    check "sums: $index, exact although $n_cut connections were cut" exact
+    check "connections were cut ($index)" [ "$n_cut" -gt 50 ]
+done
+
+# TCP in a network of its own, where ss may destroy every connection.
+net=tern$$
+if [ "$(id -u)" -eq 0 ] && command -v ip >/dev/null && command -v ss >/dev/null &&
+    ip netns add $net 2>/dev/null && ip -n $net link set lo up; then
+    trap 'ip netns del $net; tidy' EXIT
+    coordinator=127.0.0.1:7471
+    n_killed=0
+    for k in 0 1 2; do
+        start $k 3 ip netns exec $net "$programs/sums" dense 20000 2 $steps
+    done
+    until=$(($(now_ms) + 3000))
+    while [ "$(now_ms)" -lt $until ]; do
+        n=$(ip netns exec $net ss -HKtn state established 2>/dev/null | wc -l)
+        n_killed=$((n_killed + n))
+        sleep 0.02
+    done
+    collect 0 1 2
+    check "sums: exact although ss destroyed $n_killed ends of TCP connections" exact
+    check 'connections were destroyed' [ "$n_killed" -gt 5 ]
+else
+    echo '# ss cannot be tried here (root, ip and ss are needed): left out'
+fi
+finish

@@ -1,0 +1,119 @@
+# test_sums.sh - four nodes with two workers each push and pull at 100,000 keys; every sum is exact
+# afterwards, over every kind of connection.
+. "$(dirname "$0")/lib.sh"
+
+steps=500
+$quick && steps=60
+
+sums_are_exact() {
+    [ "$statuses" = '0 0 0 0' ] && [ "$(grep -c ', 0 wrong sums' "$out")" -eq 4 ]
+}
+
+says_error() {
+    case " $statuses " in *' 0 '*) return 1 ;; esac
+    grep -q "$1" "$err"
+}
+
+# sums INDEX [PREFIX]: runs the cluster; PREFIX K COMMAND... starts node K.
+sums() {
+    index=$1
+    prefix=${2:-plain}
+    for i in 0 1 2 3; do
+        $prefix "$i" "$programs/sums" "$index" 100000 2 $steps
+    done
+    collect 0 1 2 3
+}
+
+plain() {
+    i=$1
+    shift
+    start "$i" 4 "$@"
+}
+
+tls() {
+    with_tls "$1" plain "$@"
+}
+
+for index in dense sparse; do
+    new_unix
+    sums $index
+    check "sums: $index, Unix sockets" sums_are_exact
+    new_tcp
+    sums $index
+    check "sums: $index, TCP" sums_are_exact
+done
+
+check 'tern ca makes certificates for four nodes' make_certificates
+for index in dense sparse; do
+    new_tcp
+    sums $index tls
+    check "sums: $index, TLS" sums_are_exact
+done
+
+if grep -q '^00000000000000000000000000000001 ' /proc/net/if_inet6 2>/dev/null; then
+    new_tcp '[::1]'
+    sums dense
+    check 'sums: dense, TCP over IPv6' sums_are_exact
+    new_tcp '[::1]'
+    sums sparse tls
+    check 'sums: sparse, TLS over IPv6' sums_are_exact
+else
+    echo '# no IPv6 on loopback: left out'
+fi
+
+check 'no socket is left behind' [ -z "$(find "$tmp" -type s)" ]
+
+# ---- Four hosts: network namespaces joined by a bridge in a fifth -----------------------------------
+
+net=tern$$
+
+end_hosts() {
+    for i in 0 1 2 3 b; do
+        ip netns del $net-$i 2>/dev/null
+    done
+}
+
+make_hosts() {
+    [ "$(id -u)" -eq 0 ] && command -v ip >/dev/null && ip netns add $net-b 2>/dev/null || return 1
+    trap 'end_hosts; tidy' EXIT
+    ip -n $net-b link add name bridge type bridge && ip -n $net-b link set bridge up || return 1
+    for i in 0 1 2 3; do
+        ip netns add $net-$i &&
+            ip -n $net-b link add name to$i type veth peer name eth netns $net-$i &&
+            ip -n $net-b link set to$i master bridge up &&
+            ip -n $net-$i link set lo up &&
+            ip -n $net-$i address add 10.211.7.1$i/24 dev eth &&
+            ip -n $net-$i link set eth up || return 1
+    done
+}
+
+host() {
+    i=$1
+    shift
+    start "$i" 4 ip netns exec $net-"$i" "$@"
+}
+
+host_tls() {
+    with_tls "$1" host "$@"
+}
+
+host_insecure() {
+    TERN_INSECURE=1 host "$@"
+}
+
+if make_hosts; then
+    coordinator=10.211.7.10:7471
+    for index in dense sparse; do
+        sums $index host_tls
+        check "sums: $index, four hosts, TLS" sums_are_exact
+    done
+    sums dense host_insecure
+    check 'sums: dense, four hosts, TERN_INSECURE=1' sums_are_exact
+    TERN_DEADLINE=2 sums dense host
+    check 'plain TCP between hosts is refused without TERN_INSECURE=1' says_error 'without certificates'
+    end_hosts
+else
+    end_hosts
+    echo '# network namespaces cannot be made here (root and ip are needed): left out'
+fi
+finish
