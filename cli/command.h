@@ -42,6 +42,7 @@ int bench_local_command(int argc, char **argv);
 int bench_net_command(int argc, char **argv);
 int bench_idle_command(int argc, char **argv);
 int run_command(int argc, char **argv);
+int sim_command(int argc, char **argv);
 
 /* Prints "tern: ", the sentence and a line end to stderr. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -15,6 +15,7 @@ static const struct command commands[] = {
     {"bench", "measure Tern against a baseline in the same run", bench_command},
     {"ca", "make the certificates of a cluster", ca_command},
     {"run", "start a program as several nodes on this host", run_command},
+    {"sim", "run simulated clusters over a network that fails", sim_command},
 };
 
 static const struct command_set program = {

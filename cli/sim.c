@@ -1,0 +1,169 @@
+/*
+ * tern sim - runs simulated clusters, one for each seed, and says what went wrong in them.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <tern/sim.h>
+
+#include "command.h"
+#include "options.h"
+
+enum { ENOUGH_SEEDS = 100 }; /* for every fault to strike */
+
+/* In the order of enum tern_sim_fault. */
+static const char *const fault_names[] = {"delay",   "break",  "pause", "partition", "stale",
+                                          "restart", "outage", "all",   "none",      NULL};
+
+static struct {
+    bool json;
+    int64_t n_nodes, n_seeds, seed, n_steps;
+    struct string_list faults;
+} args;
+
+static const struct option options[] = {
+    {"nodes", OPTION_INT, &args.n_nodes, "5", "N", "nodes of a cluster", .min = 2,
+     .max = TERN_SIM_MAX_NODES},
+    {"seeds", OPTION_INT, &args.n_seeds, "100", "N", "clusters to run", .min = 1, .max = 1e12},
+    {"seed", OPTION_INT, &args.seed, "1", "S", "the seed of the first; the next has S + 1",
+     .min = 0, .max = 1e15},
+    {"steps", OPTION_INT, &args.n_steps, "30", "N", "operations of each worker", .min = 1,
+     .max = 1e6},
+    {"faults", OPTION_STRINGS, &args.faults, "all", "LIST", "what may go wrong",
+     .choices = fault_names},
+    {"json", OPTION_FLAG, &args.json, .help = "one JSON object instead of lines"},
+};
+
+static const struct option_set option_set = {
+    .program = "tern sim",
+    .about =
+        "Runs clusters of simulated nodes, in one thread and on virtual time, over a network that\n"
+        "fails as a seed says, and checks what their workers see and what is stored in the end.",
+    .notes = "Faults: delay (a link is slow for a while), break (a connection is lost with what is "
+             "under\n"
+             "way), pause (a node does nothing for a while), partition (some nodes do not hear "
+             "others for\n"
+             "a while), stale (a process of an earlier epoch still writes), restart (a node begins "
+             "anew\n"
+             "as another process), outage (two nodes do not hear each other for longer than the\n"
+             "deadline); all; none. The last two strike in one seed of four each.\n"
+             "\n"
+             "The same seed, nodes, steps and faults give the same run. The exit status is 1 when\n"
+             "something was wrong, or when of 100 seeds or more none met one of the faults.",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
+};
+
+static bool read_faults(uint32_t *faults)
+{
+    *faults = 0;
+    for (size_t i = 0; i < args.faults.n; i++) {
+        if (strcmp(args.faults.at[i], "all") == 0)
+            *faults = TERN_SIM_ALL;
+        else if (strcmp(args.faults.at[i], "none") != 0)
+            *faults |= 1u << args.faults.choice[i];
+        else if (args.faults.n > 1) {
+            complain("--faults: 'none' does not go with others");
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A sentence in a JSON string; those of the simulator have no control characters. */
+static void print_quoted(const char *text)
+{
+    putchar('"');
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\')
+            putchar('\\');
+        putchar(*text);
+    }
+    putchar('"');
+}
+
+static void print_json(const struct tern_sim_result *result)
+{
+    printf("{\"sim\":\"cluster\",\"nodes\":%" PRId64 ",\"steps\":%" PRId64 ",\"seed\":%" PRId64
+           ",\"seeds\":%" PRIu64 ",\"events\":%" PRIu64 ",\"virtual_seconds\":%.6f"
+           ",\"operations\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"checks\":%" PRIu64
+           ",\"violations\":%" PRIu64 ",\"trace\":\"%016" PRIx64 "\",\"faults\":{",
+           args.n_nodes, args.n_steps, args.seed, result->n_seeds, result->n_events,
+           (double)result->virtual_ns / 1e9, result->n_operations, result->n_failed,
+           result->n_checks, result->n_violations, result->trace);
+    for (int i = 0; i < TERN_SIM_FAULTS; i++)
+        printf("%s\"%s\":%" PRIu64, i ? "," : "", fault_names[i], result->fired[i]);
+    printf("}");
+    if (result->n_violations) {
+        printf(",\"failing_seed\":%" PRIu64 ",\"violation\":",
+               (uint64_t)args.seed + result->n_seeds - 1);
+        print_quoted(result->violation);
+    }
+    printf("}\n");
+}
+
+static void print_lines(const struct tern_sim_result *result)
+{
+    printf("seeds         %" PRIu64 "\n", result->n_seeds);
+    printf("events        %" PRIu64 "\n", result->n_events);
+    printf("virtual time  %.3f s\n", (double)result->virtual_ns / 1e9);
+    printf("operations    %" PRIu64 ", of which %" PRIu64 " failed as they should\n",
+           result->n_operations, result->n_failed);
+    printf("checks        %" PRIu64 "\n", result->n_checks);
+    printf("faults       ");
+    for (int i = 0; i < TERN_SIM_FAULTS; i++)
+        printf("%s %" PRIu64 " %s", i ? "," : "", result->fired[i], fault_names[i]);
+    printf("\ntrace         %016" PRIx64 "\n", result->trace);
+    printf("violations    %" PRIu64 "\n", result->n_violations);
+}
+
+/* Says how to see a violation again. */
+static void complain_violation(const struct tern_sim_result *result)
+{
+    complain("%s", result->violation);
+    fprintf(stderr,
+            "tern: to see it again: tern sim --nodes %" PRId64 " --steps %" PRId64 " --faults ",
+            args.n_nodes, args.n_steps);
+    for (size_t i = 0; i < args.faults.n; i++)
+        fprintf(stderr, "%s%s", i ? "," : "", args.faults.at[i]);
+    fprintf(stderr, " --seeds 1 --seed %" PRIu64 "\n", (uint64_t)args.seed + result->n_seeds - 1);
+}
+
+/* Whether every fault that was asked for has struck. */
+static bool all_struck(uint32_t faults, const struct tern_sim_result *result)
+{
+    bool all = true;
+    for (int i = 0; i < TERN_SIM_FAULTS && result->n_seeds >= ENOUGH_SEEDS; i++)
+        if (faults >> i & 1 && !result->fired[i]) {
+            complain("the fault '%s' never struck", fault_names[i]);
+            all = false;
+        }
+    return all;
+}
+
+int sim_command(int argc, char **argv)
+{
+    int status;
+    uint32_t faults;
+    if (!options_read(&option_set, argc, argv, &status))
+        return status;
+    if (!read_faults(&faults))
+        return EXIT_USAGE;
+    const struct tern_sim_options sim = {.struct_size = sizeof sim,
+                                         .n_nodes = (uint32_t)args.n_nodes,
+                                         .n_steps = (uint32_t)args.n_steps,
+                                         .faults = faults,
+                                         .seed = (uint64_t)args.seed,
+                                         .n_seeds = (uint64_t)args.n_seeds};
+    struct tern_sim_result result = {.struct_size = sizeof result};
+    if (tern_sim_run(&sim, &result))
+        return complain_tern("the simulation");
+    if (args.json)
+        print_json(&result);
+    else
+        print_lines(&result);
+    if (result.n_violations)
+        complain_violation(&result);
+    return !result.n_violations && all_struck(faults, &result) ? EXIT_OK : EXIT_FAILED;
+}

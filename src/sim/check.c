@@ -1,0 +1,291 @@
+/* check - see check.h. */
+#include "sim/check.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/hash.h"
+#include "tern/sim.h"
+
+enum { N_COUNTS = LAST_VALUES, MAX_LENGTH = TERN_SIM_MAX_NODES * 2 * WINDOW };
+
+bool check_init(struct check *check, uint32_t n_workers)
+{
+    *check = (struct check){.n_workers = n_workers, .length = n_workers * WINDOW};
+    const size_t n_tallies = (size_t)N_COUNTS * KEYS * check->length;
+    check->tallies = calloc(n_tallies, sizeof *check->tallies);
+    check->seen = calloc(n_workers * n_tallies, sizeof *check->seen);
+    check->seen_values = calloc((size_t)n_workers * KEYS, sizeof *check->seen_values);
+    return check->tallies && check->seen && check->seen_values;
+}
+
+void check_fini(struct check *check)
+{
+    free(check->tallies);
+    free(check->seen);
+    free(check->seen_values);
+}
+
+void check_that(struct check *check, bool holds, const char *format, ...)
+{
+    check->n_checks++;
+    if (holds || check->n_violations++)
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(check->violation, sizeof check->violation, format, arguments);
+    va_end(arguments);
+}
+
+/* ---- Tables ----------------------------------------------------------------------------------- */
+
+const char *check_table_name(enum sim_table table)
+{
+    static const char *const names[] = {"dense counts", "sparse counts", "replica counts",
+                                        "last values"};
+    return names[table];
+}
+
+static bool is_dense(enum sim_table table)
+{
+    return table == DENSE_COUNTS || table == REPLICA_COUNTS;
+}
+
+struct tern_table_options check_table_options(const struct check *check, enum sim_table table)
+{
+    struct tern_table_options options = {
+        .struct_size = sizeof options,
+        .index = is_dense(table) ? TERN_DENSE : TERN_SPARSE,
+        .type = TERN_I64,
+        .n_keys = is_dense(table) ? KEYS : 0,
+        .length = table == LAST_VALUES ? LAST_LENGTH : check->length,
+    };
+    if (table == REPLICA_COUNTS)
+        options.policy = "replicate";
+    if (table == DENSE_COUNTS)
+        options.init = (struct tern_init){.kind = TERN_INIT_UNIFORM, .seed = 7, .b = 1e9};
+    return options;
+}
+
+uint64_t check_key(enum sim_table table, uint32_t index)
+{
+    return is_dense(table) ? index : hash_u64((uint64_t)table << 32 | (index + 1));
+}
+
+/* What the elements of a row were before anybody wrote to them. */
+static void initial_row(const struct check *check, enum sim_table table, uint32_t index,
+                        int64_t *row)
+{
+    struct tern_table_options options = check_table_options(check, table);
+    init_value(&options.init, options.type, check_key(table, index), options.length, row);
+}
+
+static struct tally *tallies_of(struct check *check, enum sim_table table, uint32_t index)
+{
+    return &check->tallies[((size_t)table * KEYS + index) * check->length];
+}
+
+static uint32_t *seen_by(struct check *check, uint32_t worker, enum sim_table table, uint32_t index)
+{
+    return &check->seen[(((size_t)worker * N_COUNTS + table) * KEYS + index) * check->length];
+}
+
+static int64_t *seen_value_by(struct check *check, uint32_t worker, uint32_t index)
+{
+    return &check->seen_values[(size_t)worker * KEYS + index];
+}
+
+static bool is_own(const struct deed *deed, uint32_t element)
+{
+    return element / WINDOW == deed->worker;
+}
+
+/* ---- Writes ----------------------------------------------------------------------------------- */
+
+static void write_count(struct check *check, const struct deed *deed, size_t i)
+{
+    const uint32_t element = deed->worker * WINDOW + deed->number % WINDOW;
+    int64_t *row = deed->values + i * check->length;
+    for (uint32_t e = 0; e < check->length; e++)
+        row[e] = e == element;
+    struct tally *tally = &tallies_of(check, deed->table, deed->indexes[i])[element];
+    tally->started++;
+    tally->last_op = deed->number;
+}
+
+static void write_value(struct check *check, const struct deed *deed, size_t i, bool set)
+{
+    struct value *value = &check->values[deed->indexes[i]];
+    int64_t now = set ? (value->started / SET_STEP + 1) * SET_STEP : value->started + 1;
+    int64_t *row = deed->values + i * LAST_LENGTH;
+    for (uint32_t e = 0; e < LAST_LENGTH; e++)
+        row[e] = set ? now : 1;
+    value->started = now;
+    deed->bounds[i] = now;
+}
+
+void check_write(struct check *check, const struct deed *deed, bool set)
+{
+    for (size_t i = 0; i < deed->n; i++) {
+        if (deed->table == LAST_VALUES)
+            write_value(check, deed, i, set);
+        else
+            write_count(check, deed, i);
+    }
+}
+
+void check_written(struct check *check, const struct deed *deed, bool confirmed)
+{
+    const uint32_t element = deed->worker * WINDOW + deed->number % WINDOW;
+    for (size_t i = 0; i < deed->n; i++) {
+        struct value *value = &check->values[deed->indexes[i]];
+        if (deed->table != LAST_VALUES)
+            tallies_of(check, deed->table, deed->indexes[i])[element].confirmed += confirmed;
+        else if (!confirmed)
+            value->unknown = true;
+        else if (value->confirmed < deed->bounds[i])
+            value->confirmed = deed->bounds[i];
+    }
+}
+
+/* ---- Reads ------------------------------------------------------------------------------------ */
+
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static void bound_counts(struct check *check, const struct deed *deed, size_t i)
+{
+    const struct tally *tallies = tallies_of(check, deed->table, deed->indexes[i]);
+    const uint32_t *seen = seen_by(check, deed->worker, deed->table, deed->indexes[i]);
+    int64_t *bounds = deed->bounds + i * check->length;
+    for (uint32_t e = 0; e < check->length; e++)
+        bounds[e] = is_own(deed, e) && !check->lenient ? tallies[e].started
+                    : deed->table == REPLICA_COUNTS    ? seen[e]
+                                                       : most(tallies[e].confirmed, seen[e]);
+}
+
+void check_read(struct check *check, const struct deed *deed)
+{
+    for (size_t i = 0; i < deed->n; i++) {
+        const uint32_t index = deed->indexes[i];
+        const struct value *value = &check->values[index];
+        bool own = deed->table == LAST_VALUES && check_writer(check, index) == deed->worker;
+        if (deed->table == LAST_VALUES)
+            deed->bounds[i] =
+                own && !check->lenient
+                    ? value->started
+                    : most(value->confirmed, *seen_value_by(check, deed->worker, index));
+        else
+            bound_counts(check, deed, i);
+    }
+}
+
+static void seen_counts(struct check *check, const struct deed *deed, size_t i, bool exact)
+{
+    const uint32_t index = deed->indexes[i];
+    const struct tally *tallies = tallies_of(check, deed->table, index);
+    uint32_t *seen = seen_by(check, deed->worker, deed->table, index);
+    int64_t initial[MAX_LENGTH];
+    initial_row(check, deed->table, index, initial);
+    for (uint32_t e = 0; e < check->length; e++) {
+        const size_t at = i * check->length + e;
+        const int64_t count = (int64_t)((uint64_t)deed->values[at] - (uint64_t)initial[e]);
+        const int64_t least = deed->bounds[at];
+        const int64_t greatest =
+            is_own(deed, e) && exact && !check->lenient ? deed->bounds[at] : tallies[e].started;
+        check_that(check, count >= least && count <= greatest,
+                   "operation %" PRIu32 " of worker %" PRIu32 " read %" PRId64
+                   " additions in element %" PRIu32 " of key %" PRIu32
+                   " of table '%s', not %" PRId64 " to %" PRId64 "; worker %" PRIu32
+                   " wrote there last in its operation %" PRIu32,
+                   deed->number, deed->worker, count, e, index, check_table_name(deed->table),
+                   least, greatest, e / WINDOW, tallies[e].last_op);
+        if (count > seen[e] && count <= tallies[e].started)
+            seen[e] = (uint32_t)count;
+    }
+}
+
+static bool is_uniform(const int64_t *row, size_t n)
+{
+    int64_t differs = 0;
+    for (size_t i = 1; i < n; i++)
+        differs |= row[i] ^ row[0];
+    return differs == 0;
+}
+
+static void seen_value(struct check *check, const struct deed *deed, size_t i, bool exact)
+{
+    const uint32_t index = deed->indexes[i];
+    const struct value *value = &check->values[index];
+    int64_t *seen = seen_value_by(check, deed->worker, index);
+    const int64_t *row = deed->values + i * LAST_LENGTH;
+    bool own = check_writer(check, index) == deed->worker;
+    const int64_t least = deed->bounds[i];
+    const int64_t greatest = own && exact && !check->lenient ? deed->bounds[i] : value->started;
+    check_that(check, is_uniform(row, LAST_LENGTH) && row[0] >= least && row[0] <= greatest,
+               "operation %" PRIu32 " of worker %" PRIu32 " read %" PRId64 "%s from key %" PRIu32
+               " of table '%s', not %" PRId64 " to %" PRId64,
+               deed->number, deed->worker, row[0],
+               is_uniform(row, LAST_LENGTH) ? "" : " and others", index,
+               check_table_name(deed->table), least, greatest);
+    if (row[0] > *seen)
+        *seen = row[0];
+}
+
+void check_seen(struct check *check, const struct deed *deed, const bool *resumed)
+{
+    for (size_t i = 0; i < deed->n; i++) {
+        const uint32_t index = deed->indexes[i];
+        if (check->lost[deed->table][index])
+            continue;
+        if (deed->table != LAST_VALUES)
+            seen_counts(check, deed, i, !resumed[i]);
+        else if (!check->values[index].unknown)
+            seen_value(check, deed, i, !resumed[i]);
+    }
+}
+
+/* ---- The end ---------------------------------------------------------------------------------- */
+
+static void stored_counts(struct check *check, uint32_t node, enum sim_table table, uint32_t index,
+                          const int64_t *row)
+{
+    const struct tally *tallies = tallies_of(check, table, index);
+    int64_t initial[MAX_LENGTH];
+    initial_row(check, table, index, initial);
+    for (uint32_t e = 0; e < check->length; e++) {
+        const int64_t count = (int64_t)((uint64_t)row[e] - (uint64_t)initial[e]);
+        const int64_t confirmed = table == REPLICA_COUNTS ? 0 : tallies[e].confirmed;
+        const int64_t least = check->lenient ? confirmed : tallies[e].started;
+        check_that(check, count >= least && count <= tallies[e].started,
+                   "in the end node %" PRIu32 " has %" PRId64 " additions in element %" PRIu32
+                   " of key %" PRIu32 " of table '%s', not %" PRId64 " to %" PRIu32
+                   "; worker %" PRIu32 " wrote there last in its operation %" PRIu32,
+                   node, count, e, index, check_table_name(table), least, tallies[e].started,
+                   e / WINDOW, tallies[e].last_op);
+    }
+}
+
+void check_stored(struct check *check, uint32_t node, enum sim_table table, uint32_t index,
+                  const int64_t *row)
+{
+    if (check->lost[table][index])
+        return;
+    if (table != LAST_VALUES) {
+        stored_counts(check, node, table, index, row);
+        return;
+    }
+    const struct value *value = &check->values[index];
+    if (value->unknown)
+        return;
+    check_that(check,
+               is_uniform(row, LAST_LENGTH) && row[0] <= value->started &&
+                   row[0] >= (check->lenient ? value->confirmed : value->started),
+               "in the end key %" PRIu32 " of table '%s' is %" PRId64 ", not %" PRId64
+               " to %" PRId64,
+               index, check_table_name(table), row[0], value->confirmed, value->started);
+}

@@ -1,0 +1,100 @@
+/*
+ * check - what workers have done, and therefore what they may see.
+ *
+ * Four tables. In the three *counting* ones, of which one has replicas everywhere, every worker has WINDOW elements of each row to itself; its
+ * operation number c adds 1 to element c % WINDOW of them, once for each key. So each element counts
+ * few known operations, and what is lost or done twice can be named. In the fourth, each key has one
+ * worker that writes it: a set raises the value to the next multiple of 1000, a push adds 1, so values
+ * only grow and tell how many operations they have seen.
+ *
+ * Of each element is known how many operations on it were started and how many were confirmed. A pull
+ * must return at least what was confirmed when it was started, at least what the worker itself had
+ * started or seen before (a lane keeps order); and at most what was started when it ended. In the worker's own elements it must be exact, unless the lane was resumed in
+ * between: a pull that is sent again may see what was started after it.
+ *
+ * A replica shows what this node's workers did at once, and what others did at some time; in the end,
+ * after the last rounds, all replicas show everything.
+ *
+ * Once a process is restarted or a deadline passes, operations may fail with a sentence; from then on
+ * what failed counts as started and not as confirmed. Until then nothing may fail.
+ */
+#ifndef SIM_CHECK_H
+#define SIM_CHECK_H
+
+#include "core/core.h"
+
+enum sim_table { DENSE_COUNTS, SPARSE_COUNTS, REPLICA_COUNTS, LAST_VALUES, N_SIM_TABLES };
+
+enum {
+    WINDOW = 4,
+    KEYS = 61,          /* of each table */
+    LAST_LENGTH = 2048, /* so that a request has few of them */
+    SET_STEP = 1000,
+};
+
+struct tally {
+    uint32_t started, confirmed;
+    uint32_t last_op; /* the worker's latest operation on it */
+};
+
+struct value {
+    int64_t started, confirmed;
+    bool unknown; /* an operation on it has failed */
+};
+
+struct check {
+    uint32_t n_workers;
+    uint32_t length;               /* of the counting tables */
+    bool lenient;                  /* operations may fail now */
+    bool lost[N_SIM_TABLES][KEYS]; /* the node with the main copy was restarted */
+    struct tally *tallies;         /* [N_COUNTS][KEYS][length] */
+    uint32_t *seen;                /* [n_workers][N_COUNTS][KEYS][length] */
+    struct value values[KEYS];
+    int64_t *seen_values; /* [n_workers][KEYS] */
+    uint64_t n_checks, n_violations;
+    char violation[256];
+};
+
+bool check_init(struct check *check, uint32_t n_workers);
+void check_fini(struct check *check);
+
+/* The options of a table, its name, and its keys. */
+const char *check_table_name(enum sim_table table);
+struct tern_table_options check_table_options(const struct check *check, enum sim_table table);
+uint64_t check_key(enum sim_table table, uint32_t index);
+
+/* The worker that alone writes a key of LAST_VALUES. */
+static inline uint32_t check_writer(const struct check *check, uint32_t index)
+{
+    return index % check->n_workers;
+}
+
+/* An operation of a worker, as far as it matters here. */
+struct deed {
+    uint32_t worker, number;
+    enum sim_table table;
+    size_t n;
+    const uint32_t *indexes; /* of its keys */
+    int64_t *values;         /* what is written, or was read: n rows */
+    int64_t *bounds;         /* of a pull: what it must return at least, n rows (LAST_VALUES: n) */
+};
+
+/* A push or set begins: fills in the values to write and notes them as started. */
+void check_write(struct check *check, const struct deed *deed, bool set);
+/* It has ended, confirmed or failed. */
+void check_written(struct check *check, const struct deed *deed, bool confirmed);
+
+/* A pull begins: fills in the bounds. */
+void check_read(struct check *check, const struct deed *deed);
+/* It has ended well: `resumed` says for each key whether its lane was resumed in between. */
+void check_seen(struct check *check, const struct deed *deed, const bool *resumed);
+
+/* What a node has under a key at the end. */
+void check_stored(struct check *check, uint32_t node, enum sim_table table, uint32_t index,
+                  const int64_t *row);
+
+/* Notes a comparison; and when it is not as it must be, keeps the first sentence. */
+__attribute__((format(printf, 3, 4))) void check_that(struct check *check, bool holds,
+                                                      const char *format, ...);
+
+#endif

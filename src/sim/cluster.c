@@ -1,0 +1,321 @@
+/*
+ * cluster - see cluster.h.
+ *
+ * Faults strike after random events until a number of them is used up. Restarts and outages, after
+ * which operations may fail, belong to one seed of four each; the other faults are short enough for
+ * everything to succeed in spite of them.
+ */
+#include "sim/cluster.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/rand.h"
+#include "sim/machine.h"
+
+#define MS UINT64_C(1000000)
+
+enum {
+    LONGEST_MS = 60, /* of a fault that must be survived */
+    MAX_STRIKES = 16,
+    GHOST_LANES = 1000, /* the lanes of stale processes are numbered from here on */
+};
+
+struct cluster {
+    struct run run;
+    struct machine **machines;
+    uint32_t faults;    /* those of this seed */
+    uint32_t n_strikes; /* left */
+    uint32_t events_per_strike;
+    uint64_t n_ghosts;
+    uint64_t fired[TERN_SIM_FAULTS];
+};
+
+static uint64_t below(struct cluster *cluster, uint64_t n)
+{
+    return rand_below(sim_random(cluster->run.sim), n);
+}
+
+/* ---- Faults ----------------------------------------------------------------------------------- */
+
+/* A process of an earlier epoch, which has not heard that it was left behind, pushes to a key. It does
+ * not wait for a welcome, since that would take an epoch that is right. */
+static void strike_stale(struct cluster *cluster)
+{
+    struct machine *machine = cluster->machines[below(cluster, cluster->run.n_nodes)];
+    uint32_t index = (uint32_t)below(cluster, KEYS);
+    if (machine->state != WORKING)
+        return;
+    struct core *core = &machine->core;
+    const enum sim_table table = DENSE_COUNTS;
+    const struct store *store = &machine->tables[table].store;
+    uint64_t key = check_key(table, index);
+    uint32_t node = core_home(core, store, key), position = 0;
+    if (node == core->node)
+        return;
+    int64_t *ones = malloc(store->value_bytes);
+    struct client client;
+    struct op op = {0};
+    struct buffer out = {0};
+    if (!ones || client_init(&client, core)) {
+        free(ones);
+        return;
+    }
+    for (uint32_t i = 0; i < store->length; i++)
+        ones[i] = 1;
+    core->epoch--;
+    if (caller_hello(core, (uint32_t)(GHOST_LANES + cluster->n_ghosts++), &out) &&
+        !client_start(&client, &op, FRAME_PUSH, machine->site.numbers[table], &key, ones, &position,
+                      1) &&
+        lane_send(&client, &client.lanes[node], SIZE_MAX, &out)) {
+        struct sim_end *end = sim_connect(cluster->run.sim, core->node, node);
+        if (end) {
+            sim_write(cluster->run.sim, end, buffer_head(&out), buffer_size(&out));
+            cluster->fired[TERN_SIM_STALE]++;
+        }
+    }
+    core->epoch++;
+    lane_fail(&client, &client.lanes[node], TERN_PEER, "left behind");
+    op_end(&op);
+    client_fini(&client);
+    buffer_free(&out);
+    free(ones);
+}
+
+/* A process ends, with all that it had in memory, and another takes its place. */
+static void strike_restart(struct cluster *cluster)
+{
+    struct run *run = &cluster->run;
+    const uint32_t node = (uint32_t)below(cluster, run->n_nodes);
+    struct machine *old = cluster->machines[node];
+    if (old->state == ENDED)
+        return;
+    for (int table = 0; table < N_SIM_TABLES; table++)
+        for (uint32_t i = 0; i < KEYS; i++) {
+            uint64_t key = check_key((enum sim_table)table, i);
+            bool dense =
+                check_table_options(&run->check, (enum sim_table)table).index == TERN_DENSE;
+            uint32_t home =
+                dense ? range_home(key, KEYS, run->n_nodes) : ring_home(old->core.ring, key);
+            if (home == node)
+                run->check.lost[table][i] = true;
+        }
+    run->check.lenient = true;
+    cluster->fired[TERN_SIM_RESTART]++;
+    cluster->faults &= ~(1u << TERN_SIM_RESTART);
+    const uint64_t incarnation = old->core.incarnation + run->n_nodes;
+    bool again = old->state > JOINING;
+    sim_kill(run->sim, node);
+    machine_free(old);
+    cluster->machines[node] = machine_new(run, node, incarnation, again);
+}
+
+static void strike_outage(struct cluster *cluster)
+{
+    struct run *run = &cluster->run;
+    const uint32_t a = (uint32_t)below(cluster, run->n_nodes);
+    const uint32_t b = (a + 1 + (uint32_t)below(cluster, run->n_nodes - 1)) % run->n_nodes;
+    run->check.lenient = true;
+    cluster->fired[TERN_SIM_OUTAGE]++;
+    cluster->faults &= ~(1u << TERN_SIM_OUTAGE);
+    sim_cut(run->sim, a, b, SIM_DEADLINE_NS + below(cluster, SIM_DEADLINE_NS));
+}
+
+static void strike(struct cluster *cluster, enum tern_sim_fault fault)
+{
+    static const enum sim_fault faults[] = {[TERN_SIM_DELAY] = SIM_DELAY,
+                                            [TERN_SIM_BREAK] = SIM_BREAK,
+                                            [TERN_SIM_PAUSE] = SIM_PAUSE,
+                                            [TERN_SIM_PARTITION] = SIM_PARTITION};
+    if (fault == TERN_SIM_RESTART)
+        strike_restart(cluster);
+    else if (fault == TERN_SIM_OUTAGE)
+        strike_outage(cluster);
+    else if (fault == TERN_SIM_STALE)
+        strike_stale(cluster);
+    else
+        sim_strike(cluster->run.sim, faults[fault], LONGEST_MS * MS);
+}
+
+/* Now and then something goes wrong: most often a connection breaks. */
+static void strike_now_and_then(struct cluster *cluster)
+{
+    if (!cluster->n_strikes || !cluster->faults || below(cluster, cluster->events_per_strike))
+        return;
+    cluster->n_strikes--;
+    uint64_t draw = below(cluster, 2 * TERN_SIM_FAULTS);
+    enum tern_sim_fault fault = draw < TERN_SIM_FAULTS ? (enum tern_sim_fault)draw : TERN_SIM_BREAK;
+    while (!(cluster->faults >> fault & 1))
+        fault = (enum tern_sim_fault)((fault + 1) % TERN_SIM_FAULTS);
+    strike(cluster, fault);
+}
+
+/* ---- The end ---------------------------------------------------------------------------------- */
+
+/* All nodes agree on the home of a key, and it alone has a row of it. */
+static void check_home(struct cluster *cluster, enum sim_table table, uint32_t index)
+{
+    struct check *check = &cluster->run.check;
+    const uint64_t key = check_key(table, index);
+    const uint32_t home =
+        core_home(&cluster->machines[0]->core, &cluster->machines[0]->tables[table].store, key);
+    for (uint32_t i = 0; i < cluster->run.n_nodes; i++) {
+        const struct machine *machine = cluster->machines[i];
+        if (!machine->opened[table])
+            continue;
+        struct store *store = (struct store *)&machine->tables[table].store;
+        const struct entry *entry = store_find(store, key);
+        bool has_row = entry && entry_has_row(entry_read(entry));
+        const bool is_here = i == home || table == REPLICA_COUNTS;
+        check_that(check, core_home(&machine->core, store, key) == home && (!has_row || is_here),
+                   "key %" PRIu32 " of table '%s' is at home at node %" PRIu32
+                   " and has a row at node %" PRIu32,
+                   index, check_table_name(table), home, i);
+        int64_t row[LAST_LENGTH];
+        if (is_here && (store_pull_one(store, key, row) || !store_pull_new(store, key, row)))
+            check_stored(check, i, table, index, row);
+    }
+}
+
+static void check_end(struct cluster *cluster)
+{
+    for (int table = 0; table < N_SIM_TABLES; table++)
+        for (uint32_t i = 0; cluster->machines[0]->opened[table] && i < KEYS; i++)
+            check_home(cluster, (enum sim_table)table, i);
+}
+
+/* ---- The run ---------------------------------------------------------------------------------- */
+
+static const struct machine *find_busy(const struct cluster *cluster)
+{
+    for (uint32_t i = 0; i < cluster->run.n_nodes; i++)
+        if (cluster->machines[i]->state != ENDED)
+            return cluster->machines[i];
+    return NULL;
+}
+
+/* Whether nothing has ended for so long that nothing will. */
+static bool is_stuck(struct cluster *cluster, uint64_t progress_ns)
+{
+    struct sim *sim = cluster->run.sim;
+    uint64_t since_ns = sim_healed_ns(sim) > progress_ns ? sim_healed_ns(sim) : progress_ns;
+    return sim_now_ns(sim) > since_ns + 5 * SIM_DEADLINE_NS;
+}
+
+/* Pings end for ever, so they do not count as progress. */
+static uint64_t n_done(const struct cluster *cluster)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < cluster->run.n_nodes; i++) {
+        const struct machine *machine = cluster->machines[i];
+        n += machine->phase + machine->n_opened + (uint64_t)machine->state;
+        for (int j = 0; j < WORKERS; j++)
+            n += machine->workers[j].n_started;
+    }
+    return n;
+}
+
+static enum tern_status run_to_end(struct cluster *cluster)
+{
+    struct sim *sim = cluster->run.sim;
+    struct check *check = &cluster->run.check;
+    uint64_t progress_ns = 0, n_before = 0;
+    struct sim_event event;
+    while (!check->n_violations && find_busy(cluster)) {
+        if (!sim_next(sim, &event))
+            return fail(TERN_NO_MEMORY, "no memory for the simulation");
+        machine_event(cluster->machines[event.node], &event);
+        strike_now_and_then(cluster);
+        if (!cluster->machines[event.node])
+            return fail(TERN_NO_MEMORY, "no memory for the simulation");
+        uint64_t n_now = n_done(cluster);
+        if (n_now != n_before)
+            progress_ns = sim_now_ns(sim);
+        n_before = n_now;
+        const struct machine *busy = find_busy(cluster);
+        if (busy)
+            check_that(check, !is_stuck(cluster, progress_ns),
+                       "node %" PRIu32 " %s, and does not come to an end", busy->core.node,
+                       machine_doing(busy));
+    }
+    if (!check->n_violations)
+        check_end(cluster);
+    return TERN_OK;
+}
+
+static enum tern_status init_cluster(struct cluster *cluster,
+                                     const struct tern_sim_options *options, uint64_t seed)
+{
+    struct run *run = &cluster->run;
+    *cluster = (struct cluster){.faults = options->faults, .n_strikes = MAX_STRIKES};
+    run->n_nodes = options->n_nodes;
+    run->n_steps = options->n_steps;
+    run->epoch = 2;
+    run->seed = hash_u64(seed);
+    run->sim = sim_new(seed, run->n_nodes);
+    run->joining = calloc(run->n_nodes, sizeof *run->joining);
+    run->phase = calloc(run->n_nodes, sizeof *run->phase);
+    cluster->machines = calloc(run->n_nodes, sizeof(struct machine *));
+    bool ready = check_init(&run->check, run->n_nodes * WORKERS);
+    if (!ready || !run->sim || !run->joining || !run->phase || !cluster->machines)
+        return fail(TERN_NO_MEMORY, "no memory for the simulation");
+    cluster->events_per_strike = 20 + (uint32_t)below(cluster, 200);
+    if (below(cluster, 4))
+        cluster->faults &= ~(1u << TERN_SIM_RESTART);
+    if (below(cluster, 4))
+        cluster->faults &= ~(1u << TERN_SIM_OUTAGE);
+    for (uint32_t i = 0; i < run->n_nodes; i++) {
+        cluster->machines[i] = machine_new(run, i, i + 1, false);
+        if (!cluster->machines[i])
+            return fail(TERN_NO_MEMORY, "no memory for the simulation");
+    }
+    return TERN_OK;
+}
+
+static void fini_cluster(struct cluster *cluster)
+{
+    struct run *run = &cluster->run;
+    for (uint32_t i = 0; cluster->machines && i < run->n_nodes; i++)
+        machine_free(cluster->machines[i]);
+    if (run->sim)
+        sim_free(run->sim);
+    check_fini(&run->check);
+    free(run->joining);
+    free(run->phase);
+    free(cluster->machines);
+}
+
+static void add_figures(const struct cluster *cluster, struct tern_sim_result *result)
+{
+    const struct run *run = &cluster->run;
+    static const enum sim_fault counted[] = {SIM_DELAY, SIM_BREAK, SIM_PAUSE, SIM_PARTITION};
+    static const enum tern_sim_fault as[] = {TERN_SIM_DELAY, TERN_SIM_BREAK, TERN_SIM_PAUSE,
+                                             TERN_SIM_PARTITION};
+    for (size_t i = 0; i < sizeof counted / sizeof *counted; i++)
+        result->fired[as[i]] += sim_n_fired(run->sim, counted[i]);
+    for (int i = TERN_SIM_STALE; i < TERN_SIM_FAULTS; i++)
+        result->fired[i] += cluster->fired[i];
+    result->n_seeds++;
+    result->n_events += sim_n_events(run->sim);
+    result->virtual_ns += sim_now_ns(run->sim);
+    result->n_operations += run->n_operations;
+    result->n_failed += run->n_failed;
+    result->n_checks += run->check.n_checks;
+    result->n_violations = run->check.n_violations;
+    result->trace = hash_u64(result->trace + sim_trace(run->sim));
+    snprintf(result->violation, sizeof result->violation, "%s", run->check.violation);
+}
+
+enum tern_status cluster_run(const struct tern_sim_options *options, uint64_t seed,
+                             struct tern_sim_result *result)
+{
+    struct cluster cluster;
+    enum tern_status status = init_cluster(&cluster, options, seed);
+    if (!status)
+        status = run_to_end(&cluster);
+    if (!status)
+        add_figures(&cluster, result);
+    fini_cluster(&cluster);
+    return status;
+}

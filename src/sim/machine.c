@@ -1,0 +1,466 @@
+/* machine - see machine.h. */
+#include "sim/machine.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rand.h"
+
+#define MS UINT64_C(1000000)
+
+enum { TICK_MS = 100 };
+
+/* Timers; those of workers are numbered from TAG_WORKERS and TAG_CALLERS on. */
+enum {
+    TAG_CONTROL,
+    TAG_PULSE,
+    TAG_PULSE_SLEEP,
+    TAG_GROUP,
+    TAG_ROUNDS,
+    TAG_ROUNDS_PAUSE,
+    TAG_WORKERS,
+    TAG_CALLERS = 16,
+};
+
+/* ---- Making and ending ------------------------------------------------------------------------ */
+
+static enum tern_status init_caller(struct machine *machine, struct caller *caller, uint32_t id,
+                                    uint64_t tag, bool patient)
+{
+    *caller = (struct caller){.id = id,
+                              .tag = tag,
+                              .deadline_ns = SIM_DEADLINE_NS,
+                              .dead = &machine->dead,
+                              .patient = patient};
+    return caller_init(caller, machine->run->sim, &machine->core);
+}
+
+static enum tern_status init_callers(struct machine *machine)
+{
+    enum tern_status status = init_caller(machine, &machine->control, 0, TAG_CONTROL, true);
+    if (!status)
+        status = init_caller(machine, &machine->pulse, 1, TAG_PULSE, false);
+    if (!status)
+        status = init_caller(machine, &machine->rounds.caller, 2 + WORKERS, TAG_ROUNDS, false);
+    if (!status)
+        status = rounds_init(&machine->rounds);
+    for (uint32_t i = 0; !status && i < WORKERS; i++) {
+        struct worker *worker = &machine->workers[i];
+        worker->site = &machine->site;
+        worker->index = machine->core.node * WORKERS + i;
+        worker->tag = TAG_WORKERS + i;
+        status = init_caller(machine, &worker->caller, 2 + i, TAG_CALLERS + i, false);
+    }
+    return status;
+}
+
+static enum tern_status init_service(struct machine *machine)
+{
+    struct run *run = machine->run;
+    struct group *group = NULL;
+    machine->core.ring = ring_new(run->n_nodes);
+    if (machine->core.node == 0)
+        group = group_new(run->n_nodes, run->epoch, SIM_DEADLINE_NS, sim_now_ns(run->sim));
+    if (!machine->core.ring || (machine->core.node == 0 && !group)) {
+        group_free(group);
+        return fail(TERN_NO_MEMORY, "no memory for a simulated node");
+    }
+    enum tern_status status =
+        service_init(&machine->service, run->sim, &machine->core, group, &run->check);
+    if (status)
+        group_free(group);
+    return status;
+}
+
+struct machine *machine_new(struct run *run, uint32_t node, uint64_t incarnation, bool again)
+{
+    struct machine *machine = calloc(1, sizeof *machine);
+    if (!machine)
+        return NULL;
+    machine->run = run;
+    machine->again = again;
+    machine->core.node = node;
+    machine->core.n_nodes = run->n_nodes;
+    machine->core.epoch = run->epoch;
+    machine->core.incarnation = incarnation;
+    machine->site = (struct site){.sim = run->sim,
+                                  .check = &run->check,
+                                  .core = &machine->core,
+                                  .tables = machine->tables,
+                                  .n_operations = &run->n_operations,
+                                  .n_failed = &run->n_failed};
+    machine->rounds.site = &machine->site;
+    machine->rounds.tag = TAG_ROUNDS_PAUSE;
+    if (init_service(machine)) {
+        ring_free(machine->core.ring);
+        free(machine);
+        return NULL;
+    }
+    if (init_callers(machine)) {
+        machine_free(machine);
+        return NULL;
+    }
+    sim_timer(run->sim, node, 1 + rand_below(sim_random(run->sim), 2 * MS), TAG_PULSE_SLEEP);
+    if (node == 0)
+        sim_timer(run->sim, node, TICK_MS * MS, TAG_GROUP);
+    return machine;
+}
+
+static void drop_call(struct op *op, bool under_way)
+{
+    if (!under_way)
+        return;
+    op_end(op);
+    buffer_free(&op->answer_body);
+}
+
+void machine_free(struct machine *machine)
+{
+    if (!machine)
+        return;
+    for (int i = 0; i < WORKERS; i++)
+        worker_fini(&machine->workers[i]);
+    caller_fini(&machine->control);
+    caller_fini(&machine->pulse);
+    rounds_fini(&machine->rounds);
+    drop_call(&machine->call, machine->calling);
+    drop_call(&machine->ping, machine->pinging);
+    service_fini(&machine->service);
+    for (int i = 0; i < N_SIM_TABLES; i++)
+        if (machine->opened[i]) {
+            replication_free(machine->tables[i].replication);
+            store_fini(&machine->tables[i].store);
+        }
+    ring_free(machine->core.ring);
+    free(machine);
+}
+
+/* ---- Tables ----------------------------------------------------------------------------------- */
+
+static bool is_at_home(const void *context, uint64_t key)
+{
+    const struct core *core = context;
+    return ring_home(core->ring, key) == core->node;
+}
+
+static void open_store(struct machine *machine, enum sim_table table, uint16_t number)
+{
+    struct core *core = &machine->core;
+    struct tern_table_options options = check_table_options(&machine->run->check, table);
+    struct store_home home = {.begin = range_begin(core->node, options.n_keys, core->n_nodes),
+                              .end = range_begin(core->node + 1, options.n_keys, core->n_nodes),
+                              .has = is_at_home,
+                              .context = core};
+    if (table == REPLICA_COUNTS)
+        home = (struct store_home){.end = options.n_keys, .tracked = true};
+    struct core_table *made = &machine->tables[table];
+    made->policy = policy_find(options.policy);
+    enum tern_status status = store_init(&made->store, check_table_name(table), &options, &home);
+    bool fresh = number < TERN_MAX_TABLES && !core->tables[number];
+    check_that(&machine->run->check, !status && fresh, "table '%s' got number %" PRIu16 ": %s",
+               check_table_name(table), number, status ? tern_error() : "in use");
+    machine->opened[table] = !status;
+    if (!status && table == REPLICA_COUNTS) {
+        made->replication = replication_new(core, &made->store);
+        if (!made->replication)
+            check_that(&machine->run->check, false, "no memory for replicas");
+    }
+    if (status || !fresh)
+        return;
+    machine->site.numbers[table] = number;
+    atomic_store_explicit(&core->tables[number], made, memory_order_release);
+    service_retry(&machine->service);
+}
+
+/* Every node opens the tables in an order of its own. */
+static enum sim_table next_table(const struct machine *machine)
+{
+    return (enum sim_table)((machine->n_opened + machine->core.node + machine->run->seed) %
+                            N_SIM_TABLES);
+}
+
+/* ---- Calls to the coordinator ----------------------------------------------------------------- */
+
+enum meeting { AT_BARRIER, AT_REDUCTION, AT_BROADCAST };
+
+/* What all do after a phase. The last two are barriers: what all have done is with the owners after the
+ * one and everywhere after the other. */
+static enum meeting meeting_after(const struct run *run, uint32_t phase)
+{
+    return phase >= PHASES - 1 ? AT_BARRIER : (enum meeting)(rand_at(run->seed, phase) % 3);
+}
+
+static uint32_t root_of(const struct run *run, uint32_t phase)
+{
+    return (uint32_t)(rand_at(run->seed, phase + PHASES) % run->n_nodes);
+}
+
+static void begin_call(struct machine *machine, enum frame_kind kind)
+{
+    machine->calling = !client_call(&machine->control.client, 0, &machine->call, kind);
+    caller_nudge(&machine->control);
+}
+
+static void call_join(struct machine *machine)
+{
+    machine->run->joining[machine->core.node] = true;
+    machine->call =
+        (struct op){.a = machine->core.incarnation, .payload = "sim", .payload_bytes = 3};
+    begin_call(machine, FRAME_JOIN);
+}
+
+static void call_table(struct machine *machine)
+{
+    const char *name = check_table_name(next_table(machine));
+    const size_t length = strlen(name);
+    machine->shape[0] = (uint8_t)length;
+    machine->shape[1] = 0;
+    memcpy(machine->shape + 2, name, length);
+    machine->call = (struct op){.payload = machine->shape, .payload_bytes = (uint32_t)(2 + length)};
+    begin_call(machine, FRAME_TABLE);
+}
+
+static void call_meeting(struct machine *machine)
+{
+    static const enum frame_kind kinds[] = {FRAME_BARRIER, FRAME_REDUCE, FRAME_BROADCAST};
+    struct run *run = machine->run;
+    const enum meeting meeting = meeting_after(run, machine->phase);
+    const uint32_t node = machine->core.node, root = root_of(run, machine->phase);
+    run->phase[node] = machine->phase;
+    machine->given[0] = node + 1;
+    machine->given[1] = (int64_t)machine->phase * (meeting == AT_BROADCAST ? root + 1 : node + 1);
+    machine->call = (struct op){.a = ++machine->numbers[meeting]};
+    if (meeting == AT_REDUCTION)
+        machine->call.b = TERN_I64;
+    if (meeting == AT_BROADCAST)
+        machine->call.b = root;
+    if (meeting == AT_REDUCTION || (meeting == AT_BROADCAST && node == root)) {
+        machine->call.payload = machine->given;
+        machine->call.payload_bytes = sizeof machine->given;
+    }
+    begin_call(machine, kinds[meeting]);
+}
+
+static void call_bye(struct machine *machine)
+{
+    machine->call = (struct op){0};
+    begin_call(machine, FRAME_BYE);
+}
+
+/* ---- Their answers ---------------------------------------------------------------------------- */
+
+static void joined(struct machine *machine)
+{
+    struct run *run = machine->run;
+    bool all = true;
+    for (uint32_t i = 0; i < run->n_nodes; i++)
+        all &= run->joining[i];
+    check_that(&run->check, all, "node %" PRIu32 " has joined before all were there",
+               machine->core.node);
+    check_that(&run->check, !machine->again,
+               "node %" PRIu32 " has joined a second time, as another process", machine->core.node);
+}
+
+static void met(struct machine *machine)
+{
+    struct run *run = machine->run;
+    struct check *check = &run->check;
+    const enum meeting meeting = meeting_after(run, machine->phase);
+    const uint32_t node = machine->core.node, n = run->n_nodes;
+    const uint32_t root = root_of(run, machine->phase);
+    const int64_t phase = machine->phase;
+    int64_t got[2] = {0, 0},
+            expected[2] = {(int64_t)n * (n + 1) / 2, (int64_t)n * (n + 1) / 2 * phase};
+    if (meeting == AT_BROADCAST) {
+        expected[0] = root + 1;
+        expected[1] = phase * (root + 1);
+    }
+    for (uint32_t i = 0; meeting != AT_BROADCAST && i < n; i++)
+        check_that(check, run->phase[i] >= machine->phase,
+                   "node %" PRIu32 " has passed the end of phase %" PRIu32 " before node %" PRIu32
+                   " came to it",
+                   node, machine->phase, i);
+    if (meeting == AT_BARRIER)
+        return;
+    const struct buffer *body = &machine->call.answer_body;
+    if (buffer_size(body) == sizeof got)
+        memcpy(got, buffer_head(body), sizeof got);
+    check_that(check, got[0] == expected[0] && got[1] == expected[1],
+               "node %" PRIu32 " got %" PRId64 " and %" PRId64 " of a %s, not %" PRId64
+               " and %" PRId64,
+               node, got[0], got[1], meeting == AT_BROADCAST ? "broadcast" : "reduction",
+               expected[0], expected[1]);
+}
+
+static void begin_phase(struct machine *machine)
+{
+    machine->phase++;
+    machine->enough_rounds = 0;
+    machine->state = WORKING;
+    for (int i = 0; i < WORKERS; i++)
+        worker_begin(
+            &machine->workers[i],
+            machine->phase == PHASES ? 0 : (machine->run->n_steps + PHASES - 2) / (PHASES - 1));
+}
+
+static void take_answer(struct machine *machine)
+{
+    switch (machine->state) {
+    case JOINING:
+        joined(machine);
+        machine->state = OPENING;
+        break;
+    case OPENING:
+        open_store(machine, next_table(machine), machine->call.answer.table);
+        if (++machine->n_opened == N_SIM_TABLES)
+            begin_phase(machine);
+        break;
+    case MEETING:
+        met(machine);
+        if (machine->phase < PHASES)
+            begin_phase(machine);
+        else
+            machine->state = LEAVING;
+        break;
+    case WORKING:
+    case LEAVING:
+    case ENDED:
+        machine->state = ENDED;
+        break;
+    }
+}
+
+static void end_call(struct machine *machine)
+{
+    char what[80];
+    snprintf(what, sizeof what, "%s of node %" PRIu32, frame_kind_name(machine->call.kind),
+             machine->core.node);
+    machine->calling = false;
+    enum tern_status status = op_end(&machine->call);
+    bool refused = status && machine->again && machine->state == JOINING;
+    if (refused)
+        check_that(&machine->run->check, tern_error()[0], "node %" PRIu32 " was refused silently",
+                   machine->core.node);
+    else
+        site_ended(&machine->site, status, what);
+    if (!status)
+        take_answer(machine);
+    else
+        machine->state = machine->state == JOINING || machine->state == LEAVING ? ENDED : LEAVING;
+    buffer_free(&machine->call.answer_body);
+}
+
+/* ---- The pulse -------------------------------------------------------------------------------- */
+
+static void begin_ping(struct machine *machine)
+{
+    if (machine->pinging || machine->state < OPENING || machine->state == ENDED)
+        return;
+    machine->ping = (struct op){0};
+    machine->pinging = !client_call(&machine->pulse.client, 0, &machine->ping, FRAME_PING);
+    caller_nudge(&machine->pulse);
+}
+
+static void end_ping(struct machine *machine)
+{
+    machine->pinging = false;
+    enum tern_status status = op_end(&machine->ping);
+    uint32_t dead = status ? 1 : (uint32_t)machine->ping.answer.a;
+    if (machine->state != ENDED)
+        site_ended(&machine->site, status, "a PING");
+    check_that(&machine->run->check, !dead || machine->run->check.lenient,
+               "node %" PRIu32 " was told that node %" PRIu32 " is dead", machine->core.node,
+               dead - 1);
+    if (dead)
+        machine->dead = dead;
+    buffer_free(&machine->ping.answer_body);
+}
+
+/* ---- Events ----------------------------------------------------------------------------------- */
+
+/* True when the workers are done and two further rounds have ended: what was done here is then with the
+ * owners, and what they had is here. */
+static bool work(struct machine *machine)
+{
+    bool done = true;
+    for (int i = 0; i < WORKERS; i++)
+        done &= worker_run(&machine->workers[i]);
+    if (done && !machine->enough_rounds)
+        machine->enough_rounds = machine->rounds.n_rounds + 2;
+    return done && (machine->rounds.over || machine->rounds.n_rounds >= machine->enough_rounds);
+}
+
+/* Goes on as far as it can now. */
+static void advance(struct machine *machine)
+{
+    if (machine->pinging && op_is_done(&machine->ping))
+        end_ping(machine);
+    if (machine->calling && op_is_done(&machine->call))
+        end_call(machine);
+    if (machine->state > JOINING && machine->state < ENDED)
+        rounds_run(&machine->rounds);
+    if (machine->state == WORKING && work(machine))
+        machine->state = MEETING;
+    if (!machine->calling && machine->state == JOINING)
+        call_join(machine);
+    if (!machine->calling && machine->state == OPENING)
+        call_table(machine);
+    if (!machine->calling && machine->state == MEETING)
+        call_meeting(machine);
+    if (!machine->calling && machine->state == LEAVING)
+        call_bye(machine);
+    caller_pump(&machine->control);
+    caller_pump(&machine->pulse);
+}
+
+static void take_timer(struct machine *machine, uint64_t tag)
+{
+    struct sim *sim = machine->run->sim;
+    const uint32_t node = machine->core.node;
+    if (tag == TAG_CONTROL) {
+        caller_tick(&machine->control);
+    } else if (tag == TAG_PULSE) {
+        caller_tick(&machine->pulse);
+    } else if (tag == TAG_ROUNDS) {
+        caller_tick(&machine->rounds.caller);
+    } else if (tag == TAG_ROUNDS_PAUSE) {
+        machine->rounds.resting = false;
+    } else if (tag == TAG_PULSE_SLEEP) {
+        begin_ping(machine);
+        sim_timer(sim, node, SIM_DEADLINE_NS / 4, TAG_PULSE_SLEEP);
+    } else if (tag == TAG_GROUP) {
+        service_tick(&machine->service);
+        sim_timer(sim, node, TICK_MS * MS, TAG_GROUP);
+    } else if (tag >= TAG_CALLERS) {
+        caller_tick(&machine->workers[tag - TAG_CALLERS].caller);
+    } else {
+        machine->workers[tag - TAG_WORKERS].resting = false;
+    }
+}
+
+void machine_event(struct machine *machine, const struct sim_event *event)
+{
+    struct holder *holder = event->end ? event->end->owner : NULL;
+    if (event->what == SIM_TIMER)
+        take_timer(machine, event->tag);
+    else if (event->what == SIM_ACCEPTED)
+        service_accepted(&machine->service, event->end);
+    else if (holder && event->what == SIM_BYTES && holder->caller)
+        caller_bytes((struct line *)holder, event->bytes, event->n_bytes);
+    else if (holder && event->what == SIM_BYTES)
+        service_bytes(&machine->service, (struct incoming *)holder, event->bytes, event->n_bytes);
+    else if (holder && holder->caller)
+        caller_closed((struct line *)holder);
+    else if (holder)
+        service_closed(&machine->service, (struct incoming *)holder);
+    advance(machine);
+}
+
+const char *machine_doing(const struct machine *machine)
+{
+    static const char *const names[] = {"joins",        "opens its tables", "lets its workers work",
+                                        "meets others", "leaves",           "has ended"};
+    return names[machine->state];
+}

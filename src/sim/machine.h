@@ -1,0 +1,68 @@
+/*
+ * machine - one simulated node: its tables, its service, its calls to the coordinator and its workers.
+ *
+ * It does what a program does: joins, opens its tables, lets its workers work in phases with a
+ * barrier, a reduction or a broadcast after each, and leaves. A pulse tells the coordinator that it
+ * lives, as node/engine.c's does.
+ */
+#ifndef SIM_MACHINE_H
+#define SIM_MACHINE_H
+
+#include "sim/rounds.h"
+#include "sim/service.h"
+#include "sim/worker.h"
+
+/* The last phase has no operations: replicas become equal then. */
+enum { WORKERS = 2, PHASES = 4 };
+
+#define SIM_DEADLINE_NS UINT64_C(2000000000)
+
+/* What all machines of a run share. */
+struct run {
+    struct sim *sim;
+    struct check check;
+    uint32_t n_nodes, n_steps;
+    uint32_t epoch;
+    uint64_t seed;
+    uint64_t n_operations, n_failed;
+    /* By node, as it has said so itself. */
+    bool *joining;
+    uint32_t *phase; /* the latest it has come to */
+};
+
+enum state { JOINING, OPENING, WORKING, MEETING, LEAVING, ENDED };
+
+struct machine {
+    struct run *run;
+    struct core core;
+    struct service service;
+    struct core_table tables[N_SIM_TABLES];
+    bool opened[N_SIM_TABLES];
+    struct site site;
+    struct worker workers[WORKERS];
+    struct caller control, pulse;
+    struct rounds rounds;
+    uint64_t enough_rounds; /* for what was done in this phase; 0: it is not over */
+    struct op call, ping;
+    bool calling, pinging;
+    int64_t given[2]; /* of a call */
+    uint8_t shape[64];
+    uint32_t dead; /* 1 + a node known to be dead; 0: none */
+    enum state state;
+    uint32_t n_opened;
+    uint32_t phase;
+    uint32_t numbers[3]; /* of barriers, reductions and broadcasts so far */
+    bool again;          /* an earlier process of this node had joined */
+};
+
+/* NULL when memory is used up. */
+struct machine *machine_new(struct run *run, uint32_t node, uint64_t incarnation, bool again);
+void machine_free(struct machine *machine);
+
+/* Handles an event of this node. */
+void machine_event(struct machine *machine, const struct sim_event *event);
+
+/* What it is doing, for sentences. */
+const char *machine_doing(const struct machine *machine);
+
+#endif

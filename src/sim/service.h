@@ -1,0 +1,54 @@
+/*
+ * service - the server side of lanes in the simulation: what node/engine.c does with sockets.
+ *
+ * The rules are engine.c's: a connection begins with HELLO; a lane is remembered across connections
+ * and has one at a time, the newer one closes the older; a request that cannot be answered yet is
+ * held, and with it all that follows on its connection; held requests are tried again after a change.
+ * And PROTOCOL.md's: once a node has called as a new incarnation, nothing of the old one is executed.
+ */
+#ifndef SIM_SERVICE_H
+#define SIM_SERVICE_H
+
+#include "core/server.h"
+#include "net/sim.h"
+#include "sim/caller.h"
+#include "sim/check.h"
+
+struct known_lane;
+
+struct incoming {
+    struct holder holder;
+    struct incoming *next;
+    struct sim_end *end;
+    struct cutter cutter;
+    struct known_lane *known; /* NULL before HELLO */
+    bool held;                /* the frame at the head waits for others */
+};
+
+struct service {
+    struct sim *sim;
+    struct core *core;
+    struct server server;
+    struct incoming *incoming; /* a list, the newest first */
+    struct known_lane *lanes;  /* a list */
+    uint64_t *incarnations;    /* by node: the newest that has called */
+    struct check *check;
+    struct buffer out; /* answers being made */
+};
+
+enum tern_status service_init(struct service *service, struct sim *sim, struct core *core,
+                              struct group *group, struct check *check);
+void service_fini(struct service *service);
+
+void service_accepted(struct service *service, struct sim_end *end);
+void service_bytes(struct service *service, struct incoming *incoming, const uint8_t *bytes,
+                   size_t n);
+void service_closed(struct service *service, struct incoming *incoming);
+
+/* Lets the coordinator look for dead nodes. */
+void service_tick(struct service *service);
+
+/* Tries held requests again until nothing changes any more. */
+void service_retry(struct service *service);
+
+#endif

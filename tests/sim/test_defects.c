@@ -1,0 +1,92 @@
+/*
+ * The simulator finds every defect of core/defect.h, and nothing without one.
+ *
+ * Built with TERN_DEFECTS, together with the sources of src/core and src/sim.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "core/defect.h"
+#include "tern/sim.h"
+
+enum { FIRST_SEED = 1, SEEDS = 500 };
+
+enum defect core_defect;
+
+static const char *const names[N_DEFECTS] = {
+    [DEFECT_NUMBER_REPEATED] = "two requests have the same number",
+    [DEFECT_RESUME_FORGETS] = "a resumed lane forgets a request",
+    [DEFECT_RESUME_RENUMBERS] = "a resumed lane gives requests new numbers",
+    [DEFECT_REPLY_MISMATCHED] = "a reply goes to the next request",
+    [DEFECT_SCATTER_SORTED] = "values come in the wrong order",
+    [DEFECT_GATHER_UNSORTED] = "values go out in the wrong order",
+    [DEFECT_SORT_UNSTABLE] = "equal keys change places",
+    [DEFECT_WRONG_NODE] = "a key is executed at another node",
+    [DEFECT_NO_DUPLICATE_CHECK] = "no check for duplicates",
+    [DEFECT_DUPLICATE_OFF_BY_ONE] = "that check is off by one",
+    [DEFECT_ANY_EPOCH] = "an earlier epoch is served",
+    [DEFECT_TABLE_MIXED] = "tables are mixed up",
+    [DEFECT_SET_ADDS] = "a set adds",
+    [DEFECT_HELD_EXECUTED] = "a held request counts as executed",
+    [DEFECT_BARRIER_EARLY] = "a barrier passes too early",
+    [DEFECT_JOIN_EARLY] = "a node joins too early",
+    [DEFECT_REDUCE_EARLY] = "a reduction ends too early",
+    [DEFECT_JOIN_TWICE] = "another process joins as the same node",
+    [DEFECT_RANGE_BEGIN] = "a range begins one key late",
+    [DEFECT_OLD_CONNECTION] = "the older connection of a lane stays",
+    [DEFECT_OLD_INCARNATION] = "an older incarnation is served",
+    [DEFECT_HELD_DROPPED] = "a held request is dropped",
+};
+
+static struct tern_sim_result run(enum defect which)
+{
+    const struct tern_sim_options options = {.struct_size = sizeof options,
+                                             .n_nodes = 5,
+                                             .n_steps = 30,
+                                             .faults = TERN_SIM_ALL,
+                                             .seed = FIRST_SEED,
+                                             .n_seeds = SEEDS};
+    struct tern_sim_result result = {.struct_size = sizeof result};
+    core_defect = which;
+    assert_int_equal(tern_sim_run(&options, &result), TERN_OK);
+    core_defect = DEFECT_NONE;
+    return result;
+}
+
+static void nothing_is_found_without_defect(void **state)
+{
+    (void)state;
+    struct tern_sim_result result = run(DEFECT_NONE);
+    assert_int_equal(result.n_violations, 0);
+    assert_int_equal(result.n_seeds, SEEDS);
+}
+
+static void every_defect_is_found(void **state)
+{
+    (void)state;
+    int n_missed = 0;
+    for (int which = DEFECT_NONE + 1; which < N_DEFECTS; which++) {
+        struct tern_sim_result result = run((enum defect)which);
+        if (result.n_violations)
+            print_message("%-44s seed %3ju: %s\n", names[which],
+                          (uintmax_t)(FIRST_SEED + result.n_seeds - 1), result.violation);
+        else
+            print_error("%-44s not found\n", names[which]);
+        n_missed += !result.n_violations;
+    }
+    assert_int_equal(n_missed, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_is_found_without_defect),
+        cmocka_unit_test(every_defect_is_found),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

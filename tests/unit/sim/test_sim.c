@@ -1,0 +1,122 @@
+/* The simulated cluster keeps its promises for hundreds of seeds, and is the same for the same seed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tern/sim.h"
+
+static struct tern_sim_result run(uint32_t n_nodes, uint64_t seed, uint64_t n_seeds,
+                                  uint32_t faults)
+{
+    const struct tern_sim_options options = {.struct_size = sizeof options,
+                                             .n_nodes = n_nodes,
+                                             .n_steps = 30,
+                                             .faults = faults,
+                                             .seed = seed,
+                                             .n_seeds = n_seeds};
+    struct tern_sim_result result = {.struct_size = sizeof result};
+    assert_int_equal(tern_sim_run(&options, &result), TERN_OK);
+    if (result.n_violations)
+        print_error("seed %ju of %u nodes, faults 0x%x: %s\n",
+                    (uintmax_t)(seed + result.n_seeds - 1), (unsigned)n_nodes, (unsigned)faults,
+                    result.violation);
+    return result;
+}
+
+static void nothing_is_lost_or_done_twice_whatever_goes_wrong(void **state)
+{
+    (void)state;
+    struct tern_sim_result result = run(5, 1, 300, TERN_SIM_ALL);
+    assert_int_equal(result.n_violations, 0);
+    assert_int_equal(result.n_seeds, 300);
+    for (int i = 0; i < TERN_SIM_FAULTS; i++)
+        assert_true(result.fired[i] > 0);
+    assert_true(result.n_operations > 300 * 5 * 2 * 20);
+    assert_true(result.n_checks > result.n_operations);
+    assert_true(result.n_failed > 0);
+}
+
+static void nothing_fails_while_nothing_lasts(void **state)
+{
+    (void)state;
+    const uint32_t passing = 1u << TERN_SIM_DELAY | 1u << TERN_SIM_BREAK | 1u << TERN_SIM_PAUSE |
+                             1u << TERN_SIM_PARTITION | 1u << TERN_SIM_STALE;
+    struct tern_sim_result result = run(4, 1000, 100, passing);
+    assert_int_equal(result.n_violations, 0);
+    assert_int_equal(result.n_failed, 0);
+}
+
+static void clusters_of_other_sizes_do_the_same(void **state)
+{
+    (void)state;
+    assert_int_equal(run(2, 1, 50, TERN_SIM_ALL).n_violations, 0);
+    assert_int_equal(run(3, 1, 50, TERN_SIM_ALL).n_violations, 0);
+    assert_int_equal(run(16, 1, 5, TERN_SIM_ALL).n_violations, 0);
+}
+
+static void no_fault_strikes_that_was_not_asked_for(void **state)
+{
+    (void)state;
+    struct tern_sim_result result = run(5, 7, 20, 1u << TERN_SIM_BREAK);
+    assert_int_equal(result.n_violations, 0);
+    for (int i = 0; i < TERN_SIM_FAULTS; i++)
+        assert_int_equal(result.fired[i] > 0, i == TERN_SIM_BREAK);
+}
+
+static void the_same_seed_is_the_same_run(void **state)
+{
+    (void)state;
+    struct tern_sim_result first = run(5, 42, 20, TERN_SIM_ALL),
+                           second = run(5, 42, 20, TERN_SIM_ALL);
+    assert_memory_equal(&first, &second, sizeof first);
+}
+
+static void another_seed_is_another_run(void **state)
+{
+    (void)state;
+    uint64_t traces[20];
+    for (uint64_t i = 0; i < 20; i++) {
+        traces[i] = run(3, i, 1, TERN_SIM_ALL).trace;
+        for (uint64_t j = 0; j < i; j++)
+            assert_true(traces[i] != traces[j]);
+    }
+}
+
+static void options_that_make_no_sense_are_refused(void **state)
+{
+    (void)state;
+    struct tern_sim_options options = {
+        .struct_size = sizeof options, .n_nodes = 1, .n_steps = 1, .n_seeds = 1};
+    struct tern_sim_result result = {.struct_size = sizeof result};
+    assert_int_equal(tern_sim_run(&options, &result), TERN_LIMIT);
+    assert_non_null(strstr(tern_error(), "1 nodes"));
+    options.n_nodes = TERN_SIM_MAX_NODES + 1;
+    assert_int_equal(tern_sim_run(&options, &result), TERN_LIMIT);
+    options.n_nodes = 2;
+    options.faults = TERN_SIM_ALL + 1;
+    assert_int_equal(tern_sim_run(&options, &result), TERN_INVALID);
+    options.faults = 0;
+    options.n_seeds = 0;
+    assert_int_equal(tern_sim_run(&options, &result), TERN_INVALID);
+    assert_int_equal(tern_sim_run(NULL, &result), TERN_INVALID);
+    result.struct_size = 0;
+    assert_int_equal(tern_sim_run(&options, &result), TERN_INVALID);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_is_lost_or_done_twice_whatever_goes_wrong),
+        cmocka_unit_test(nothing_fails_while_nothing_lasts),
+        cmocka_unit_test(clusters_of_other_sizes_do_the_same),
+        cmocka_unit_test(no_fault_strikes_that_was_not_asked_for),
+        cmocka_unit_test(the_same_seed_is_the_same_run),
+        cmocka_unit_test(another_seed_is_another_run),
+        cmocka_unit_test(options_that_make_no_sense_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
