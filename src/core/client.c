@@ -81,10 +81,20 @@ static bool reserve_scratch(struct client *client, size_t n)
     return true;
 }
 
-/* Sorts the keys at `positions`, all of one node, into the operation from `begin` on. */
-static void sort_group(struct client *client, struct op *op, size_t begin, size_t n,
-                       const uint32_t *positions)
+/*
+ * Puts the keys at `positions`, all of one node, into the operation from `begin` on: sorted, so that
+ * they are coded in fewer bytes, unless their values are so long that this saves next to nothing; then
+ * in the caller's order, so that values are gathered and scattered in one sweep.
+ */
+static void arrange_group(struct client *client, struct op *op, size_t begin, size_t n,
+                          const uint32_t *positions)
 {
+    if (value_bytes(op) > SORTED_BYTES) {
+        memcpy(op->order + begin, positions, n * sizeof *positions);
+        for (size_t i = 0; i < n; i++)
+            op->sorted[begin + i] = op->keys[positions[i]];
+        return;
+    }
     uint64_t *given = client->scratch;
     for (size_t i = 0; i < n; i++)
         given[i] = op->keys[positions[defect(DEFECT_SORT_UNSTABLE) ? n - 1 - i : i]];
@@ -215,7 +225,7 @@ static void start_many(struct client *client, struct op *op, const uint32_t *pos
         size_t end = client->ends[node];
         if (begin == end)
             continue;
-        sort_group(client, op, begin, end - begin, grouped + begin);
+        arrange_group(client, op, begin, end - begin, grouped + begin);
         queue_group(client, op, &client->lanes[node], begin, end);
         begin = end;
     }

@@ -27,6 +27,7 @@ enum defect {
     DEFECT_TABLE_MIXED,   /* a write goes to another table of the same shape */
     DEFECT_SET_ADDS,      /* a set is executed as a push */
     DEFECT_HELD_EXECUTED, /* a request that is held counts as executed */
+    DEFECT_SYNC_AGAIN,    /* a round of replicas that comes again is executed again */
     /* group.c */
     DEFECT_BARRIER_EARLY, /* a barrier passes while one node is missing */
     DEFECT_JOIN_EARLY,    /* the roster goes out while one node is missing */

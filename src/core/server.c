@@ -103,7 +103,9 @@ static enum tern_status write_values(struct server *server, struct store *store,
                     "values, not %zu",
                     frame_kind_name(request->kind), request->count, store->name,
                     frame_payload_bytes(request), bytes);
-    const void *values = aligned_payload(server, body + request->keys_bytes, bytes);
+    const void *values = body + request->keys_bytes;
+    if (request->kind != FRAME_PUSH || !store->add)
+        values = aligned_payload(server, values, bytes);
     if (!values)
         return fail(TERN_NO_MEMORY, "no memory for a %s", frame_kind_name(request->kind));
     enum tern_status status = store_reserve(store, server->keys, request->count, server->entries);
@@ -162,7 +164,7 @@ static enum served serve_sync(struct server *server, struct server_lane *lane,
     struct core_table *table = find_table(server, request);
     if (!table)
         return HELD;
-    if (request->number <= lane->executed) {
+    if (request->number <= lane->executed && !defect(DEFECT_SYNC_AGAIN)) {
         bool kept = request->number == lane->sync_number;
         return kept && buffer_append(out, buffer_head(&lane->sync), buffer_size(&lane->sync))
                    ? SERVED

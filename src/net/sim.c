@@ -46,7 +46,7 @@ struct end {
     uint64_t n_written, n_arrived; /* pieces */
     uint64_t lost_from;            /* pieces from this number on are lost */
     uint64_t last_at_ns;           /* no piece may come before */
-    uint64_t held_ns;              /* until when a cut holds everything up */
+    uint64_t held_ns;              /* until when everything from here is held up */
     bool told;                     /* SIM_CLOSED is under way to this end */
 };
 
@@ -294,9 +294,12 @@ void sim_close(struct sim *sim, struct sim_end *public)
 
 void sim_kill(struct sim *sim, uint32_t node)
 {
-    for (struct end *end = sim->ends; end; end = end->next)
-        if (end->public.node == node)
-            sim_close(sim, &end->public);
+    for (struct end *end = sim->ends; end; end = end->next) {
+        if (end->public.node != node || !end->public.open)
+            continue;
+        sim_close(sim, &end->public);
+        end->held_ns = sim->now_ns + below(sim, RECOVERY_US * US);
+    }
     sim->lives[node]++;
 }
 
@@ -424,7 +427,10 @@ static bool is_held_up(struct sim *sim, const struct item *item)
     later.at_ns = pause_ns > cut_ns ? pause_ns : cut_ns;
     if (later.at_ns <= item->at_ns)
         return false;
-    sim->fired[pause_ns > cut_ns ? SIM_PAUSE : SIM_PARTITION]++;
+    if (pause_ns > cut_ns)
+        sim->fired[SIM_PAUSE]++;
+    else if (*link_from(sim, sim->cut_ns, item->end->peer) > item->at_ns)
+        sim->fired[SIM_PARTITION]++;
     heap_push(sim, later);
     return true;
 }

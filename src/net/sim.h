@@ -68,7 +68,8 @@ void sim_write(struct sim *sim, struct sim_end *end, const void *bytes, size_t n
 /* Closes this end. What it has written still arrives, or a part of it, and then the other is told. */
 void sim_close(struct sim *sim, struct sim_end *end);
 
-/* Closes all ends of a node and forgets its timers: its process is gone. */
+/* Closes all ends of a node and forgets its timers: its process is gone. What it has written last may
+ * come late, when its successor has called already. */
 void sim_kill(struct sim *sim, uint32_t node);
 
 /* An event for the node after `after_ns`. */

@@ -1,13 +1,13 @@
 /*
  * The loops of push.c that add to f32 rows in their natural places, for one instruction set, given by
- * TARGET (a function attribute), VECTOR (a type of floats) and NAME (to make a function's name). No
- * include guard: it is included once per set.
+ * TARGET (a function attribute), VECTOR and UNALIGNED (types of floats) and NAME (to make a function's
+ * name). The values added need no alignment. No include guard: it is included once per set.
  */
 
 INLINE TARGET void NAME(add_row)(char *row, const char *value, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i += sizeof(VECTOR))
-        *(VECTOR *)(row + i) += *(const VECTOR *)(value + i);
+        *(VECTOR *)(row + i) += *(const UNALIGNED *)(value + i);
 }
 
 INLINE TARGET size_t NAME(add_rows)(struct store *store, size_t bytes, const uint64_t *keys,
@@ -74,4 +74,5 @@ static add_function *NAME(add_for)(size_t bytes)
 #undef INSTANCE
 #undef TARGET
 #undef VECTOR
+#undef UNALIGNED
 #undef NAME

@@ -109,15 +109,19 @@ INLINE size_t natural_rows(struct store *store, enum change change, const uint64
 
 typedef float floats_16 __attribute__((vector_size(16), aligned(4), may_alias));
 typedef float floats_32 __attribute__((vector_size(32), aligned(4), may_alias));
+typedef float unaligned_16 __attribute__((vector_size(16), aligned(1), may_alias));
+typedef float unaligned_32 __attribute__((vector_size(32), aligned(1), may_alias));
 
 #define TARGET
 #define VECTOR floats_16
+#define UNALIGNED unaligned_16
 #define NAME(function) function##_with_16
 #include "store/add_body.h"
 
 #if defined(__x86_64__)
 #define TARGET __attribute__((target("avx2")))
 #define VECTOR floats_32
+#define UNALIGNED unaligned_32
 #define NAME(function) function##_with_32
 #include "store/add_body.h"
 #endif

@@ -66,8 +66,10 @@ struct store {
     uint64_t n_natural; /* keys, from home.begin on, with slots 0, 1, ... */
     uintptr_t natural;  /* where the row of key 0 would be */
     struct pull_loops pull;
-    add_function *add; /* for pushes that add; NULL: none for this type, length or place */
-    bool inlined;      /* values of 4 bytes that are only added to live in their entries */
+    add_function
+        *add;     /* for pushes that add; NULL: none for this type, length or place. The one case
+                          in which pushed values need no alignment */
+    bool inlined; /* values of 4 bytes that are only added to live in their entries */
     const struct kernel *kernel;
     struct tern_updater updater; /* apply is NULL for addition */
     struct tern_init init;

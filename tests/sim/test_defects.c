@@ -33,6 +33,7 @@ static const char *const names[N_DEFECTS] = {
     [DEFECT_TABLE_MIXED] = "tables are mixed up",
     [DEFECT_SET_ADDS] = "a set adds",
     [DEFECT_HELD_EXECUTED] = "a held request counts as executed",
+    [DEFECT_SYNC_AGAIN] = "a round of replicas is executed twice",
     [DEFECT_BARRIER_EARLY] = "a barrier passes too early",
     [DEFECT_JOIN_EARLY] = "a node joins too early",
     [DEFECT_REDUCE_EARLY] = "a reduction ends too early",
