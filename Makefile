@@ -55,10 +55,15 @@ CLUSTER := $(patsubst %.c,$(BUILD)/%,$(CLUSTER_SRC))
 EXAMPLES := $(patsubst %.c,$(BUILD)/%,$(EXAMPLE_SRC))
 BENCHES  := $(patsubst %.c,$(BUILD)/%,$(BENCH_SRC))
 
+# The simulator against protocols with deliberate defects, compiled in for it alone.
+DEFECT_SRC := $(sort $(wildcard src/core/*.c src/sim/*.c)) tests/sim/test_defects.c
+DEFECT_OBJ := $(patsubst %.c,$(BUILD)/obj/defects/%.o,$(DEFECT_SRC))
+TESTS += $(BUILD)/tests/sim/test_defects
+
 # Tests count allocations and make chosen ones fail.
 WRAP := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=mmap
 
-.PHONY: all lib cli tests examples benches test demo bench fuzz check deps install uninstall clean help
+.PHONY: all lib cli tests examples benches test demo bench fuzz sim check deps install uninstall clean help
 .DELETE_ON_ERROR:
 .SECONDARY: # keep objects, so that nothing is compiled twice
 
@@ -81,6 +86,16 @@ $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(say) CC $<
 	$(q)$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
+
+$(BUILD)/obj/defects/%.o: %.c
+	@mkdir -p $(@D)
+	$(say) CC $< with defects
+	$(q)$(CC) $(CPPFLAGS) -Isrc -DTERN_DEFECTS $(CFLAGS) -c $< -o $@
+
+$(BUILD)/tests/sim/test_defects: $(DEFECT_OBJ) $(BUILD)/libtern.a
+	@mkdir -p $(@D)
+	$(say) LD $@
+	$(q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -lcmocka -o $@
 
 $(BUILD)/libtern.a: $(LIB_OBJ)
 	@rm -f $@
@@ -150,12 +165,15 @@ fuzz-%: tests/fuzz/fuzz_%.c
 	$(q)$(BUILD)/fuzz/$* -max_total_time=$(FUZZ_SECONDS) -max_len=2048 \
 	    -artifact_prefix=$(BUILD)/fuzz/ $(BUILD)/fuzz/found-$* tests/fuzz/corpus/$*
 
+sim: cli ## 10,000 simulated clusters under all faults
+	tests/sim/many.sh $(BUILD)/tern
+
 check: ## the rules of layering
 	@tools/check-layers
 
 install: all ## headers, libraries, command, pkg-config; DESTDIR and PREFIX are honoured
 	install -d $(DESTDIR)$(PREFIX)/include/tern $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/bin
-	install -m 644 include/tern/tern.h $(DESTDIR)$(PREFIX)/include/tern/
+	install -m 644 include/tern/tern.h include/tern/sim.h $(DESTDIR)$(PREFIX)/include/tern/
 	install -m 644 $(BUILD)/libtern.a $(DESTDIR)$(PREFIX)/lib/
 	install -m 755 $(BUILD)/libtern.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/
 	ln -sf libtern.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libtern.so.$(SOVERSION)

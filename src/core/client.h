@@ -5,7 +5,9 @@
  * a node where that saves bytes. A *lane* is the ordered stream of requests from one client to one node. Its rules:
  *
  *  1. Requests are numbered from 1 without gaps and sent in order; the server executes and answers
- *     them in order. So operations of one client on one key take effect in the order of their start.
+ *     them in order. So operations of one client on one key take effect in the order of their start;
+ *     except that a pull whose answer was lost with its connection is read anew, and may then see
+ *     later writes of its own client.
  *  2. A request stays in the lane until it is answered. When a connection breaks, everything
  *     unanswered is sent again on the next one, with the same numbers; the server does not execute a
  *     write twice (server.h). So each is applied exactly once.

@@ -151,7 +151,7 @@ enum tern_status replication_request(struct replication *replication, uint32_t o
     struct store *store = replication->store;
     struct changed *changed = &replication->changed[owner];
     size_t n = changed->n < keys_per_body(store) ? changed->n : keys_per_body(store);
-    uint64_t *keys = changed->keys + (changed->n - n);
+    uint64_t *keys = n ? changed->keys + (changed->n - n) : NULL;
     if (n > 1)
         qsort(keys, n, sizeof *keys, compare_keys);
     body->begin = body->end = 0;

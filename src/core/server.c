@@ -126,6 +126,25 @@ static struct core_table *find_table(const struct server *server, const struct f
     return atomic_load_explicit(&server->core->tables[number], memory_order_acquire);
 }
 
+static void advance(struct server_lane *lane, uint64_t number)
+{
+    if (number > lane->executed)
+        lane->executed = number;
+}
+
+static bool has_failed(const struct server_lane *lane, uint64_t number)
+{
+    for (size_t i = 0; i < sizeof lane->failed / sizeof lane->failed[0]; i++)
+        if (lane->failed[i] == number)
+            return true;
+    return false;
+}
+
+static void note_failed(struct server_lane *lane, uint64_t number)
+{
+    lane->failed[lane->n_failed++ % (sizeof lane->failed / sizeof lane->failed[0])] = number;
+}
+
 /* PULL, PUSH and SET. A write that was executed before is only answered. */
 static enum served serve_keys(struct server *server, struct server_lane *lane,
                               const struct frame *request, const uint8_t *body, struct buffer *out)
@@ -136,18 +155,19 @@ static enum served serve_keys(struct server *server, struct server_lane *lane,
     if (!table)
         return HELD;
     bool again = request->number + defect(DEFECT_DUPLICATE_OFF_BY_ONE) <= lane->executed &&
-                 !defect(DEFECT_NO_DUPLICATE_CHECK);
+                 !has_failed(lane, request->number) && !defect(DEFECT_NO_DUPLICATE_CHECK);
     enum tern_status status = TERN_OK;
     if (!again || request->kind == FRAME_PULL)
         status = read_keys(server, &table->store, request, body);
     if (!status && request->kind == FRAME_PULL) {
-        lane->executed = again ? lane->executed : request->number;
+        advance(lane, request->number);
         return serve_pull(server, &table->store, request, out);
     }
     if (!status && !again)
         status = write_values(server, &table->store, request, body);
-    if (!again)
-        lane->executed = request->number;
+    advance(lane, request->number);
+    if (status && !again)
+        note_failed(lane, request->number);
     if (status)
         return answer_failure(server, request, status, out);
     bool appended = reply_append(out, request, server->core->epoch, FRAME_DONE, 0, NULL, 0);

@@ -19,6 +19,9 @@ struct server_lane {
     uint32_t node;        /* the client's */
     uint64_t incarnation; /* of the client's process */
     uint64_t executed;
+    /* The last writes that failed, and so had no effect: sent again, they are tried again. */
+    uint64_t failed[8];
+    uint32_t n_failed;
     struct buffer sync; /* the answer to request sync_number, a SYNC; see server.c */
     uint64_t sync_number;
 };

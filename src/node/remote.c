@@ -96,6 +96,7 @@ static bool take_welcome(struct remote *remote, struct lane *lane, const struct 
         lane_fail(&remote->client, lane, TERN_PEER, tern_error());
         return false;
     }
+    lane_welcome(lane, frame->b);
     peer->welcomed = true;
     peer->refused = false;
     return true;
@@ -155,7 +156,8 @@ static void advance_lane(struct remote *remote, struct lane *lane, bool readable
     }
     while (readable) {
         ssize_t n = connection_read(&peer->connection, READ_BYTES);
-        if (n > 0)
+        /* A connection that is refused again and again is no sign of life. */
+        if (n > 0 && peer->welcomed)
             peer->heard_ns = clock_now_ns();
         if (n < 0 || !take_frames(remote, lane)) {
             disconnect(remote, lane);

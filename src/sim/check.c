@@ -11,9 +11,10 @@
 
 enum { N_COUNTS = LAST_VALUES, MAX_LENGTH = TERN_SIM_MAX_NODES * 2 * WINDOW };
 
-bool check_init(struct check *check, uint32_t n_workers)
+bool check_init(struct check *check, uint32_t n_workers, uint32_t last_length)
 {
-    *check = (struct check){.n_workers = n_workers, .length = n_workers * WINDOW};
+    *check = (struct check){
+        .n_workers = n_workers, .last_length = last_length, .length = n_workers * WINDOW};
     const size_t n_tallies = (size_t)N_COUNTS * KEYS * check->length;
     check->tallies = calloc(n_tallies, sizeof *check->tallies);
     check->seen = calloc(n_workers * n_tallies, sizeof *check->seen);
@@ -60,7 +61,7 @@ struct tern_table_options check_table_options(const struct check *check, enum si
         .index = is_dense(table) ? TERN_DENSE : TERN_SPARSE,
         .type = TERN_I64,
         .n_keys = is_dense(table) ? KEYS : 0,
-        .length = table == LAST_VALUES ? LAST_LENGTH : check->length,
+        .length = table == LAST_VALUES ? check->last_length : check->length,
     };
     if (table == REPLICA_COUNTS)
         options.policy = "replicate";
@@ -119,8 +120,8 @@ static void write_value(struct check *check, const struct deed *deed, size_t i, 
 {
     struct value *value = &check->values[deed->indexes[i]];
     int64_t now = set ? (value->started / SET_STEP + 1) * SET_STEP : value->started + 1;
-    int64_t *row = deed->values + i * LAST_LENGTH;
-    for (uint32_t e = 0; e < LAST_LENGTH; e++)
+    int64_t *row = deed->values + i * check->last_length;
+    for (uint32_t e = 0; e < check->last_length; e++)
         row[e] = set ? now : 1;
     value->started = now;
     deed->bounds[i] = now;
@@ -222,15 +223,15 @@ static void seen_value(struct check *check, const struct deed *deed, size_t i, b
     const uint32_t index = deed->indexes[i];
     const struct value *value = &check->values[index];
     int64_t *seen = seen_value_by(check, deed->worker, index);
-    const int64_t *row = deed->values + i * LAST_LENGTH;
+    const int64_t *row = deed->values + i * check->last_length;
     bool own = check_writer(check, index) == deed->worker;
     const int64_t least = deed->bounds[i];
     const int64_t greatest = own && exact && !check->lenient ? deed->bounds[i] : value->started;
-    check_that(check, is_uniform(row, LAST_LENGTH) && row[0] >= least && row[0] <= greatest,
+    check_that(check, is_uniform(row, check->last_length) && row[0] >= least && row[0] <= greatest,
                "operation %" PRIu32 " of worker %" PRIu32 " read %" PRId64 "%s from key %" PRIu32
                " of table '%s', not %" PRId64 " to %" PRId64,
                deed->number, deed->worker, row[0],
-               is_uniform(row, LAST_LENGTH) ? "" : " and others", index,
+               is_uniform(row, check->last_length) ? "" : " and others", index,
                check_table_name(deed->table), least, greatest);
     if (row[0] > *seen)
         *seen = row[0];
@@ -283,7 +284,7 @@ void check_stored(struct check *check, uint32_t node, enum sim_table table, uint
     if (value->unknown)
         return;
     check_that(check,
-               is_uniform(row, LAST_LENGTH) && row[0] <= value->started &&
+               is_uniform(row, check->last_length) && row[0] <= value->started &&
                    row[0] >= (check->lenient ? value->confirmed : value->started),
                "in the end key %" PRIu32 " of table '%s' is %" PRId64 ", not %" PRId64
                " to %" PRId64,

@@ -29,6 +29,7 @@ enum {
     WINDOW = 4,
     KEYS = 61,          /* of each table */
     LAST_LENGTH = 2048, /* so that a request has few of them */
+    LAST_SHORT = 4,     /* so that it has many, and sorts them */
     SET_STEP = 1000,
 };
 
@@ -44,6 +45,7 @@ struct value {
 
 struct check {
     uint32_t n_workers;
+    uint32_t last_length;          /* of LAST_VALUES: LAST_LENGTH or LAST_SHORT */
     uint32_t length;               /* of the counting tables */
     bool lenient;                  /* operations may fail now */
     bool lost[N_SIM_TABLES][KEYS]; /* the node with the main copy was restarted */
@@ -55,7 +57,7 @@ struct check {
     char violation[256];
 };
 
-bool check_init(struct check *check, uint32_t n_workers);
+bool check_init(struct check *check, uint32_t n_workers, uint32_t last_length);
 void check_fini(struct check *check);
 
 /* The options of a table, its name, and its keys. */

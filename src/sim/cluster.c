@@ -257,7 +257,8 @@ static enum tern_status init_cluster(struct cluster *cluster,
     run->joining = calloc(run->n_nodes, sizeof *run->joining);
     run->phase = calloc(run->n_nodes, sizeof *run->phase);
     cluster->machines = calloc(run->n_nodes, sizeof(struct machine *));
-    bool ready = check_init(&run->check, run->n_nodes * WORKERS);
+    bool ready =
+        check_init(&run->check, run->n_nodes * WORKERS, run->seed % 2 ? LAST_LENGTH : LAST_SHORT);
     if (!ready || !run->sim || !run->joining || !run->phase || !cluster->machines)
         return fail(TERN_NO_MEMORY, "no memory for the simulation");
     cluster->events_per_strike = 20 + (uint32_t)below(cluster, 200);

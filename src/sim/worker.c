@@ -59,7 +59,7 @@ static uint32_t choose_index(const struct worker *worker, enum sim_table table, 
 
 static size_t row_length(const struct check *check, enum sim_table table)
 {
-    return table == LAST_VALUES ? LAST_LENGTH : check->length;
+    return table == LAST_VALUES ? check->last_length : check->length;
 }
 
 /* Does what can be done at this node; gives the positions of the other keys. */
