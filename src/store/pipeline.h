@@ -17,8 +17,8 @@
 
 enum {
     RING = 32,          /* a power of two, more than any distance */
-    INDEX_AHEAD = 16,   /* keys between the prefetch of an entry and the use of its row */
-    ROWS_AHEAD = 8,     /* keys between the prefetch of a row and its use */
+    INDEX_AHEAD = 28,   /* keys between the prefetch of an entry and the use of its row */
+    ROWS_AHEAD = 16,    /* keys between the prefetch of a row and its use */
     NATURAL_AHEAD = 16, /* the same for rows in their natural places, entry and row at once */
     WORDS_AHEAD = 24,   /* the same for values that are in the entries themselves */
     LINE_BYTES = 64,
@@ -47,7 +47,8 @@ INLINE union place place_of(const struct store *store, bool sparse, uint64_t key
 INLINE struct entry *entry_at(const struct store *store, bool sparse, union place place,
                               uint64_t key)
 {
-    return sparse ? sparse_find_at(store->sparse, place.line, key) : place.entry;
+    /* Computing a dense place again is cheaper than keeping it. */
+    return sparse ? sparse_find_at(store->sparse, place.line, key) : &store->dense[key];
 }
 
 INLINE struct entry *find(const struct store *store, bool sparse, uint64_t key)
