@@ -3,8 +3,8 @@
  *
  * A random row costs two dependent cache misses, the entry's and the row's. A pull therefore works on
  * three keys at a time: the entry of key i + INDEX_AHEAD is prefetched, the entry of key
- * i + ROWS_AHEAD is read and its row prefetched, and the row of key i is copied. The look-ups in
- * between are kept in a small ring. A push has found all entries before it begins (store_reserve).
+ * i + ROWS_AHEAD is read and its row prefetched, and the row of key i is copied. What is known of the
+ * keys in between is kept in small rings. A push has found all entries before it begins (store_reserve).
  * Rows in their natural places need one step only. `sparse` and `write` are constants wherever these
  * functions are inlined.
  */
@@ -23,13 +23,6 @@ enum {
     WORDS_AHEAD = 24,   /* the same for values that are in the entries themselves */
     LINE_BYTES = 64,
     LINES_AHEAD = 4, /* of a long row; the hardware's own prefetcher follows from there */
-};
-
-/* A key whose entry has been read: where its row was then. */
-struct lookup {
-    struct entry *entry; /* NULL: none */
-    char *row;           /* NULL: none */
-    uint32_t slot;
 };
 
 /* Where the entry of a key is, as far as that can be told without touching it. */
@@ -99,26 +92,21 @@ INLINE void prefetch_natural(const struct store *store, size_t bytes, bool write
                        store->states.stride, true);
 }
 
-/* Reads the entry of `key` and prefetches its row. */
-INLINE void look_up(const struct store *store, bool sparse, size_t bytes, union place place,
-                    uint64_t key, struct lookup *lookup)
+/* Finds the entry of `key`, NULL if there is none, and prefetches its row. */
+INLINE struct entry *look_up(const struct store *store, bool sparse, size_t bytes,
+                             union place place, uint64_t key)
 {
     struct entry *entry = entry_at(store, sparse, place, key);
-    lookup->entry = entry;
-    lookup->row = NULL;
     uint64_t word = !sparse || entry ? entry_read(entry) : 0;
-    if (__builtin_expect(entry_state(word) != ENTRY_OWNED, 0))
-        return;
-    uint32_t slot = entry_slot(word);
-    lookup->slot = slot;
-    lookup->row = slabs_at(&store->rows, slot);
-    prefetch_bytes(lookup->row, bytes, false);
+    if (__builtin_expect(entry_state(word) == ENTRY_OWNED, 1))
+        prefetch_bytes(slabs_at(&store->rows, entry_slot(word)), bytes, false);
+    return entry;
 }
 
 /* The keys between the first and the last step of a pull. */
 struct pipeline {
     union place places[RING];
-    struct lookup lookups[RING];
+    struct entry *entries[RING];
 };
 
 /* Prepares the first keys. */
@@ -128,19 +116,19 @@ INLINE void pipeline_start(struct pipeline *p, const struct store *store, bool s
     for (size_t i = 0; i < INDEX_AHEAD && i < n; i++)
         prefetch_place(store, sparse, false, keys[i], &p->places[i]);
     for (size_t i = 0; i < ROWS_AHEAD && i < n; i++)
-        look_up(store, sparse, bytes, p->places[i], keys[i], &p->lookups[i]);
+        p->entries[i] = look_up(store, sparse, bytes, p->places[i], keys[i]);
 }
 
-/* Prepares the keys after i and returns the look-up of key i. */
-INLINE struct lookup *pipeline_step(struct pipeline *p, const struct store *store, bool sparse,
-                                    size_t bytes, const uint64_t *keys, size_t n, size_t i)
+/* Prepares the keys after i and returns the entry of key i. */
+INLINE struct entry *pipeline_step(struct pipeline *p, const struct store *store, bool sparse,
+                                   size_t bytes, const uint64_t *keys, size_t n, size_t i)
 {
     size_t place = i + INDEX_AHEAD, row = i + ROWS_AHEAD;
     if (place < n)
         prefetch_place(store, sparse, false, keys[place], &p->places[place % RING]);
     if (row < n)
-        look_up(store, sparse, bytes, p->places[row % RING], keys[row], &p->lookups[row % RING]);
-    return &p->lookups[i % RING];
+        p->entries[row % RING] = look_up(store, sparse, bytes, p->places[row % RING], keys[row]);
+    return p->entries[i % RING];
 }
 
 #endif

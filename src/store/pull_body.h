@@ -72,13 +72,11 @@ INLINE TARGET size_t NAME(many)(const struct store *store, bool sparse, size_t b
     size_t n_missed = 0;
     pipeline_start(&p, store, sparse, bytes, keys, n);
     for (size_t i = 0; i < n; i++, values += bytes) {
-        const struct lookup *lookup = pipeline_step(&p, store, sparse, bytes, keys, n, i);
-        if (__builtin_expect(lookup->row != NULL, 1)) {
-            uint64_t word = entry_read(lookup->entry);
-            if (__builtin_expect(entry_readable(word) && entry_slot(word) == lookup->slot, 1) &&
-                NAME(copy_row)(lookup->entry, word, lookup->row, values, bytes))
-                continue;
-        }
+        const struct entry *entry = pipeline_step(&p, store, sparse, bytes, keys, n, i);
+        uint64_t word = !sparse || entry ? entry_read(entry) : 0;
+        if (__builtin_expect(entry_readable(word), 1) &&
+            NAME(copy_row)(entry, word, slabs_at(&store->rows, entry_slot(word)), values, bytes))
+            continue;
         if (!pull_again(store, keys[i], values))
             missed[n_missed++] = (uint32_t)i;
     }
