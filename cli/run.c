@@ -366,7 +366,7 @@ static int open_input(size_t node)
 
 static void set_environment(size_t node)
 {
-    char number[16];
+    char number[24];
     snprintf(number, sizeof number, "%zu", node);
     setenv("TERN_NODE", number, 1);
     snprintf(number, sizeof number, "%zu", run.n_nodes);

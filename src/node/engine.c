@@ -26,6 +26,7 @@ enum {
     HELLO_MS = 5000,    /* for a connection to say who it is */
     STRANGERS = 256,    /* connections that have not, at the most */
     FAREWELL_MS = 1000, /* for the last answers to be taken */
+    LINGER_MS = 100,    /* without a connection, before the coordinator ends */
 };
 
 #define MS UINT64_C(1000000)
@@ -576,6 +577,30 @@ enum tern_status engine_start(struct engine *engine, const struct place *place)
     return status;
 }
 
+static bool others_are_connected(struct engine *engine)
+{
+    bool connected = false;
+    pthread_mutex_lock(&engine->lock);
+    for (const struct incoming *incoming = engine->incoming; incoming; incoming = incoming->next)
+        connected |= incoming->known && incoming->known->lane.node != engine->core.node;
+    pthread_mutex_unlock(&engine->lock);
+    return connected;
+}
+
+/* The coordinator goes last: a node whose connection broke before it heard that all have left comes
+ * back at once and asks again. */
+static void linger(struct engine *engine)
+{
+    uint64_t start = clock_now_ns(), quiet = start;
+    for (uint64_t now = start; now - start < engine->place.deadline_ns; now = clock_now_ns()) {
+        if (others_are_connected(engine))
+            quiet = now;
+        else if (now - quiet >= LINGER_MS * MS)
+            return;
+        poll(NULL, 0, LINGER_MS / 10);
+    }
+}
+
 enum tern_status engine_stop(struct engine *engine)
 {
     struct remote remote;
@@ -587,6 +612,8 @@ enum tern_status engine_stop(struct engine *engine)
             buffer_free(&op.answer_body);
         remote_fini(&remote);
     }
+    if (!status && engine->server.group)
+        linger(engine);
     end(engine);
     return status;
 }
