@@ -1,8 +1,8 @@
 /*
  * hash - mixing of 64-bit words: a bijection whose every output bit depends on every input bit.
  *
- * It spreads keys over an index and makes counter-based random numbers (rand.h). It is not a defence
- * against chosen collisions; where keys come from strangers, mix in a secret first.
+ * It places keys on nodes and makes counter-based random numbers (rand.h). It is not a defence against
+ * chosen collisions; where keys come from strangers, mix in a secret first.
  */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H

@@ -97,7 +97,7 @@ static bool grow(struct sparse *sparse, struct stripe *stripe, uint64_t limit_by
         atomic_store_explicit(&cell->entry.word, word, memory_order_relaxed);
         entry_release(&old[i].entry, word, ENTRY_MOVED, 0);
     }
-    /* Release: partner of the acquire in sparse_find; the new cells are complete. */
+    /* Release: partner of the acquire in sparse_place and sparse_search; the new cells are complete. */
     atomic_store_explicit(&stripe->array, grown, memory_order_release);
     if (array)
         pages_drop(old, array_bytes(old_bits));

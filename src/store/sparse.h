@@ -3,9 +3,10 @@
  *
  * The keys are cut by hash into stripes. A stripe is one open-addressing array of 16-byte cells, four
  * to a cache line. The hash points to a line; a key is in the first line from there on that has room, in
- * nearly all cases that one, whose four cells are compared without a branch. An array doubles when it is three quarters full; stripes grow one by one, so nobody
- * waits for a whole table to be rehashed. The arrays of one size of all stripes lie side by side, so
- * that they can share huge pages; equal hashing makes the stripes reach that size together.
+ * nearly all cases that one, whose four cells are compared without a branch. An array doubles when it
+ * is three quarters full; stripes grow one by one, so nobody waits for a whole table to be rehashed.
+ * The arrays of one size of all stripes lie side by side, so that they can share huge pages; equal
+ * hashing makes the stripes reach that size together.
  *
  * Lookups take no lock:
  *
@@ -15,7 +16,8 @@
  *     to the new array and publishes that. Whoever meets ENTRY_MOVED looks the key up again.
  *  3. Old arrays keep their addresses until the index ends, so a late reader touches valid memory; but
  *     their pages are given back and read as zero. A reader that was copying a row sees the word
- *     change and tries again; a writer's compare-and-swap fails likewise.
+ *     change and tries again; a writer's compare-and-swap fails likewise. An entry that is found and
+ *     reads as zero is such a one, too: the key is looked up again (store_look).
  *  4. Hence "not found" is true only if the array is still the published one afterwards.
  *
  * Insertion and growth hold the stripe's lock. No thread takes it while it holds an entry's latch.

@@ -6,8 +6,8 @@
  * the same slot, so that a pull reads nothing but values.
  *
  *  1. A row exists if its entry says ENTRY_OWNED, or ENTRY_INLINE: a value of 4 bytes without updater
- *     is in the entry itself, which saves the second cache miss, until it is pinned. Rows are made by store_create or store_reserve and
- *     then stay where they are until the store ends.
+ *     is in the entry itself, which saves the second cache miss, until it is pinned. Rows are made by
+ *     store_create or store_reserve and then stay where they are until the store ends.
  *  2. In a dense table the rows of the keys at home here lie in the order of the keys, so that a row's
  *     address can be had without waiting for the entry. But only the entry counts.
  *  3. Row and state are written only while the entry is latched. A row made is complete when its entry
@@ -15,7 +15,8 @@
  *  4. At most one latch is held by a thread, and nothing is waited for while it is held, except the
  *     store's slot lock.
  *
- * The calls on many keys (pull.c, push.c) deal with rows that exist and report the positions of the others.
+ * The calls on many keys (pull.c, push.c) deal with rows that exist and report the positions of the
+ * others.
  * Any thread may call anything here except store_init and store_fini.
  */
 #ifndef STORE_STORE_H

@@ -28,21 +28,21 @@ enum frame_kind {
     FRAME_PULL,      /* keys -> VALUES */
     FRAME_PUSH,      /* keys, payload of updates -> DONE */
     FRAME_SET,       /* keys, payload of values -> DONE */
-    FRAME_RANGE,     /* a..b, count at most -> VALUES with keys */
-    FRAME_JOIN,      /* payload: my address -> ROSTER, when all are there */
+    FRAME_RANGE,     /* a..b, count at most -> VALUES: keys alone */
+    FRAME_JOIN,      /* a: incarnation; payload: my address -> ROSTER, when all are there */
     FRAME_TABLE,     /* payload: name and shape -> DONE with the table's number in `table` */
-    FRAME_BARRIER,   /* -> DONE, when all are there */
-    FRAME_REDUCE,    /* payload: numbers -> VALUES: their sum over all nodes */
-    FRAME_BROADCAST, /* a: root; payload of the root's -> VALUES */
+    FRAME_BARRIER,   /* a: its number -> DONE, when all are there */
+    FRAME_REDUCE,    /* a: its number, b: type; payload: elements -> VALUES: sums over all nodes */
+    FRAME_BROADCAST, /* a: its number, b: root; payload of the root's -> VALUES */
     FRAME_SYNC,      /* keys, payload of changes -> VALUES with keys: a round of replicas */
-    FRAME_PING,      /* -> DONE */
+    FRAME_PING,      /* -> DONE; a: 1 + the number of a dead node, or 0 */
     FRAME_BYE,       /* an orderly end -> DONE */
     /* Replies; `number` is the request's. */
     FRAME_WELCOME, /* to HELLO; a: my incarnation, b: the last request executed */
     FRAME_VALUES,
     FRAME_DONE,
     FRAME_ROSTER, /* payload: all addresses */
-    FRAME_MOVED,  /* keys: positions in the request that were not done here; payload: a node each */
+    FRAME_MOVED,  /* reserved: keys that are elsewhere; nothing moves yet */
     FRAME_ERROR,  /* status; payload: the sentence */
     FRAME_KINDS,
 };
