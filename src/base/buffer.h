@@ -16,6 +16,12 @@ struct buffer {
     size_t capacity;
 };
 
+/* Bytes that belong to somebody else. */
+struct slice {
+    const uint8_t *bytes;
+    size_t n;
+};
+
 static inline size_t buffer_size(const struct buffer *buffer)
 {
     return buffer->end - buffer->begin;

@@ -9,10 +9,10 @@
  * 1.3 the side that connected finishes first: what it writes then is read by the other only after its
  * certificate has been found good, but that it was refused, and why, it learns from its first read.
  *
- * Writing. At most one record is under way: `staged` holds its plain bytes until OpenSSL has handed
- * all of the sealed record to the socket, for OpenSSL must be called again with the same bytes. Only
- * then do they count as taken. Should the caller offer fewer bytes the next time than are staged, the
- * rest is `credit`, taken from what it offers afterwards.
+ * Writing. OpenSSL seals several records into memory, and they go to the socket at once: a call of the
+ * system for each would cost as much as sealing it. Bytes count as taken only when the socket has all of
+ * `sealed`; until then nothing else is sealed. `n_untold` of them are not yet reported as taken: they
+ * are the first that the caller offers next, in one call or several.
  *
  * Reading. OpenSSL reads ahead, so bytes may wait in memory when the socket has none. `drained` is set
  * when it found no whole record there; until then a stream with anything in memory is pending.
@@ -30,9 +30,12 @@
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 
+#include "base/buffer.h"
+
 enum {
     RECORD_BYTES = 16384,
     READ_AHEAD_BYTES = 8 * RECORD_BYTES,
+    SEAL_BYTES = 4 * RECORD_BYTES, /* at a time */
 };
 
 struct tls {
@@ -47,9 +50,10 @@ struct tls_session {
     bool ended;
     bool connected;
     bool drained;
-    size_t n_staged;
-    size_t credit;
-    char staged[RECORD_BYTES];
+    bool seals; /* OpenSSL writes to `sealed`, not to the socket */
+    struct buffer sealed;
+    size_t n_untold;
+    char staged[RECORD_BYTES]; /* plain bytes of a record, brought together from several parts */
 };
 
 /* ---- The socket as OpenSSL sees it ------------------------------------------------------------ */
@@ -59,6 +63,12 @@ static int socket_bio_write(BIO *bio, const char *bytes, int n_bytes)
     struct tls_session *session = BIO_get_data(bio);
     struct iovec part = {.iov_base = (char *)(uintptr_t)bytes, .iov_len = (size_t)n_bytes};
     BIO_clear_retry_flags(bio);
+    if (session->seals || buffer_size(&session->sealed) > 0) {
+        if (buffer_append(&session->sealed, bytes, (size_t)n_bytes))
+            return n_bytes;
+        session->error = ENOMEM;
+        return -1;
+    }
     ssize_t n = socket_send(session->fd, &part, 1);
     if (n < 0 && errno == EAGAIN)
         BIO_set_retry_write(bio);
@@ -310,45 +320,86 @@ static ssize_t fail_write(struct stream *stream)
     return -1;
 }
 
+/* The next bytes for a record: where they are if they lie together, else copied to `staged`. */
+static size_t take_record(struct tls_session *session, struct cursor *cursor, const char **bytes)
+{
+    size_t left = cursor->n_parts > 0 ? cursor->parts->iov_len - cursor->offset : 0;
+    bool together = left >= RECORD_BYTES || cursor->n_parts == 1;
+    *bytes = together ? (const char *)cursor->parts->iov_base + cursor->offset : session->staged;
+    return cursor_take(cursor, together ? NULL : session->staged, RECORD_BYTES);
+}
+
+/* Seals up to SEAL_BYTES; false if OpenSSL fails, and then the stream has failed. */
+static bool seal(struct stream *stream, struct cursor *cursor)
+{
+    struct tls_session *session = stream->session;
+    const char *bytes;
+    size_t n, n_sealed;
+    int result = 1;
+    ERR_clear_error();
+    session->seals = true;
+    while (result == 1 && session->n_untold < SEAL_BYTES &&
+           (n = take_record(session, cursor, &bytes)) > 0) {
+        result = SSL_write_ex(session->ssl, bytes, n, &n_sealed);
+        session->n_untold += n;
+    }
+    session->seals = false;
+    if (result != 1 && wait_or_fail(stream, result) == 0)
+        stream_fail(stream, "cannot be written to now, which TLS 1.3 does not know");
+    return result == 1;
+}
+
+/* Hands sealed records to the socket, as far as it takes them; false if it fails. */
+static bool flush_sealed(struct tls_session *session)
+{
+    while (buffer_size(&session->sealed) > 0) {
+        struct iovec part = {.iov_base = buffer_head(&session->sealed),
+                             .iov_len = buffer_size(&session->sealed)};
+        ssize_t n = socket_send(session->fd, &part, 1);
+        if (n < 0 && errno == EAGAIN)
+            return true;
+        if (n < 0) {
+            session->error = errno;
+            return false;
+        }
+        buffer_consume(&session->sealed, (size_t)n);
+    }
+    return true;
+}
+
 static ssize_t tls_write(struct stream *stream, const struct iovec *parts, int n_parts)
 {
     struct tls_session *session = stream->session;
-    struct cursor cursor = {.parts = parts, .n_parts = n_parts};
-    size_t n_written = cursor_take(&cursor, NULL, session->credit);
-    session->credit -= n_written;
-    while (session->credit == 0) {
-        bool again = session->n_staged > 0;
-        if (!again)
-            session->n_staged = cursor_take(&cursor, session->staged, RECORD_BYTES);
-        if (session->n_staged == 0)
-            break;
-        size_t n;
-        ERR_clear_error();
-        session->error = 0;
-        int result = SSL_write_ex(session->ssl, session->staged, session->n_staged, &n);
-        if (result != 1 && session->error != 0)
+    struct cursor told = {.parts = parts, .n_parts = n_parts}; /* up to what is reported */
+    struct cursor cursor = told;                               /* up to what is sealed */
+    size_t n_written = 0;
+    cursor_take(&cursor, NULL, session->n_untold);
+    for (;;) {
+        if (!flush_sealed(session))
             return fail_write(stream);
-        if (result != 1) {
-            ssize_t outcome = wait_or_fail(stream, result);
-            return n_written > 0 ? (ssize_t)n_written : outcome;
-        }
-        size_t n_offered =
-            again ? cursor_take(&cursor, NULL, session->n_staged) : session->n_staged;
-        session->credit = session->n_staged - n_offered;
-        session->n_staged = 0;
-        n_written += n_offered;
+        if (buffer_size(&session->sealed) > 0)
+            return (ssize_t)n_written;
+        size_t n = cursor_take(&told, NULL, session->n_untold);
+        session->n_untold -= n;
+        n_written += n;
+        if (session->n_untold > 0 || cursor.n_parts == 0)
+            return (ssize_t)n_written;
+        if (!seal(stream, &cursor))
+            return -1;
+        if (session->n_untold == 0)
+            return (ssize_t)n_written;
     }
-    return (ssize_t)n_written;
 }
 
 static void tls_stream_close(struct stream *stream)
 {
     struct tls_session *session = stream->session;
-    if (stream->established && !stream->failed && session->n_staged == 0) {
+    if (stream->established && !stream->failed && buffer_size(&session->sealed) == 0) {
         ERR_clear_error();
         SSL_shutdown(session->ssl); /* a word to the peer, if the socket takes it now */
     }
     SSL_free(session->ssl);
+    buffer_free(&session->sealed);
     free(session);
 }
 
@@ -463,7 +514,7 @@ static bool set_rules(SSL_CTX *context)
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_options(context, SSL_OP_NO_TICKET);
-    SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_AUTO_RETRY);
+    SSL_CTX_set_mode(context, SSL_MODE_AUTO_RETRY);
     SSL_CTX_set_read_ahead(context, 1);
     SSL_CTX_set_default_read_buffer_len(context, READ_AHEAD_BYTES);
     SSL_CTX_set_default_passwd_cb(context, no_password);

@@ -2,6 +2,10 @@
 #include "node/connection.h"
 
 #include <inttypes.h>
+#include <string.h>
+
+/* Read behind a body that goes to its place: so few that of the next one, too, little has to be moved. */
+enum { BEYOND_BYTES = 4 << 10 };
 
 void connection_close(struct connection *connection)
 {
@@ -9,6 +13,8 @@ void connection_close(struct connection *connection)
         stream_close(connection->stream);
     connection->stream = NULL;
     connection->has_header = false;
+    connection->place = NULL;
+    connection->rest = (struct slice){0};
     connection->in.begin = connection->in.end = 0;
     connection->out.begin = connection->out.end = 0;
 }
@@ -23,6 +29,8 @@ void connection_fini(struct connection *connection)
 /* The bytes still missing of the frame at the head, if its header is known. */
 static size_t missing_bytes(const struct connection *connection)
 {
+    if (connection->place)
+        return connection->frame.body_bytes - connection->n_placed;
     size_t size = buffer_size(&connection->in);
     size_t whole = FRAME_HEADER_BYTES + connection->frame.body_bytes;
     return connection->has_header && whole > size ? whole - size : 0;
@@ -31,33 +39,55 @@ static size_t missing_bytes(const struct connection *connection)
 ssize_t connection_read(struct connection *connection, size_t most)
 {
     size_t missing = missing_bytes(connection);
-    size_t room = missing > most ? missing : most;
+    size_t to_place = connection->place ? missing : 0;
+    size_t room = to_place ? BEYOND_BYTES : missing > most ? missing : most;
     uint8_t *to = buffer_reserve(&connection->in, room);
     if (!to) {
         fail(TERN_NO_MEMORY, "no memory for %zu bytes from %s", room,
              stream_peer(connection->stream));
         return -1;
     }
-    struct iovec part = {.iov_base = to, .iov_len = room};
-    ssize_t n = stream_read(connection->stream, &part, 1);
-    if (n > 0)
-        connection->in.end += (size_t)n;
+    struct iovec parts[] = {{.iov_base = to, .iov_len = room}, {.iov_base = to, .iov_len = room}};
+    if (to_place)
+        parts[0] = (struct iovec){connection->place + connection->n_placed, to_place};
+    ssize_t n = stream_read(connection->stream, parts, to_place ? 2 : 1);
+    if (n < 0)
+        return n;
+    size_t placed = (size_t)n < to_place ? (size_t)n : to_place;
+    connection->n_placed += placed;
+    connection->in.end += (size_t)n - placed;
+    connection->has_more = (size_t)n == to_place + room;
     return n;
 }
 
 bool connection_write(struct connection *connection)
 {
-    while (buffer_size(&connection->out)) {
-        struct iovec part = {.iov_base = buffer_head(&connection->out),
-                             .iov_len = buffer_size(&connection->out)};
-        ssize_t n = stream_write(connection->stream, &part, 1);
+    struct slice *rest = &connection->rest;
+    while (connection_unsent(connection)) {
+        size_t n_out = buffer_size(&connection->out);
+        struct iovec parts[] = {{.iov_base = buffer_head(&connection->out), .iov_len = n_out},
+                                {.iov_base = (void *)(uintptr_t)rest->bytes, .iov_len = rest->n}};
+        ssize_t n = n_out ? stream_write(connection->stream, parts, rest->n ? 2 : 1)
+                          : stream_write(connection->stream, parts + 1, 1);
         if (n < 0)
             return false;
         if (n == 0)
             return true;
-        buffer_consume(&connection->out, (size_t)n);
+        size_t of_out = (size_t)n < n_out ? (size_t)n : n_out;
+        buffer_consume(&connection->out, of_out);
+        rest->bytes += (size_t)n - of_out;
+        rest->n -= (size_t)n - of_out;
     }
     return true;
+}
+
+void connection_put(struct connection *connection, uint8_t *place)
+{
+    size_t n = buffer_size(&connection->in) - FRAME_HEADER_BYTES;
+    memcpy(place, buffer_head(&connection->in) + FRAME_HEADER_BYTES, n);
+    buffer_consume(&connection->in, FRAME_HEADER_BYTES + n);
+    connection->place = place;
+    connection->n_placed = n;
 }
 
 enum found connection_next(struct connection *connection, size_t limit, const uint8_t **body)
@@ -77,7 +107,8 @@ enum found connection_next(struct connection *connection, size_t limit, const ui
     }
     if (missing_bytes(connection))
         return FOUND_NOTHING;
-    *body = buffer_head(&connection->in) + FRAME_HEADER_BYTES;
+    *body =
+        connection->place ? connection->place : buffer_head(&connection->in) + FRAME_HEADER_BYTES;
     const struct frame *frame = &connection->frame;
     if (frame->flags & FRAME_CHECKED &&
         frame_body_check(*body, frame->body_bytes) != frame->body_check) {
@@ -89,6 +120,8 @@ enum found connection_next(struct connection *connection, size_t limit, const ui
 
 void connection_drop(struct connection *connection)
 {
-    buffer_consume(&connection->in, FRAME_HEADER_BYTES + connection->frame.body_bytes);
+    if (!connection->place)
+        buffer_consume(&connection->in, FRAME_HEADER_BYTES + connection->frame.body_bytes);
+    connection->place = NULL;
     connection->has_header = false;
 }

@@ -13,8 +13,12 @@
 struct connection {
     struct stream *stream; /* NULL: not connected */
     struct buffer in, out;
-    bool has_header; /* `frame` is the header at the head of `in` */
+    struct slice rest; /* to be written after `out` */
+    bool has_header; /* `frame` is the header at the head of `in`, or that of the body at `place` */
     struct frame frame;
+    uint8_t *place; /* where the body goes, if not to `in`; NULL: to `in` */
+    size_t n_placed;
+    bool has_more; /* the last read found all it had room for */
 };
 
 enum { READ_BYTES = 128 << 10 }; /* much more at a time would not stay in a core's cache */
@@ -32,8 +36,17 @@ void connection_fini(struct connection *connection);
  * has ended or failed, with its sentence; else the bytes read. */
 ssize_t connection_read(struct connection *connection, size_t most);
 
-/* Writes what can be written of `out`; false if the stream has failed, with its sentence. */
+/* Writes what can be written of `out` and `rest`; false if the stream has failed, with its sentence. */
 bool connection_write(struct connection *connection);
+
+static inline size_t connection_unsent(const struct connection *connection)
+{
+    return buffer_size(&connection->out) + connection->rest.n;
+}
+
+/* Has the body of the frame, of which connection_next has found no more than a part yet, read to `place`,
+ * which must stay there until connection_drop or connection_close. The frame has no check sum. */
+void connection_put(struct connection *connection, uint8_t *place);
 
 /* Looks for a whole frame at the head: connection->frame and *body, which stay until the next call of
  * connection_read or connection_drop. FOUND_NONSENSE: not a frame, with a sentence. Frames longer than
