@@ -16,7 +16,7 @@ static struct entry *latch_existing(const struct store *store, uint64_t key, uin
         *word = store_look(store, key, &entry);
         if (entry_readable(*word) && entry_try_latch(entry, *word))
             return entry;
-        if (entry_state(*word) == ENTRY_NONE && !(*word & ENTRY_LATCHED))
+        if (entry_is_absent(*word))
             return NULL;
     }
 }
@@ -47,18 +47,84 @@ static bool (*const subtract[])(const void *, const void *, char *, size_t) = {
     [TERN_I64] = subtract_i64,
 };
 
+/* Whether any of n bytes, a multiple of 4, is not zero. */
+static bool any_set(const void *bytes, size_t n)
+{
+    const uint32_t *words = bytes;
+    uint32_t all = 0;
+    for (size_t i = 0; i < n / sizeof *words; i++)
+        all |= words[i];
+    return all;
+}
+
+/* Takes the delta of a latched row; false if it is zero. */
+static bool take(struct store *store, uint32_t slot, void *delta)
+{
+    char *row = slabs_at(&store->rows, slot), *base = slabs_at(&store->bases, slot);
+    if (!store->updater.apply) {
+        bool any = subtract[store->type](row, base, delta, store->length);
+        memcpy(base, row, store->value_bytes);
+        return any;
+    }
+    memcpy(delta, base, store->value_bytes);
+    bool any = any_set(base, store->value_bytes);
+    memset(base, 0, store->value_bytes);
+    return any;
+}
+
 bool store_take_delta(struct store *store, uint64_t key, void *delta)
 {
     uint64_t word;
     struct entry *entry = latch_existing(store, key, &word);
     if (!entry)
         return false;
-    void *row = slabs_at(&store->rows, entry_slot(word));
-    void *base = slabs_at(&store->bases, entry_slot(word));
-    bool any = subtract[store->type](row, base, delta, store->length);
-    memcpy(base, row, store->value_bytes);
+    bool any = take(store, entry_slot(word), delta);
     entry_release_same(entry, word);
     return any;
+}
+
+enum marked store_take_marked(struct store *store, uint32_t slot, uint64_t *key, void *delta,
+                              uint32_t *location)
+{
+    const struct slot_facts *facts = store_facts(store, slot);
+    *key = facts->key;
+    uint64_t word;
+    struct entry *entry = latch_existing(store, *key, &word);
+    if (!entry)
+        return MARKED_NOTHING;
+    enum marked marked = MARKED_NOTHING;
+    /* The slot may have another row by now. */
+    if (entry_slot(word) == slot && entry_state(word) == ENTRY_SHARED) {
+        marked = MARKED_MAIN;
+    } else if (entry_slot(word) == slot && entry_state(word) == ENTRY_REPLICA) {
+        *location = atomic_load_explicit(&facts->location, memory_order_relaxed);
+        if (take(store, slot, delta))
+            marked = MARKED_REPLICA;
+    }
+    entry_release_same(entry, word);
+    return marked;
+}
+
+bool store_return_delta(struct store *store, uint64_t key, const void *delta)
+{
+    uint64_t word;
+    struct entry *entry = latch_existing(store, key, &word);
+    if (!entry)
+        return false;
+    if (entry_state(word) != ENTRY_REPLICA) {
+        entry_release_same(entry, word);
+        return false;
+    }
+    uint32_t slot = entry_slot(word);
+    char *base = slabs_at(&store->bases, slot);
+    /* Without an updater base -= delta, so that value - base has it again. */
+    if (store->updater.apply)
+        store->kernel->add[store->type](base, delta, store->length);
+    else
+        subtract[store->type](base, delta, base, store->length);
+    store_mark(store, slot);
+    entry_release_same(entry, word);
+    return true;
 }
 
 enum tern_status store_merge_delta(struct store *store, uint64_t key, const void *delta,
@@ -70,9 +136,27 @@ enum tern_status store_merge_delta(struct store *store, uint64_t key, const void
     uint64_t word;
     struct entry *entry = latch_existing(store, key, &word);
     *slot = entry_slot(word);
-    store->kernel->add[store->type](slabs_at(&store->rows, *slot), delta, store->length);
+    void *row = slabs_at(&store->rows, *slot);
+    if (store->updater.apply)
+        store->updater.apply(&store->updater, store->type, store->length, row,
+                             store_state(store, *slot), delta);
+    else
+        store->kernel->add[store->type](row, delta, store->length);
     entry_release_same(entry, word);
     return TERN_OK;
+}
+
+void store_rebase(struct store *store, uint32_t slot, const void *value)
+{
+    char *row = slabs_at(&store->rows, slot), *base = slabs_at(&store->bases, slot);
+    if (store->updater.apply) {
+        memcpy(row, value, store->value_bytes);
+        return;
+    }
+    /* row = theirs + (row - base), written so that it ends in row and needs no third place. */
+    subtract[store->type](row, base, row, store->length);
+    store->kernel->add[store->type](row, value, store->length);
+    memcpy(base, value, store->value_bytes);
 }
 
 enum tern_status store_refresh(struct store *store, uint64_t key, const void *value)
@@ -82,12 +166,7 @@ enum tern_status store_refresh(struct store *store, uint64_t key, const void *va
         return status;
     uint64_t word;
     struct entry *entry = latch_existing(store, key, &word);
-    char *row = slabs_at(&store->rows, entry_slot(word));
-    char *base = slabs_at(&store->bases, entry_slot(word));
-    /* row = theirs + (row - base), written so that it ends in row and needs no third place. */
-    subtract[store->type](row, base, row, store->length);
-    store->kernel->add[store->type](row, value, store->length);
-    memcpy(base, value, store->value_bytes);
+    store_rebase(store, entry_slot(word), value);
     entry_release_same(entry, word);
     return TERN_OK;
 }

@@ -1,7 +1,7 @@
 /*
  * entry - what the index knows of one key, in one 8-byte word.
  *
- *   bits  0..31  slot       where the row is (slabs.h), or a value of 4 bytes itself
+ *   bits  0..31  slot       where the row is (slabs.h), or a value of 4 bytes itself, or the node it is at
  *   bits 32..34  state      whether there is a row here, and whose
  *   bit  35      latched    somebody is writing the row or this word
  *   bits 36..63  sequence   incremented when a latch is released
@@ -41,16 +41,23 @@ struct entry {
     _Atomic uint64_t word;
 };
 
+/* The middle bit says that a row is in the slabs here; the lowest, beside it, that its changes are
+ * tracked (delta.c), because other nodes must learn of them. */
 enum entry_state {
-    ENTRY_NONE = 0, /* no row here */
-    ENTRY_OWNED,    /* the main copy is here */
-    ENTRY_INLINE,   /* the main copy is this word's slot field */
-    ENTRY_MOVED,    /* the entry itself is elsewhere by now: look the key up again */
+    ENTRY_NONE = 0,      /* no row here */
+    ENTRY_MOVED = 1,     /* the entry itself is elsewhere by now: look the key up again */
+    ENTRY_OWNED = 2,     /* the main copy is here */
+    ENTRY_SHARED = 3,    /* the main copy is here, and replicas are at other nodes */
+    ENTRY_INLINE = 4,    /* the main copy is this word's slot field */
+    ENTRY_ELSEWHERE = 5, /* the main copy is, or was, at the node in the slot field (location.h) */
+    ENTRY_REPLICA = 7,   /* a replica is here */
 };
 
 #define ENTRY_SLOT_MASK UINT64_C(0xffffffff)
 #define ENTRY_STATE_SHIFT 32
 #define ENTRY_STATE_MASK (UINT64_C(7) << ENTRY_STATE_SHIFT)
+#define ENTRY_TRACKED (UINT64_C(1) << ENTRY_STATE_SHIFT)
+#define ENTRY_ROW (UINT64_C(2) << ENTRY_STATE_SHIFT)
 #define ENTRY_LATCHED (UINT64_C(1) << 35)
 #define ENTRY_SEQUENCE (UINT64_C(1) << 36)
 #define ENTRY_SEQUENCE_MASK (~(ENTRY_SEQUENCE - 1))
@@ -73,7 +80,7 @@ static inline uint64_t entry_pack(enum entry_state state, uint32_t slot)
 /* Whether a reader may copy the row that `word` names: it is here and nobody is writing it. */
 static inline bool entry_readable(uint64_t word)
 {
-    return (word & (ENTRY_STATE_MASK | ENTRY_LATCHED)) == entry_pack(ENTRY_OWNED, 0);
+    return (word & (ENTRY_ROW | ENTRY_LATCHED)) == ENTRY_ROW;
 }
 
 static inline bool entry_is_inline(uint64_t word)
@@ -81,10 +88,28 @@ static inline bool entry_is_inline(uint64_t word)
     return (word & (ENTRY_STATE_MASK | ENTRY_LATCHED)) == entry_pack(ENTRY_INLINE, 0);
 }
 
+/* Whether a row of the key is in the slabs, perhaps one that is being written. */
+static inline bool entry_in_slabs(uint64_t word)
+{
+    return word & ENTRY_ROW;
+}
+
 /* Whether the key has a row here, perhaps one that is being written. */
 static inline bool entry_has_row(uint64_t word)
 {
-    return entry_state(word) == ENTRY_OWNED || entry_state(word) == ENTRY_INLINE;
+    return entry_in_slabs(word) || entry_state(word) == ENTRY_INLINE;
+}
+
+/* Whether the main copy is here. */
+static inline bool entry_is_main(uint64_t word)
+{
+    return entry_has_row(word) && entry_state(word) != ENTRY_REPLICA;
+}
+
+/* Whether it is certain that the key has no row here. */
+static inline bool entry_is_absent(uint64_t word)
+{
+    return !entry_has_row(word) && entry_state(word) != ENTRY_MOVED && !(word & ENTRY_LATCHED);
 }
 
 /* Acquire: what the releasing writer did to the row is visible to the copy that follows. */

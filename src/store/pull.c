@@ -31,11 +31,14 @@ static __attribute__((noinline)) bool pull_again(const struct store *store, uint
             continue;
         switch (entry_state(word)) {
         case ENTRY_NONE:
+        case ENTRY_ELSEWHERE:
             return false;
         case ENTRY_INLINE:
             put_word(value, word);
             return true;
         case ENTRY_OWNED:
+        case ENTRY_SHARED:
+        case ENTRY_REPLICA:
             racy_copy_16(value, slabs_at(&store->rows, entry_slot(word)), store->value_bytes);
             if (entry_unchanged(entry, word))
                 return true;
@@ -46,44 +49,22 @@ static __attribute__((noinline)) bool pull_again(const struct store *store, uint
     }
 }
 
-/* Values that are in the entries themselves. */
-INLINE size_t words(const struct store *store, bool sparse, const uint64_t *keys, size_t n,
-                    char *values, uint32_t *missed)
+/* Pulls those of `keys` again whose positions a loop has noted; leaves and counts those without a row. */
+static __attribute__((noinline)) size_t pull_missed(const struct store *store, const uint64_t *keys,
+                                                    char *values, uint32_t *missed, size_t n)
 {
-    union place places[RING];
     size_t n_missed = 0;
-    for (size_t i = 0; i < WORDS_AHEAD && i < n; i++)
-        prefetch_place(store, sparse, false, keys[i], &places[i]);
-    for (size_t i = 0; i < n; i++) {
-        size_t ahead = i + WORDS_AHEAD;
-        if (ahead < n)
-            prefetch_place(store, sparse, false, keys[ahead], &places[ahead % RING]);
-        const struct entry *entry = entry_at(store, sparse, places[i % RING], keys[i]);
-        uint64_t word = !sparse || entry ? entry_read(entry) : 0;
-        if (__builtin_expect(entry_is_inline(word), 1))
-            put_word(values + i * sizeof(uint32_t), word);
-        else if (!pull_again(store, keys[i], values + i * sizeof(uint32_t)))
-            missed[n_missed++] = (uint32_t)i;
-    }
+    for (size_t i = 0; i < n; i++)
+        if (!pull_again(store, keys[missed[i]], values + missed[i] * store->value_bytes))
+            missed[n_missed++] = missed[i];
     return n_missed;
 }
 
-static size_t words_dense(const struct store *store, const uint64_t *keys, size_t n, void *values,
-                          uint32_t *missed)
+/* Reads a value that is in its entry; false if the key has none. */
+INLINE bool one_word(const struct store *store, const struct entry *entry, uint64_t key,
+                     char *value)
 {
-    return words(store, false, keys, n, values, missed);
-}
-
-static size_t words_sparse(const struct store *store, const uint64_t *keys, size_t n, void *values,
-                           uint32_t *missed)
-{
-    return words(store, true, keys, n, values, missed);
-}
-
-INLINE bool one_word(const struct store *store, bool sparse, uint64_t key, char *value)
-{
-    const struct entry *entry = find(store, sparse, key);
-    uint64_t word = !sparse || entry ? entry_read(entry) : 0;
+    uint64_t word = entry ? entry_read(entry) : 0;
     if (__builtin_expect(!entry_is_inline(word), 0))
         return pull_again(store, key, value);
     put_word(value, word);
@@ -92,36 +73,80 @@ INLINE bool one_word(const struct store *store, bool sparse, uint64_t key, char 
 
 static bool one_word_dense(const struct store *store, uint64_t key, char *value)
 {
-    return one_word(store, false, key, value);
+    return one_word(store, &store->dense[key], key, value);
 }
 
-static bool one_word_sparse(const struct store *store, uint64_t key, char *value)
+static size_t words_dense(const struct store *store, const uint64_t *keys, size_t n, void *values,
+                          uint32_t *missed)
 {
-    return one_word(store, true, key, value);
+    size_t n_missed = 0;
+    const struct entry *entries = store->dense;
+    for (size_t i = 0; i < WORDS_AHEAD && i < n; i++)
+        prefetch(&entries[keys[i]], false);
+    for (size_t i = 0; i < n; i++) {
+        if (i + WORDS_AHEAD < n)
+            prefetch(&entries[keys[i + WORDS_AHEAD]], false);
+        uint64_t word = entry_read(&entries[keys[i]]);
+        if (__builtin_expect(entry_is_inline(word), 1))
+            put_word((char *)values + i * sizeof(uint32_t), word);
+        else
+            missed[n_missed++] = (uint32_t)i;
+    }
+    return pull_missed(store, keys, values, missed, n_missed);
+}
+
+/* The keys of a group between the steps of a pull. */
+struct group {
+    struct index_line *lines[GROUP];
+    struct entry *entries[GROUP];
+    uint64_t words[GROUP];   /* of the entries, when the rows were prefetched */
+    const char *rows[GROUP]; /* NULL: there was nothing to copy */
+    uint8_t later[GROUP];    /* the keys that are not in their lines */
+    size_t n_later;
+};
+
+/* Notes and prefetches the row that the entry of the i-th key leads to. */
+INLINE void fetch_row(const struct layout *l, struct entry *entry, struct group *group, size_t i)
+{
+    uint64_t word = entry ? entry_read(entry) : 0;
+    const char *row = NULL;
+    if (__builtin_expect(entry_readable(word), 1)) {
+        row = row_at(l, entry_slot(word));
+        prefetch_bytes(row, l->bytes, false);
+    }
+    group->entries[i] = entry;
+    group->words[i] = word;
+    group->rows[i] = row;
+}
+
+/* Whether a word names the row that it named when it was seen before, and nobody is writing it. */
+INLINE bool same_row(uint64_t word, uint64_t seen)
+{
+    return !((word ^ seen) & ~ENTRY_SEQUENCE_MASK);
 }
 
 #define TARGET
 #define COPY racy_copy_16
+#define MATCH sparse_match
 #define NAME(function) function##_16
 #include "store/pull_body.h"
 
 #if defined(__x86_64__)
 #define TARGET __attribute__((target("avx2")))
 #define COPY racy_copy_32
+#define MATCH sparse_match_avx2
 #define NAME(function) function##_32
 #include "store/pull_body.h"
 
 #define TARGET __attribute__((target("avx512f")))
 #define COPY racy_copy_64
+#define MATCH sparse_match_avx2
 #define NAME(function) function##_64
 #include "store/pull_body.h"
 #endif
 
 struct pull_loops pull_loops_for(const struct store *store)
 {
-    if (store->inlined)
-        return store->index == TERN_SPARSE ? (struct pull_loops){one_word_sparse, words_sparse}
-                                           : (struct pull_loops){one_word_dense, words_dense};
 #if defined(__x86_64__)
     if (store->kernel->vector_bytes == 64)
         return loops_for_64(store);

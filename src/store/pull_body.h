@@ -1,7 +1,9 @@
 /*
  * The loops of pull.c for one instruction set, given by TARGET (a function attribute), COPY (of
- * kernel/racy.h) and NAME (to make a function's name). No include guard: it is included once per set.
+ * kernel/racy.h), MATCH (of sparse.h) and NAME (to make a function's name). No include guard: it is
+ * included once per set.
  */
+#include "store/find_body.h"
 
 /* Copies the row that `word`, just read from `entry`, says is here; false if a writer came between. */
 INLINE TARGET bool NAME(copy_row)(const struct entry *entry, uint64_t word, const char *row,
@@ -11,89 +13,194 @@ INLINE TARGET bool NAME(copy_row)(const struct entry *entry, uint64_t word, cons
     return entry_unchanged(entry, word);
 }
 
+/* Copies the row of a key from its natural place; false if it is not there, or is being written. Its
+ * address does not depend on the entry's content, so both are fetched at once. */
+INLINE TARGET bool NAME(copy_natural)(const struct layout *l, uint64_t key, char *value)
+{
+    const struct entry *entry = &l->entries[key];
+    uint64_t word = entry_read(entry);
+    return __builtin_expect(is_natural(l, key, word), 1) &&
+           NAME(copy_row)(entry, word, natural_row(l, key), value, l->bytes);
+}
+
 /*
  * One key, in as few instructions as possible: its cost is the wait for memory, and the fewer
- * instructions a call takes, the more calls wait at the same time. Where the row is in its natural
- * place, its address does not depend on the entry's content, so both are fetched at once.
+ * instructions a call takes, the more calls wait at the same time. What is rare is left to pull_again,
+ * so that nothing need be kept for it.
  */
-INLINE TARGET bool NAME(one_natural)(const struct store *store, size_t bytes, uint64_t key,
+INLINE TARGET bool NAME(one_natural)(const struct store *store, struct layout l, uint64_t key,
                                      char *value)
 {
-    const struct entry *entry = &store->dense[key];
-    uint64_t word = entry_read(entry);
-    if (__builtin_expect(
-            !entry_readable(word) || entry_slot(word) != store_natural_slot(store, key), 0))
+    if (__builtin_expect(!NAME(copy_natural)(&l, key, value), 0))
         return pull_again(store, key, value);
-    if (__builtin_expect(!NAME(copy_row)(entry, word, store_natural(store, key), value, bytes), 0))
+    return true;
+}
+
+INLINE TARGET bool NAME(one)(const struct store *store, bool sparse, size_t bytes, uint64_t key,
+                             char *value)
+{
+    const struct entry *entry = NAME(find_first)(store, sparse, key);
+    if (sparse && __builtin_expect(!entry, 0))
+        return pull_again(store, key, value);
+    uint64_t word = entry_read(entry);
+    if (__builtin_expect(!entry_readable(word), 0))
+        return pull_again(store, key, value);
+    const char *row = slabs_at(&store->rows, entry_slot(word));
+    if (__builtin_expect(!NAME(copy_row)(entry, word, row, value, bytes), 0))
         return pull_again(store, key, value);
     return true;
 }
 
 /* Many keys whose rows are mostly in their natural places: entry and row are prefetched together. */
-INLINE TARGET size_t NAME(many_natural)(const struct store *store, size_t bytes,
+INLINE TARGET size_t NAME(many_natural)(const struct store *store, struct layout l,
                                         const uint64_t *keys, size_t n, char *values,
                                         uint32_t *missed)
 {
     size_t n_missed = 0;
     for (size_t i = 0; i < NATURAL_AHEAD && i < n; i++)
-        prefetch_natural(store, bytes, false, keys[i]);
-    for (size_t i = 0; i < n; i++, values += bytes) {
+        prefetch_natural(&l, false, keys[i]);
+    for (size_t i = 0; i < n; i++) {
         if (i + NATURAL_AHEAD < n)
-            prefetch_natural(store, bytes, false, keys[i + NATURAL_AHEAD]);
-        uint64_t key = keys[i];
-        const struct entry *entry = &store->dense[key];
-        uint64_t word = entry_read(entry);
-        if (__builtin_expect(
-                entry_readable(word) && entry_slot(word) == store_natural_slot(store, key), 1) &&
-            NAME(copy_row)(entry, word, store_natural(store, key), values, bytes))
-            continue;
-        if (!pull_again(store, key, values))
+            prefetch_natural(&l, false, keys[i + NATURAL_AHEAD]);
+        if (__builtin_expect(!NAME(copy_natural)(&l, keys[i], values + i * l.bytes), 0))
             missed[n_missed++] = (uint32_t)i;
+    }
+    return pull_missed(store, keys, values, missed, n_missed);
+}
+
+/* Finds and prefetches the rows of n keys whose lines of the index are on their way. Keys that are not in
+ * their lines are left for later, when those lines' buddies have come, too. */
+INLINE TARGET void NAME(fetch_group)(const struct layout *l, bool sparse, const uint64_t *keys,
+                                     size_t n, struct group *group)
+{
+    group->n_later = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct entry *entry =
+            sparse ? NAME(find_in)(group->lines[i], keys[i]) : &l->entries[keys[i]];
+        if (!sparse || __builtin_expect(entry != NULL, 1)) {
+            fetch_row(l, entry, group, i);
+        } else {
+            prefetch(sparse_buddy(group->lines[i]), false);
+            group->later[group->n_later++] = (uint8_t)i;
+        }
+    }
+}
+
+INLINE TARGET void NAME(fetch_later)(const struct store *store, const struct layout *l,
+                                     const uint64_t *keys, struct group *group)
+{
+    for (size_t i = 0; i < group->n_later; i++) {
+        size_t later = group->later[i];
+        fetch_row(l, NAME(find_further)(store, keys[later]), group, later);
+    }
+}
+
+/* Copies the rows of n keys, and notes the positions, from `at` on, of those that could not be. */
+INLINE TARGET size_t NAME(copy_group)(const struct group *group, size_t n, char *values,
+                                      size_t bytes, size_t at, uint32_t *missed)
+{
+    size_t n_missed = 0;
+    for (size_t i = 0; i < n; i++, values += bytes) {
+        const struct entry *entry = group->entries[i];
+        const char *row = group->rows[i];
+        uint64_t word = __builtin_expect(row != NULL, 1) ? entry_read(entry) : 0;
+        if (__builtin_expect(!row || !same_row(word, group->words[i]) ||
+                                 !NAME(copy_row)(entry, word, row, values, bytes),
+                             0))
+            missed[n_missed++] = (uint32_t)(at + i);
     }
     return n_missed;
 }
 
-/* One key, and many keys, wherever their rows are. */
-INLINE TARGET bool NAME(one)(const struct store *store, bool sparse, size_t bytes, uint64_t key,
-                             char *value)
-{
-    const struct entry *entry = find(store, sparse, key);
-    uint64_t word = !sparse || entry ? entry_read(entry) : 0;
-    if (__builtin_expect(entry_readable(word), 1) &&
-        NAME(copy_row)(entry, word, slabs_at(&store->rows, entry_slot(word)), value, bytes))
-        return true;
-    return pull_again(store, key, value);
-}
-
-INLINE TARGET size_t NAME(many)(const struct store *store, bool sparse, size_t bytes,
+/* Many keys, wherever their rows are. */
+INLINE TARGET size_t NAME(many)(const struct store *store, bool sparse, struct layout l,
                                 const uint64_t *keys, size_t n, char *values, uint32_t *missed)
 {
-    struct pipeline p;
+    struct group groups[2];
     size_t n_missed = 0;
-    pipeline_start(&p, store, sparse, bytes, keys, n);
-    for (size_t i = 0; i < n; i++, values += bytes) {
-        const struct entry *entry = pipeline_step(&p, store, sparse, bytes, keys, n, i);
-        uint64_t word = !sparse || entry ? entry_read(entry) : 0;
-        if (__builtin_expect(entry_readable(word), 1) &&
-            NAME(copy_row)(entry, word, slabs_at(&store->rows, entry_slot(word)), values, bytes))
-            continue;
-        if (!pull_again(store, keys[i], values))
-            missed[n_missed++] = (uint32_t)i;
+    for (size_t placed = 0; placed < n + 2 * GROUP; placed += GROUP) {
+        struct group *even = &groups[placed / GROUP % 2], *odd = &groups[placed / GROUP % 2 ^ 1];
+        place_group(store, sparse, false, keys + placed, group_size(n, placed), even->lines);
+        size_t fetched = placed - GROUP, at = placed - 2 * GROUP;
+        if (sparse && placed >= 2 * GROUP)
+            NAME(fetch_later)(store, &l, keys + at, even);
+        if (placed >= GROUP)
+            NAME(fetch_group)(&l, sparse, keys + fetched, group_size(n, fetched), odd);
+        if (placed >= 2 * GROUP)
+            n_missed += NAME(copy_group)(even, group_size(n, at), values + at * l.bytes, l.bytes,
+                                         at, missed + n_missed);
+    }
+    return pull_missed(store, keys, values, missed, n_missed);
+}
+
+/* Values that are in the entries of a sparse index: one, and many. */
+TARGET static bool NAME(one_word_sparse)(const struct store *store, uint64_t key, char *value)
+{
+    return one_word(store, NAME(find_first)(store, true, key), key, value);
+}
+
+/* Reads the values of n keys whose lines of the index are on their way, and notes the positions, from
+ * `at` on, of those that could not be. */
+INLINE TARGET size_t NAME(read_group)(const uint64_t *keys, size_t n,
+                                      struct index_line *const *lines, char *values, size_t at,
+                                      uint32_t *missed)
+{
+    size_t n_missed = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct entry *entry = NAME(find_in)(lines[i], keys[i]);
+        uint64_t word = __builtin_expect(entry != NULL, 1) ? entry_read(entry) : 0;
+        if (__builtin_expect(entry_is_inline(word), 1)) {
+            put_word(values + i * sizeof(uint32_t), word);
+        } else {
+            prefetch(sparse_buddy(lines[i]), false);
+            missed[n_missed++] = (uint32_t)(at + i);
+        }
     }
     return n_missed;
+}
+
+/* Reads those that could not be; leaves and counts the positions of keys without a row. */
+INLINE TARGET size_t NAME(read_missed)(const struct store *store, const uint64_t *keys,
+                                       char *values, uint32_t *missed, size_t n)
+{
+    size_t n_missed = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t key = keys[missed[i]];
+        const struct entry *entry = NAME(find_further)(store, key);
+        if (!one_word(store, entry, key, values + missed[i] * sizeof(uint32_t)))
+            missed[n_missed++] = missed[i];
+    }
+    return n_missed;
+}
+
+TARGET static size_t NAME(words_sparse)(const struct store *store, const uint64_t *keys, size_t n,
+                                        void *values, uint32_t *missed)
+{
+    struct index_line *lines[RING];
+    size_t n_missed = 0;
+    for (size_t placed = 0; placed < n + INDEX_AHEAD; placed += GROUP) {
+        place_group(store, true, false, keys + placed, group_size(n, placed),
+                    &lines[placed % RING]);
+        if (placed < INDEX_AHEAD)
+            continue;
+        size_t at = placed - INDEX_AHEAD;
+        n_missed += NAME(read_group)(keys + at, group_size(n, at), &lines[at % RING],
+                                     (char *)values + at * sizeof(uint32_t), at, missed + n_missed);
+    }
+    return NAME(read_missed)(store, keys, values, missed, n_missed);
 }
 
 /* Instances for values of `size` bytes: of rows in their natural places, and of a sparse table. */
-#define INSTANCES(suffix, size)                                                                    \
+#define INSTANCES(suffix, size, stride)                                                            \
     TARGET static bool NAME(one_natural_##suffix)(const struct store *store, uint64_t key,         \
                                                   char *value)                                     \
     {                                                                                              \
-        return NAME(one_natural)(store, size, key, value);                                         \
+        return NAME(one_natural)(store, layout_of(store, size, stride), key, value);               \
     }                                                                                              \
     TARGET static size_t NAME(many_natural_##suffix)(                                              \
         const struct store *store, const uint64_t *keys, size_t n, void *values, uint32_t *missed) \
     {                                                                                              \
-        return NAME(many_natural)(store, size, keys, n, values, missed);                           \
+        return NAME(many_natural)(store, layout_of(store, size, stride), keys, n, values, missed); \
     }                                                                                              \
     TARGET static bool NAME(one_sparse_##suffix)(const struct store *store, uint64_t key,          \
                                                  char *value)                                      \
@@ -103,7 +210,7 @@ INLINE TARGET size_t NAME(many)(const struct store *store, bool sparse, size_t b
     TARGET static size_t NAME(many_sparse_##suffix)(                                               \
         const struct store *store, const uint64_t *keys, size_t n, void *values, uint32_t *missed) \
     {                                                                                              \
-        return NAME(many)(store, true, size, keys, n, values, missed);                             \
+        return NAME(many)(store, true, layout_of(store, size, stride), keys, n, values, missed);   \
     }                                                                                              \
     static struct pull_loops NAME(loops_##suffix)(const struct store *store)                       \
     {                                                                                              \
@@ -112,14 +219,14 @@ INLINE TARGET size_t NAME(many)(const struct store *store, bool sparse, size_t b
                    : (struct pull_loops){NAME(one_natural_##suffix), NAME(many_natural_##suffix)}; \
     }
 
-INSTANCES(32, 32)
-INSTANCES(64, 64)
-INSTANCES(128, 128)
-INSTANCES(256, 256)
-INSTANCES(512, 512)
-INSTANCES(any, store->value_bytes)
+INSTANCES(32, 32, 32)
+INSTANCES(64, 64, 64)
+INSTANCES(128, 128, 128)
+INSTANCES(256, 256, 256)
+INSTANCES(512, 512, 512)
+INSTANCES(any, store->value_bytes, store->rows.stride)
 
-/* A dense table that has no natural places is too large for them; it takes any size. */
+/* A dense table that has no natural places takes any size. */
 TARGET static bool NAME(one_dense)(const struct store *store, uint64_t key, char *value)
 {
     return NAME(one)(store, false, store->value_bytes, key, value);
@@ -128,14 +235,19 @@ TARGET static bool NAME(one_dense)(const struct store *store, uint64_t key, char
 TARGET static size_t NAME(many_dense)(const struct store *store, const uint64_t *keys, size_t n,
                                       void *values, uint32_t *missed)
 {
-    return NAME(many)(store, false, store->value_bytes, keys, n, values, missed);
+    return NAME(many)(store, false, layout_of(store, store->value_bytes, store->rows.stride), keys,
+                      n, values, missed);
 }
 
 static struct pull_loops NAME(loops_for)(const struct store *store)
 {
+    if (store->inlined)
+        return store->index == TERN_SPARSE
+                   ? (struct pull_loops){NAME(one_word_sparse), NAME(words_sparse)}
+                   : (struct pull_loops){one_word_dense, words_dense};
     if (store->index == TERN_DENSE && !store->n_natural)
         return (struct pull_loops){NAME(one_dense), NAME(many_dense)};
-    switch (store->value_bytes) {
+    switch (store->rows.stride == store->value_bytes ? store->value_bytes : 0) {
     case 32:
         return NAME(loops_32)(store);
     case 64:
@@ -154,4 +266,5 @@ static struct pull_loops NAME(loops_for)(const struct store *store)
 #undef INSTANCES
 #undef TARGET
 #undef COPY
+#undef MATCH
 #undef NAME

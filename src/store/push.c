@@ -1,12 +1,12 @@
 /*
  * push - changing the rows of many keys: push and set.
  *
- * A row is latched, changed and released, one at a time. Values that are in the entries themselves
- * are changed by one compare-and-swap. The most common case, adding floats of a common length to rows
- * in their natural places, has loops of its own per instruction set and length (add_body.h), with the
- * addition inlined. Each loop is instantiated per index and kind of change, so that
- * neither choice is made per key. No allocation; a wait for a row another thread is writing gives up
- * the core after a while.
+ * First all entries are found and missing rows made (store_reserve), which may fail; then values are
+ * changed, which may not. A row is latched, changed and released, one at a time. Values that are in the
+ * entries themselves are changed by one compare-and-swap. Finding entries, and the most common change,
+ * adding floats of a common length, have loops of their own per instruction set and length
+ * (push_body.h). Each loop is instantiated per index and kind of change, so that neither choice is made
+ * per key. No allocation; a wait for a row another thread is writing gives up the core after a while.
  */
 #include <string.h>
 
@@ -14,97 +14,146 @@
 
 enum change { ADD, ADD_F32, UPDATE, SET };
 
-/* Latches the row of a key, in slabs or in its word, and returns its entry; NULL if it has none. */
-INLINE struct entry *latch_row(const struct store *store, uint64_t key, struct entry *entry,
-                               uint64_t *word)
+/* A latched entry and the word it had; NULL if there was no row to latch. */
+struct latched {
+    struct entry *entry;
+    uint64_t word;
+};
+
+/* Latches the row of a key, in slabs or in its word, that is in use or not where it was looked for. */
+static __attribute__((noinline)) struct latched latch_again(const struct store *store, uint64_t key,
+                                                            struct entry *entry)
 {
     for (unsigned tries = 0;; spin_wait(&tries)) {
-        *word = entry ? entry_read(entry) : 0;
-        if (entry_readable(*word) || entry_is_inline(*word)) {
-            if (entry_try_latch(entry, *word))
-                return entry;
-        } else if (!(*word & ENTRY_LATCHED)) {
-            *word = store_look(store, key, &entry);
-            if (entry_state(*word) == ENTRY_NONE && !(*word & ENTRY_LATCHED))
-                return NULL;
+        uint64_t word = entry ? entry_read(entry) : 0;
+        if (!entry_has_row(word) && !(word & ENTRY_LATCHED)) {
+            word = store_look(store, key, &entry);
+            if (entry_is_absent(word))
+                return (struct latched){0};
         }
+        if ((entry_readable(word) || entry_is_inline(word)) && entry_try_latch(entry, word))
+            return (struct latched){entry, word};
     }
 }
 
-/* Prefetches the row an entry leads to. */
-INLINE void prefetch_row_of(const struct store *store, const struct entry *entry)
+/* Latches the row of a key in slabs. Its entry was last seen with `word`, or is NULL. */
+INLINE struct latched latch_row(const struct store *store, uint64_t key, struct entry *entry,
+                                uint64_t word)
 {
-    uint64_t word = entry ? entry_read(entry) : 0;
-    if (entry_state(word) == ENTRY_OWNED)
-        prefetch_row(store, true, entry_slot(word));
+    if (__builtin_expect(!entry_readable(word) || !entry_try_latch(entry, word), 0))
+        return latch_again(store, key, entry);
+    return (struct latched){entry, word};
 }
 
-/* Changes one latched row in slabs. */
-INLINE void change_row(struct store *store, enum change change, uint32_t slot, void *row,
+/* The word of an entry of a sparse index, or 0. */
+INLINE uint64_t word_of(const struct entry *entry)
+{
+    return __builtin_expect(entry != NULL, 1) ? entry_read(entry) : 0;
+}
+
+/* Prefetches the row of the i-th key, in its natural place or where its entry says, and with `state`,
+ * which is a constant, the updater's. */
+INLINE void prefetch_changed(const struct store *store, const struct layout *l, bool natural,
+                             bool state, const uint64_t *keys, struct entry *const *entries,
+                             size_t i)
+{
+    uint32_t slot = (uint32_t)(keys[i] - l->begin);
+    if (natural) {
+        prefetch_natural(l, true, keys[i]);
+        if (!state || keys[i] - l->begin >= l->n_natural)
+            return;
+    } else {
+        uint64_t word = word_of(entries[i]);
+        if (__builtin_expect(!entry_in_slabs(word), 0))
+            return;
+        slot = entry_slot(word);
+        prefetch_bytes(row_at(l, slot), l->bytes, true);
+    }
+    if (state && store->states.stride)
+        prefetch_bytes(slabs_at(&store->states, slot), store->states.stride, true);
+}
+
+/* Changes one latched row in slabs, of an entry that has `word`. What is pushed to a replica of a row
+ * with an updater is gathered for the owner, who applies it; the replica's value is as it was. */
+INLINE void change_row(struct store *store, enum change change, uint64_t word, void *row,
                        const void *value)
 {
+    uint32_t slot = entry_slot(word);
     switch (change) {
     case ADD:
     case ADD_F32:
         store->kernel->add[store->type](row, value, store->length);
         break;
     case UPDATE:
-        store->updater.apply(&store->updater, store->type, store->length, row,
-                             store_state(store, slot), value);
+        if (__builtin_expect(entry_state(word) == ENTRY_REPLICA, 0))
+            store->kernel->add[store->type](slabs_at(&store->bases, slot), value, store->length);
+        else
+            store->updater.apply(&store->updater, store->type, store->length, row,
+                                 store_state(store, slot), value);
         break;
     case SET:
         memcpy(row, value, store->value_bytes);
         store_reset_state(store, slot);
         break;
     }
-    if (__builtin_expect(store->dirty != NULL, 0))
+    if (__builtin_expect((word & ENTRY_TRACKED) != 0, 0))
         store_mark(store, slot);
 }
 
-/* Many keys whose entries are known: row i + ROWS_AHEAD is prefetched while row i is changed. */
-INLINE size_t rows(struct store *store, enum change change, const uint64_t *keys, size_t n,
-                   struct entry *const *entries, const char *values, uint32_t *missed)
+/* Whether a latched row can be changed here: a replica's updater state is at the owner. */
+INLINE bool can_change(const struct store *store, enum change change, uint64_t word)
 {
+    return change != SET || !store->updater.apply || entry_state(word) != ENTRY_REPLICA;
+}
+
+/* Many keys, whose rows are mostly in their natural places, or have the entries given. */
+INLINE size_t rows(struct store *store, bool natural, enum change change, const uint64_t *keys,
+                   size_t n, struct entry *const *entries, const char *values, uint32_t *missed)
+{
+    struct layout l = layout_of(store, store->value_bytes, store->rows.stride);
     size_t n_missed = 0;
     for (size_t i = 0; i < ROWS_AHEAD && i < n; i++)
-        prefetch_row_of(store, entries[i]);
-    for (size_t i = 0; i < n; i++, values += store->value_bytes) {
+        prefetch_changed(store, &l, natural, true, keys, entries, i);
+    for (size_t i = 0; i < n; i++, values += l.bytes) {
         if (i + ROWS_AHEAD < n)
-            prefetch_row_of(store, entries[i + ROWS_AHEAD]);
-        uint64_t word;
-        struct entry *entry = latch_row(store, keys[i], entries[i], &word);
-        if (!entry) {
+            prefetch_changed(store, &l, natural, true, keys, entries, i + ROWS_AHEAD);
+        struct entry *entry = natural ? &l.entries[keys[i]] : entries[i];
+        struct latched latched =
+            latch_row(store, keys[i], entry, natural ? entry_read(entry) : word_of(entry));
+        bool here = latched.entry && can_change(store, change, latched.word);
+        if (here)
+            change_row(store, change, latched.word, row_at(&l, entry_slot(latched.word)), values);
+        else
             missed[n_missed++] = (uint32_t)i;
-            continue;
-        }
-        uint32_t slot = entry_slot(word);
-        change_row(store, change, slot, slabs_at(&store->rows, slot), values);
-        entry_release_same(entry, word);
+        if (latched.entry)
+            entry_release_same(latched.entry, latched.word);
     }
     return n_missed;
 }
 
-/* Many keys of a dense table whose rows are mostly in their natural places. */
-INLINE size_t natural_rows(struct store *store, enum change change, const uint64_t *keys, size_t n,
-                           const char *values, uint32_t *missed)
+/* Finds the entry of a key and, if the key is at home here, makes the row that is missing. */
+static enum tern_status reserve_one(struct store *store, uint64_t key, struct entry **entry)
 {
-    size_t n_missed = 0;
-    for (size_t i = 0; i < NATURAL_AHEAD && i < n; i++)
-        prefetch_natural(store, store->value_bytes, true, keys[i]);
-    for (size_t i = 0; i < n; i++, values += store->value_bytes) {
-        if (i + NATURAL_AHEAD < n)
-            prefetch_natural(store, store->value_bytes, true, keys[i + NATURAL_AHEAD]);
-        uint64_t word;
-        struct entry *entry = latch_row(store, keys[i], &store->dense[keys[i]], &word);
-        if (!entry) {
-            missed[n_missed++] = (uint32_t)i;
-            continue;
-        }
-        uint32_t slot = entry_slot(word);
-        change_row(store, change, slot, slabs_at(&store->rows, slot), values);
-        entry_release_same(entry, word);
+    enum tern_status status = TERN_OK;
+    *entry = store_find(store, key);
+    if ((!*entry || !entry_has_row(entry_read(*entry))) && store_is_home(store, key)) {
+        status = store_create(store, key);
+        *entry = store_find(store, key);
     }
-    return n_missed;
+    return status;
+}
+
+/* The same for some of `keys`, given by their positions. */
+static __attribute__((noinline)) enum tern_status reserve_later(struct store *store,
+                                                                const uint64_t *keys,
+                                                                const size_t *later, size_t n,
+                                                                struct entry **entries)
+{
+    enum tern_status status = TERN_OK;
+    struct entry *entry;
+    for (size_t i = 0; !status && i < n; i++)
+        status = reserve_one(store, keys[later[i]], entries ? &entries[later[i]] : &entry);
+    return status;
 }
 
 typedef float floats_16 __attribute__((vector_size(16), aligned(4), may_alias));
@@ -113,45 +162,31 @@ typedef float unaligned_16 __attribute__((vector_size(16), aligned(1), may_alias
 typedef float unaligned_32 __attribute__((vector_size(32), aligned(1), may_alias));
 
 #define TARGET
+#define MATCH sparse_match
 #define VECTOR floats_16
 #define UNALIGNED unaligned_16
 #define NAME(function) function##_with_16
-#include "store/add_body.h"
+#include "store/push_body.h"
 
 #if defined(__x86_64__)
 #define TARGET __attribute__((target("avx2")))
+#define MATCH sparse_match_avx2
 #define VECTOR floats_32
 #define UNALIGNED unaligned_32
 #define NAME(function) function##_with_32
-#include "store/add_body.h"
+#include "store/push_body.h"
 #endif
 
 add_function *push_add_for(const struct store *store)
 {
-    if (store->type != TERN_F32 || !store->n_natural || store->updater.apply || store->dirty)
+    if (store->type != TERN_F32 || (store->index == TERN_DENSE && !store->n_natural) ||
+        store->updater.apply || store->dirty)
         return NULL;
 #if defined(__x86_64__)
     if (store->kernel->vector_bytes >= 32)
-        return add_for_with_32(store->value_bytes);
+        return add_for_with_32(store);
 #endif
-    return add_for_with_16(store->value_bytes);
-}
-
-/* One key without the pipeline. Where the row is in its natural place, it is fetched together with
- * the entry: the latch, a locked instruction, lets nothing after it overlap with the wait. */
-INLINE bool one_row(struct store *store, bool sparse, enum change change, uint64_t key,
-                    const void *value)
-{
-    if (!sparse && key - store->home.begin < store->n_natural)
-        prefetch_row(store, true, store_natural_slot(store, key));
-    uint64_t word;
-    struct entry *entry = latch_row(store, key, find(store, sparse, key), &word);
-    if (!entry)
-        return false;
-    uint32_t slot = entry_slot(word);
-    change_row(store, change, slot, slabs_at(&store->rows, slot), value);
-    entry_release_same(entry, word);
-    return true;
+    return add_for_with_16(store);
 }
 
 /* What a value in a word becomes. */
@@ -175,36 +210,37 @@ INLINE uint32_t changed_word(enum change change, uint32_t old, const void *value
 static __attribute__((noinline)) bool change_word_again(struct store *store, enum change change,
                                                         uint64_t key, const void *value)
 {
-    uint64_t word;
-    struct entry *entry = latch_row(store, key, NULL, &word);
-    if (!entry)
+    struct latched latched = latch_again(store, key, NULL);
+    if (!latched.entry)
         return false;
-    if (entry_state(word) == ENTRY_INLINE) {
-        entry_release(entry, word, ENTRY_INLINE, changed_word(change, entry_slot(word), value));
+    uint32_t slot = entry_slot(latched.word);
+    if (entry_state(latched.word) == ENTRY_INLINE) {
+        entry_release(latched.entry, latched.word, ENTRY_INLINE, changed_word(change, slot, value));
         return true;
     }
-    uint32_t *row = slabs_at(&store->rows, entry_slot(word));
+    uint32_t *row = slabs_at(&store->rows, slot);
     *row = changed_word(change, *row, value);
-    entry_release_same(entry, word);
+    entry_release_same(latched.entry, latched.word);
     return true;
 }
 
+/* Many keys: of a dense table, or with the entries given. */
 INLINE size_t words(struct store *store, bool sparse, enum change change, const uint64_t *keys,
-                    size_t n, const uint32_t *values, uint32_t *missed)
+                    size_t n, struct entry *const *entries, const uint32_t *values,
+                    uint32_t *missed)
 {
-    union place places[RING];
+    struct entry *dense = store->dense;
     size_t n_missed = 0;
     for (size_t i = 0; i < WORDS_AHEAD && i < n; i++)
-        prefetch_place(store, sparse, true, keys[i], &places[i]);
+        prefetch(sparse ? entries[i] : &dense[keys[i]], true);
     for (size_t i = 0; i < n; i++) {
-        size_t ahead = i + WORDS_AHEAD;
-        if (ahead < n)
-            prefetch_place(store, sparse, true, keys[ahead], &places[ahead % RING]);
-        struct entry *entry = entry_at(store, sparse, places[i % RING], keys[i]);
-        uint64_t word = !sparse || entry ? entry_read(entry) : 0;
+        if (i + WORDS_AHEAD < n)
+            prefetch(sparse ? entries[i + WORDS_AHEAD] : &dense[keys[i + WORDS_AHEAD]], true);
+        struct entry *entry = sparse ? entries[i] : &dense[keys[i]];
+        uint64_t word = sparse ? word_of(entry) : entry_read(entry);
         if (__builtin_expect(entry_is_inline(word), 1)) {
             uint32_t now = changed_word(change, entry_slot(word), &values[i]);
-            if (entry_replace_value(entry, word, now))
+            if (__builtin_expect(entry_replace_value(entry, word, now), 1))
                 continue;
         }
         if (!change_word_again(store, change, keys[i], &values[i]))
@@ -215,14 +251,14 @@ INLINE size_t words(struct store *store, bool sparse, enum change change, const 
 
 /* One instance of the loop for each index, type and kind of change. */
 INLINE size_t change_words(struct store *store, enum change change, const uint64_t *keys, size_t n,
-                           const void *values, uint32_t *missed)
+                           struct entry *const *entries, const void *values, uint32_t *missed)
 {
     bool sparse = store->index == TERN_SPARSE;
     if (change == ADD && store->type == TERN_F32)
-        return sparse ? words(store, true, ADD_F32, keys, n, values, missed)
-                      : words(store, false, ADD_F32, keys, n, values, missed);
-    return sparse ? words(store, true, change, keys, n, values, missed)
-                  : words(store, false, change, keys, n, values, missed);
+        return sparse ? words(store, true, ADD_F32, keys, n, entries, values, missed)
+                      : words(store, false, ADD_F32, keys, n, entries, values, missed);
+    return sparse ? words(store, true, change, keys, n, entries, values, missed)
+                  : words(store, false, change, keys, n, entries, values, missed);
 }
 
 /* One instance of each loop for each kind of change. */
@@ -230,9 +266,9 @@ INLINE size_t change_keys(struct store *store, enum change change, const uint64_
                           struct entry *const *entries, const void *values, uint32_t *missed)
 {
     if (store->inlined)
-        return change_words(store, change, keys, n, values, missed);
-    return store->n_natural ? natural_rows(store, change, keys, n, values, missed)
-                            : rows(store, change, keys, n, entries, values, missed);
+        return change_words(store, change, keys, n, entries, values, missed);
+    return store->n_natural ? rows(store, true, change, keys, n, entries, values, missed)
+                            : rows(store, false, change, keys, n, entries, values, missed);
 }
 
 size_t store_push(struct store *store, const uint64_t *keys, size_t n, struct entry *const *entries,
@@ -241,7 +277,7 @@ size_t store_push(struct store *store, const uint64_t *keys, size_t n, struct en
     if (store->updater.apply)
         return change_keys(store, UPDATE, keys, n, entries, updates, missed);
     if (store->add)
-        return store->add(store, keys, n, updates, missed);
+        return store->add(store, keys, n, entries, updates, missed);
     return change_keys(store, ADD, keys, n, entries, updates, missed);
 }
 
@@ -251,53 +287,44 @@ size_t store_set(struct store *store, const uint64_t *keys, size_t n, struct ent
     return change_keys(store, SET, keys, n, entries, values, missed);
 }
 
-bool store_push_one(struct store *store, uint64_t key, const void *update)
+/* One key of a table that has no loop of its own for it. */
+static __attribute__((noinline)) bool push_one(struct store *store, uint64_t key,
+                                               const void *update)
 {
-    bool sparse = store->index == TERN_SPARSE;
-    if (store->inlined) {
-        uint32_t none;
-        return !change_words(store, ADD, &key, 1, update, &none);
-    }
-    if (store->updater.apply)
-        return sparse ? one_row(store, true, UPDATE, key, update)
-                      : one_row(store, false, UPDATE, key, update);
-    return sparse ? one_row(store, true, ADD, key, update)
-                  : one_row(store, false, ADD, key, update);
+    struct entry *entry = store_find(store, key);
+    uint32_t none;
+    return !change_keys(store, store->updater.apply ? UPDATE : ADD, &key, 1, &entry, update, &none);
 }
 
-INLINE enum tern_status reserve(struct store *store, bool sparse, const uint64_t *keys, size_t n,
-                                struct entry **entries)
+bool store_push_one(struct store *store, uint64_t key, const void *update)
 {
-    union place places[RING];
-    for (size_t i = 0; i < INDEX_AHEAD && i < n; i++)
-        prefetch_place(store, sparse, true, keys[i], &places[i]);
-    for (size_t i = 0; i < n; i++) {
-        size_t ahead = i + INDEX_AHEAD;
-        if (ahead < n)
-            prefetch_place(store, sparse, true, keys[ahead], &places[ahead % RING]);
-        struct entry *entry = entry_at(store, sparse, places[i % RING], keys[i]);
-        if ((!entry || !entry_has_row(entry_read(entry))) && store_is_home(store, keys[i])) {
-            enum tern_status status = store_create(store, keys[i]);
-            if (status)
-                return status;
-            entry = find(store, sparse, keys[i]);
-        }
-        if (entries)
-            entries[i] = entry;
-    }
-    return TERN_OK;
+    return store->add ? !store->add(store, &key, 1, NULL, update, NULL)
+                      : push_one(store, key, update);
 }
 
 enum tern_status store_reserve(struct store *store, const uint64_t *keys, size_t n,
                                struct entry **entries)
 {
-    if (store->index == TERN_SPARSE)
-        return reserve(store, true, keys, n, entries);
-    /* A home range that is complete needs neither rows nor, in natural places or the entries
+    bool sparse = store->index == TERN_SPARSE;
+    /* A dense home range that is complete needs neither rows nor, in natural places or the entries
      * themselves, entries. */
     uint64_t n_home = store->home.end - store->home.begin;
-    if ((store->n_natural || store->inlined) &&
+    if (!sparse && (store->n_natural || store->inlined) &&
         atomic_load_explicit(&store->n_rows, memory_order_acquire) == n_home)
         return TERN_OK;
-    return reserve(store, false, keys, n, entries);
+#if defined(__x86_64__)
+    if (store->kernel->vector_bytes >= 32)
+        return sparse ? reserve_sparse_with_32(store, keys, n, entries)
+                      : reserve_dense_with_32(store, keys, n, entries);
+#endif
+    return sparse ? reserve_sparse_with_16(store, keys, n, entries)
+                  : reserve_dense_with_16(store, keys, n, entries);
+}
+
+bool store_set_one(struct store *store, uint64_t key, const void *value)
+{
+    struct entry *entry;
+    store_look(store, key, &entry);
+    uint32_t none;
+    return !change_keys(store, SET, &key, 1, &entry, value, &none);
 }

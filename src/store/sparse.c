@@ -3,145 +3,206 @@
 
 #include "base/pages.h"
 
-enum { FIRST_BITS = 8 }; /* one page */
+enum {
+    FIRST_BITS = SPARSE_STRIPE_BITS + 6, /* a page for each stripe */
+    NO_LINES_BITS = 2
+};
+
+/* What a stripe has before its first array: two pairs of lines. The first pair has a key that belongs in
+ * the second, and the other way round: 1 and 0. */
+static const struct index_line no_lines[1 << NO_LINES_BITS]
+    __attribute__((aligned(2 * sizeof(struct index_line)))) = {{.keys = {1, 1, 1, 1}},
+                                                               {.keys = {1, 1, 1, 1}}};
+
+static uintptr_t array_of(const struct index_line *lines, unsigned bits)
+{
+    return (uintptr_t)lines | (64 - bits);
+}
+
+/* log2 of the lines of all stripes together. */
+static unsigned bits_of(uintptr_t array)
+{
+    return 64 - (unsigned)(array & 63);
+}
+
+static bool is_none(uintptr_t array)
+{
+    return bits_of(array) == NO_LINES_BITS;
+}
+
+/* The lines of one stripe. */
+static uint64_t n_lines(uintptr_t array)
+{
+    return is_none(array) ? 0 : UINT64_C(1) << (bits_of(array) - SPARSE_STRIPE_BITS);
+}
+
+static struct index_line *first_line(uintptr_t array, unsigned stripe)
+{
+    return sparse_line_of(array, (uint64_t)stripe << (64 - SPARSE_STRIPE_BITS));
+}
+
+static unsigned stripe_of(uint64_t hash)
+{
+    return (unsigned)(hash >> (64 - SPARSE_STRIPE_BITS));
+}
+
+/* The i-th line in which a key may be: its own, the buddy, then the pairs that follow in the stripe,
+ * where the first comes after the last. */
+static struct index_line *line_at(uintptr_t array, uint64_t hash, uint64_t i)
+{
+    struct index_line *line = sparse_line_of(array, hash);
+    if (i < 2)
+        return i ? sparse_buddy(line) : line;
+    struct index_line *first = first_line(array, stripe_of(hash));
+    uint64_t pair = (uint64_t)(line - first) & ~UINT64_C(1);
+    return first + ((pair + i) & (n_lines(array) - 1));
+}
 
 void sparse_init(struct sparse *sparse)
 {
     *sparse = (struct sparse){0};
     pthread_mutex_init(&sparse->lock, NULL);
-    for (int i = 0; i < SPARSE_STRIPES; i++)
+    for (int i = 0; i < SPARSE_STRIPES; i++) {
+        atomic_init(&sparse->arrays[i], array_of(no_lines, NO_LINES_BITS));
         pthread_mutex_init(&sparse->stripes[i].lock, NULL);
-}
-
-static size_t array_bytes(unsigned bits)
-{
-    return sizeof(struct cell) << bits;
+    }
 }
 
 void sparse_fini(struct sparse *sparse)
 {
-    for (unsigned bits = 0; bits < SPARSE_GROWTHS; bits++)
-        pages_free(sparse->arrays[bits], SPARSE_STRIPES * array_bytes(bits));
+    for (unsigned bits = 0; bits < SPARSE_SIZES; bits++)
+        pages_free(sparse->lines[bits], sizeof(struct index_line) << bits);
     for (int i = 0; i < SPARSE_STRIPES; i++)
         pthread_mutex_destroy(&sparse->stripes[i].lock);
     pthread_mutex_destroy(&sparse->lock);
 }
 
-/* The array of 2^bits cells for a stripe; NULL when memory is used up. */
-static struct cell *stripe_array(struct sparse *sparse, const struct stripe *stripe, unsigned bits)
-{
-    pthread_mutex_lock(&sparse->lock);
-    if (!sparse->arrays[bits])
-        sparse->arrays[bits] = pages_new(SPARSE_STRIPES * array_bytes(bits));
-    struct cell *arrays = sparse->arrays[bits];
-    pthread_mutex_unlock(&sparse->lock);
-    return arrays ? arrays + ((size_t)(stripe - sparse->stripes) << bits) : NULL;
-}
-
-static struct cell *next_cell(uintptr_t array, struct cell *cell)
-{
-    struct cell *cells = sparse_cells(array);
-    return ++cell == cells + sparse_n_cells(array) ? cells : cell;
-}
-
 struct entry *sparse_search(const struct sparse *sparse, uint64_t key)
 {
     uint64_t hash = sparse_hash(key);
-    const struct stripe *stripe = sparse_stripe(sparse, hash);
-    uintptr_t array = atomic_load_explicit(&stripe->array, memory_order_acquire);
-    while (array) {
-        struct cell *cell = sparse_line(array, hash);
-        for (; entry_read(&cell->entry); cell = next_cell(array, cell))
-            if (sparse_cell_has(cell, key))
-                return &cell->entry;
-        uintptr_t now = atomic_load_explicit(&stripe->array, memory_order_acquire);
-        if (now == array)
-            return NULL;
+    const _Atomic uintptr_t *published = &sparse->arrays[stripe_of(hash)];
+    uintptr_t array, now = atomic_load_explicit(published, memory_order_acquire);
+    do {
         array = now;
-    }
+        struct index_line *line;
+        uint64_t i = 0;
+        do {
+            line = line_at(array, hash, i++);
+            unsigned match = sparse_match(line, key);
+            if (match)
+                return sparse_matched(line, match);
+        } while (entry_read(&line->entries[SPARSE_CELLS - 1]));
+        now = atomic_load_explicit(published, memory_order_acquire);
+    } while (now != array);
     return NULL;
 }
 
-/* The first free cell for `hash` in an array that nobody else writes to. */
-static struct cell *free_cell(uintptr_t array, uint64_t hash)
+/* Puts a key into the first free cell for it; nobody else writes to the array. */
+static struct entry *put(uintptr_t array, uint64_t key, uint64_t word)
 {
-    struct cell *cell = sparse_line(array, hash);
-    while (atomic_load_explicit(&cell->entry.word, memory_order_relaxed))
-        cell = next_cell(array, cell);
-    return cell;
+    uint64_t hash = sparse_hash(key), i = 0;
+    struct index_line *line = line_at(array, hash, 0);
+    while (atomic_load_explicit(&line->entries[i % SPARSE_CELLS].word, memory_order_relaxed))
+        if (++i % SPARSE_CELLS == 0)
+            line = line_at(array, hash, i / SPARSE_CELLS);
+    struct entry *entry = &line->entries[i % SPARSE_CELLS];
+    atomic_store_explicit(&line->keys[i % SPARSE_CELLS], key, memory_order_relaxed);
+    /* Release: whoever sees the word sees the key. */
+    atomic_store_explicit(&entry->word, word, memory_order_release);
+    return entry;
+}
+
+/* Moves the cells of a stripe to an array that is not yet published. */
+static void move_cells(uintptr_t from, uintptr_t to, unsigned stripe)
+{
+    struct index_line *line = first_line(from, stripe), *end = line + n_lines(from);
+    for (; line < end; line++) {
+        for (unsigned i = 0; i < SPARSE_CELLS; i++) {
+            struct entry *entry = &line->entries[i];
+            if (!atomic_load_explicit(&entry->word, memory_order_relaxed))
+                break;
+            uint64_t word = entry_latch(entry);
+            put(to, atomic_load_explicit(&line->keys[i], memory_order_relaxed), word);
+            entry_release(entry, word, ENTRY_MOVED, 0);
+        }
+    }
+}
+
+/* The lines of a size for all stripes; NULL when memory is used up. */
+static struct index_line *lines_of_size(struct sparse *sparse, unsigned bits)
+{
+    pthread_mutex_lock(&sparse->lock);
+    if (!sparse->lines[bits])
+        sparse->lines[bits] = pages_new(sizeof(struct index_line) << bits);
+    struct index_line *lines = sparse->lines[bits];
+    pthread_mutex_unlock(&sparse->lock);
+    return lines;
 }
 
 /* Moves the stripe into an array of twice the size. The caller holds the stripe's lock. */
-static bool grow(struct sparse *sparse, struct stripe *stripe, uint64_t limit_bytes)
+static bool grow(struct sparse *sparse, unsigned stripe, uint64_t limit_bytes)
 {
-    uintptr_t array = atomic_load_explicit(&stripe->array, memory_order_relaxed);
-    unsigned old_bits = array ? (unsigned)__builtin_ctzll(sparse_n_cells(array)) : 0;
-    unsigned bits = array ? old_bits + 1 : FIRST_BITS;
-    uint64_t more = array_bytes(bits) - (array ? array_bytes(old_bits) : 0);
+    uintptr_t array = atomic_load_explicit(&sparse->arrays[stripe], memory_order_relaxed);
+    unsigned bits = is_none(array) ? FIRST_BITS : bits_of(array) + 1;
+    uint64_t old_bytes = n_lines(array) * sizeof(struct index_line);
+    uint64_t more = n_lines(array_of(NULL, bits)) * sizeof(struct index_line) - old_bytes;
     if (atomic_load_explicit(&sparse->bytes, memory_order_relaxed) + more > limit_bytes)
         return false;
-    struct cell *cells = stripe_array(sparse, stripe, bits);
-    if (!cells)
+    struct index_line *lines = lines_of_size(sparse, bits);
+    if (!lines)
         return false;
     atomic_fetch_add_explicit(&sparse->bytes, more, memory_order_relaxed);
 
-    uintptr_t grown = (uintptr_t)cells | (64 - (bits - 2));
-    struct cell *old = sparse_cells(array);
-    for (uint64_t i = 0; array && i < sparse_n_cells(array); i++) {
-        if (!atomic_load_explicit(&old[i].entry.word, memory_order_relaxed))
-            continue;
-        uint64_t key = atomic_load_explicit(&old[i].key, memory_order_relaxed);
-        uint64_t word = entry_latch(&old[i].entry);
-        struct cell *cell = free_cell(grown, sparse_hash(key));
-        atomic_store_explicit(&cell->key, key, memory_order_relaxed);
-        atomic_store_explicit(&cell->entry.word, word, memory_order_relaxed);
-        entry_release(&old[i].entry, word, ENTRY_MOVED, 0);
+    uintptr_t grown = array_of(lines, bits);
+    move_cells(array, grown, stripe);
+    if (is_none(array) && stripe == stripe_of(sparse_hash(0))) {
+        put(grown, 0, ENTRY_SEQUENCE);
+        sparse->stripes[stripe].n_keys++;
     }
     /* Release: partner of the acquire in sparse_place and sparse_search; the new cells are complete. */
-    atomic_store_explicit(&stripe->array, grown, memory_order_release);
-    if (array)
-        pages_drop(old, array_bytes(old_bits));
+    atomic_store_explicit(&sparse->arrays[stripe], grown, memory_order_release);
+    if (old_bytes)
+        pages_drop(first_line(array, stripe), old_bytes);
     return true;
 }
 
-static bool is_full(const struct stripe *stripe)
+static bool is_full(const struct sparse *sparse, unsigned stripe)
 {
-    uintptr_t array = atomic_load_explicit(&stripe->array, memory_order_relaxed);
-    return !array || stripe->n_keys >= sparse_n_cells(array) / 4 * 3;
+    uintptr_t array = atomic_load_explicit(&sparse->arrays[stripe], memory_order_relaxed);
+    return sparse->stripes[stripe].n_keys >= n_lines(array) * SPARSE_CELLS / 4 * 3;
 }
 
 struct entry *sparse_insert(struct sparse *sparse, uint64_t key, uint64_t limit_bytes)
 {
-    uint64_t hash = sparse_hash(key);
-    struct stripe *stripe = &sparse->stripes[hash >> (64 - SPARSE_STRIPE_BITS)];
-    pthread_mutex_lock(&stripe->lock);
+    unsigned stripe = stripe_of(sparse_hash(key));
+    pthread_mutex_lock(&sparse->stripes[stripe].lock);
     struct entry *entry = sparse_search(sparse, key);
-    if (!entry && (!is_full(stripe) || grow(sparse, stripe, limit_bytes))) {
-        uintptr_t array = atomic_load_explicit(&stripe->array, memory_order_relaxed);
-        struct cell *cell = free_cell(array, hash);
-        atomic_store_explicit(&cell->key, key, memory_order_relaxed);
-        /* Release: whoever sees the word sees the key. */
-        atomic_store_explicit(&cell->entry.word, ENTRY_SEQUENCE, memory_order_release);
-        stripe->n_keys++;
-        entry = &cell->entry;
+    if (!entry && is_full(sparse, stripe) && grow(sparse, stripe, limit_bytes))
+        entry = sparse_search(sparse, key); /* key 0 has come with the first array */
+    if (!entry && !is_full(sparse, stripe)) {
+        entry = put(atomic_load_explicit(&sparse->arrays[stripe], memory_order_relaxed), key,
+                    ENTRY_SEQUENCE);
+        sparse->stripes[stripe].n_keys++;
     }
-    pthread_mutex_unlock(&stripe->lock);
+    pthread_mutex_unlock(&sparse->stripes[stripe].lock);
     return entry;
 }
 
 void sparse_visit(struct sparse *sparse, void (*visit)(void *, uint64_t key, uint64_t word),
                   void *context)
 {
-    for (int s = 0; s < SPARSE_STRIPES; s++) {
-        struct stripe *stripe = &sparse->stripes[s];
-        pthread_mutex_lock(&stripe->lock);
-        uintptr_t array = atomic_load_explicit(&stripe->array, memory_order_relaxed);
-        struct cell *cells = sparse_cells(array);
-        for (uint64_t i = 0; array && i < sparse_n_cells(array); i++) {
-            uint64_t word = entry_read(&cells[i].entry);
-            if (word)
-                visit(context, atomic_load_explicit(&cells[i].key, memory_order_relaxed), word);
+    for (unsigned stripe = 0; stripe < SPARSE_STRIPES; stripe++) {
+        pthread_mutex_lock(&sparse->stripes[stripe].lock);
+        uintptr_t array = atomic_load_explicit(&sparse->arrays[stripe], memory_order_relaxed);
+        struct index_line *line = first_line(array, stripe), *end = line + n_lines(array);
+        for (; line < end; line++) {
+            for (unsigned i = 0; i < SPARSE_CELLS; i++) {
+                uint64_t word = entry_read(&line->entries[i]);
+                if (word)
+                    visit(context, atomic_load_explicit(&line->keys[i], memory_order_relaxed),
+                          word);
+            }
         }
-        pthread_mutex_unlock(&stripe->lock);
+        pthread_mutex_unlock(&sparse->stripes[stripe].lock);
     }
 }

@@ -1,17 +1,19 @@
 /*
  * sparse - the index of a table whose keys may be any 64-bit number.
  *
- * The keys are cut by hash into stripes. A stripe is one open-addressing array of 16-byte cells, four
- * to a cache line. The hash points to a line; a key is in the first line from there on that has room, in
- * nearly all cases that one, whose four cells are compared without a branch. An array doubles when it
- * is three quarters full; stripes grow one by one, so nobody waits for a whole table to be rehashed.
- * The arrays of one size of all stripes lie side by side, so that they can share huge pages; equal
- * hashing makes the stripes reach that size together.
+ * The keys are cut by hash into stripes. A stripe is one open-addressing array of lines, a cache line
+ * each: four keys, then their entries. The hash points to a line. A key is there if there was room, as
+ * for nearly all, and the four keys of a line are compared at once; else in its buddy, the other line
+ * of an aligned pair; else in the first line of the following pairs that had room. An array doubles
+ * when it is three quarters full; stripes grow one by one, so nobody waits for a whole table to be
+ * rehashed. The arrays of one size of all stripes lie side by side, in the order of the hash, so that
+ * they can share huge pages, and a line's number is the upper bits of the hash; equal hashing makes the
+ * stripes reach that size together.
  *
  * Lookups take no lock:
  *
- *  1. A cell is written once: first the key, then, released, the entry's word, which is never zero
- *     again. A cell whose word is zero has no row, whatever its key.
+ *  1. The cells of a line are used in order, each once: first the key, then, released, the entry's
+ *     word, which is never zero again. A cell whose word is zero has no row, whatever its key.
  *  2. To grow, a stripe latches every entry of the old array and marks it ENTRY_MOVED, copies the words
  *     to the new array and publishes that. Whoever meets ENTRY_MOVED looks the key up again.
  *  3. Old arrays keep their addresses until the index ends, so a late reader touches valid memory; but
@@ -19,6 +21,9 @@
  *     change and tries again; a writer's compare-and-swap fails likewise. An entry that is found and
  *     reads as zero is such a one, too: the key is looked up again (store_look).
  *  4. Hence "not found" is true only if the array is still the published one afterwards.
+ *  5. Key 0, which free cells seem to hold, has the very first cell from the beginning, so whoever looks
+ *     for it and takes the first cell that matches never takes a free one. A stripe without an array
+ *     has lines with keys that nobody looks for there. So a look-up needs to test for neither.
  *
  * Insertion and growth hold the stripe's lock. No thread takes it while it holds an entry's latch.
  */
@@ -28,34 +33,39 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #include "store/entry.h"
 
 enum {
     SPARSE_STRIPE_BITS = 6,
     SPARSE_STRIPES = 1 << SPARSE_STRIPE_BITS,
-    SPARSE_GROWTHS = 48,
-    SPARSE_LINE = 4
+    SPARSE_SIZES = 48,
+    SPARSE_CELLS = 4 /* of a line */
 };
 
-struct cell {
-    _Atomic uint64_t key;
-    struct entry entry;
-};
+struct index_line {
+    _Atomic uint64_t keys[SPARSE_CELLS];
+    struct entry entries[SPARSE_CELLS];
+} __attribute__((aligned(64)));
 
 struct stripe {
-    _Atomic uintptr_t
-        array; /* the cells' address (page-aligned) plus log2 of their number; 0: none */
     uint64_t n_keys;
     pthread_mutex_t lock;
 } __attribute__((aligned(64)));
 
 struct sparse {
+    /* Of each stripe: where the lines of its size begin, of all stripes that have reached it, plus
+     * the number of bits by which to shift a hash to get the number of its line. */
+    _Atomic uintptr_t arrays[SPARSE_STRIPES];
     struct stripe stripes[SPARSE_STRIPES];
-    _Atomic uint64_t bytes;              /* memory of the published arrays */
-    pthread_mutex_t lock;                /* taken inside a stripe's; guards: */
-    struct cell *arrays[SPARSE_GROWTHS]; /* arrays[i]: room for 2^i cells of each stripe */
+    _Atomic uint64_t bytes;                 /* memory of the published arrays */
+    pthread_mutex_t lock;                   /* taken inside a stripe's; guards: */
+    struct index_line *lines[SPARSE_SIZES]; /* lines[i]: 2^i, for all stripes together */
 };
 
 void sparse_init(struct sparse *sparse);
@@ -65,7 +75,8 @@ void sparse_fini(struct sparse *sparse);
  * `limit_bytes`, is used up. A new one has no row (ENTRY_NONE). */
 struct entry *sparse_insert(struct sparse *sparse, uint64_t key, uint64_t limit_bytes);
 
-/* Calls visit(context, key, word) for every key that was there all the time, in no order. */
+/* Calls visit(context, key, word) for every key that was there all the time, in no order; key 0 may be
+ * among them without ever having been inserted, and has no row then. */
 void sparse_visit(struct sparse *sparse, void (*visit)(void *, uint64_t key, uint64_t word),
                   void *context);
 
@@ -76,61 +87,63 @@ static inline uint64_t sparse_hash(uint64_t key)
     return (key ^ key >> 32) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-static inline struct cell *sparse_cells(uintptr_t array)
+static inline struct index_line *sparse_line_of(uintptr_t array, uint64_t hash)
 {
-    return (struct cell *)(array & ~(uintptr_t)63);
+    return (struct index_line *)(array & ~(uintptr_t)63) + (hash >> (array & 63));
 }
 
-static inline uint64_t sparse_n_cells(uintptr_t array)
-{
-    return (uint64_t)SPARSE_LINE << (64 - (array & 63));
-}
-
-static inline const struct stripe *sparse_stripe(const struct sparse *sparse, uint64_t hash)
-{
-    return &sparse->stripes[hash >> (64 - SPARSE_STRIPE_BITS)];
-}
-
-/* The first cell of the line where the search for `hash` begins. */
-static inline struct cell *sparse_line(uintptr_t array, uint64_t hash)
-{
-    uint64_t line = hash << SPARSE_STRIPE_BITS >> (array & 63);
-    return sparse_cells(array) + SPARSE_LINE * line;
-}
-
-/* The line where the search for `key` begins; NULL while there is no array. */
-static inline struct cell *sparse_place(const struct sparse *sparse, uint64_t key)
+/* The line where the search for `key` begins. Acquire: partner of the release in grow. */
+static inline struct index_line *sparse_place(const struct sparse *sparse, uint64_t key)
 {
     uint64_t hash = sparse_hash(key);
-    uintptr_t array =
-        atomic_load_explicit(&sparse_stripe(sparse, hash)->array, memory_order_acquire);
-    return array ? sparse_line(array, hash) : NULL;
+    const _Atomic uintptr_t *array = &sparse->arrays[hash >> (64 - SPARSE_STRIPE_BITS)];
+    return sparse_line_of(atomic_load_explicit(array, memory_order_acquire), hash);
 }
 
-static inline bool sparse_cell_has(const struct cell *cell, uint64_t key)
+/* The line where it goes on. */
+static inline struct index_line *sparse_buddy(struct index_line *line)
 {
-    return atomic_load_explicit(&cell->key, memory_order_relaxed) == key;
+    return (struct index_line *)((uintptr_t)line ^ sizeof *line);
 }
 
-/* The search for `key` where it is not in the first line, or is 0, which free cells seem to hold. */
+/* Which cells of a line hold `key`, a bit for each. The lowest is the one; others are free cells. */
+static inline unsigned sparse_match(const struct index_line *line, uint64_t key)
+{
+#define HAS(i) \
+    ((unsigned)(atomic_load_explicit(&line->keys[i], memory_order_relaxed) == key) << (i))
+    return HAS(0) | HAS(1) | HAS(2) | HAS(3);
+#undef HAS
+}
+
+/* The same in one comparison. C does not call the load of a vector atomic, but this machine splits none
+ * of its aligned 8 bytes (kernel/racy.h says more). ThreadSanitizer gets to see the one above. */
+#if defined(__x86_64__) && !ENTRY_NO_FENCES
+static inline __attribute__((always_inline, target("avx2"))) unsigned sparse_match_avx2(
+    const struct index_line *line, uint64_t key)
+{
+    typedef long long four_keys __attribute__((vector_size(32), may_alias));
+    four_keys keys = *(const volatile four_keys *)line->keys;
+    long long k = (long long)key;
+    return (unsigned)_mm256_movemask_pd((__m256d)(keys == (four_keys){k, k, k, k}));
+}
+#elif defined(__x86_64__)
+#define sparse_match_avx2 sparse_match
+#endif
+
+static inline struct entry *sparse_matched(struct index_line *line, unsigned match)
+{
+    return line->entries + (size_t)__builtin_ctzll(match);
+}
+
+/* The whole search for `key`; NULL if it is not there. */
 struct entry *sparse_search(const struct sparse *sparse, uint64_t key);
 
-/* The entry of `key`, whose place is known, or NULL. It may be ENTRY_MOVED by the time it is used. */
-static inline struct entry *sparse_find_at(const struct sparse *sparse, struct cell *line,
-                                           uint64_t key)
-{
-    if (__builtin_expect(!line || !key, 0))
-        return sparse_search(sparse, key);
-    unsigned i = sparse_cell_has(&line[1], key) + 2u * sparse_cell_has(&line[2], key) +
-                 3u * sparse_cell_has(&line[3], key);
-    if (__builtin_expect(!sparse_cell_has(&line[i], key), 0))
-        return sparse_search(sparse, key);
-    return &line[i].entry;
-}
-
+/* The entry of `key`, or NULL. It may be ENTRY_MOVED by the time it is used. */
 static inline struct entry *sparse_find(const struct sparse *sparse, uint64_t key)
 {
-    return sparse_find_at(sparse, sparse_place(sparse, key), key);
+    struct index_line *line = sparse_place(sparse, key);
+    unsigned match = sparse_match(line, key);
+    return match ? sparse_matched(line, match) : sparse_search(sparse, key);
 }
 
 #endif

@@ -17,7 +17,7 @@ static size_t state_bytes(const struct tern_table_options *options)
 /* What one slot takes in all slabs. */
 static size_t slot_bytes(const struct store *store)
 {
-    return store->rows.stride + store->states.stride + store->bases.stride + store->keys.stride;
+    return store->rows.stride + store->states.stride + store->bases.stride + store->facts.stride;
 }
 
 /* A dense table's final size is known, so it is refused now rather than when it has filled memory. */
@@ -40,10 +40,11 @@ static enum tern_status check_dense_fits(const struct store *store)
 static bool reserve_natural(struct store *store)
 {
     uint64_t n = store->home.end - store->home.begin;
-    if (store->index != TERN_DENSE || store->inlined || n == 0 || n > TERN_MAX_ROWS)
+    if (store->index != TERN_DENSE || store->inlined || store->home.managed || n == 0 ||
+        n > TERN_MAX_ROWS)
         return true;
     if (!slabs_reserve(&store->rows, n) || !slabs_reserve(&store->states, n) ||
-        !slabs_reserve(&store->bases, n) || !slabs_reserve(&store->keys, n))
+        !slabs_reserve(&store->bases, n) || !slabs_reserve(&store->facts, n))
         return false;
     store->n_natural = n;
     store->natural = (uintptr_t)slabs_at(&store->rows, 0) - store->home.begin * store->rows.stride;
@@ -71,14 +72,19 @@ static enum tern_status init_index(struct store *store)
 
 static bool init_tracking(struct store *store)
 {
-    if (!store->home.tracked)
+    if (!store->home.tracked && !store->home.managed)
         return true;
     uint64_t n_slots =
         store->index == TERN_DENSE && store->n_keys < TERN_MAX_ROWS ? store->n_keys : TERN_MAX_ROWS;
     store->dirty_bytes = (n_slots + 63) / 64 * sizeof *store->dirty;
     store->dirty = pages_new(store->dirty_bytes);
+    if (store->home.managed) {
+        store->dirty_words = pages_new(store->dirty_bytes / 64 + sizeof *store->dirty_words);
+        if (!store->dirty_words)
+            return false;
+    }
     return store->dirty && slabs_init(&store->bases, store->rows.stride) &&
-           slabs_init(&store->keys, sizeof(uint64_t));
+           slabs_init(&store->facts, sizeof(struct slot_facts));
 }
 
 enum tern_status store_init(struct store *store, const char *name,
@@ -98,8 +104,8 @@ enum tern_status store_init(struct store *store, const char *name,
         .home = home ? *home : (struct store_home){.begin = 0, .end = options->n_keys},
     };
     strcpy(store->name, name);
-    store->inlined =
-        store->value_bytes == sizeof(uint32_t) && !store->updater.apply && !store->home.tracked;
+    store->inlined = store->value_bytes == sizeof(uint32_t) && !store->updater.apply &&
+                     !store->home.tracked && !store->home.managed;
     pthread_mutex_init(&store->slot_lock, NULL);
     size_t element = type_bytes(store->type);
     enum tern_status status = TERN_OK;
@@ -129,8 +135,10 @@ void store_fini(struct store *store)
     slabs_fini(&store->states);
     slabs_fini(&store->pins);
     slabs_fini(&store->bases);
-    slabs_fini(&store->keys);
+    slabs_fini(&store->facts);
+    free(store->free_slots);
     pages_free(store->dirty, store->dirty_bytes);
+    pages_free(store->dirty_words, store->dirty_bytes / 64 + sizeof *store->dirty_words);
     pthread_mutex_destroy(&store->slot_lock);
 }
 
@@ -143,6 +151,13 @@ uint64_t store_memory_bytes(const struct store *store)
     return index + n_slots * slot_bytes(store);
 }
 
+size_t store_dirty_words(const struct store *store)
+{
+    uint64_t slots = atomic_load_explicit(&store->next_slot, memory_order_relaxed);
+    size_t words = (slots + 63) / 64, all = store->dirty_bytes / sizeof(uint64_t);
+    return words < all ? words : all;
+}
+
 static enum tern_status out_of_memory(const struct store *store)
 {
     return fail(TERN_NO_MEMORY,
@@ -152,28 +167,60 @@ static enum tern_status out_of_memory(const struct store *store)
                 store->limit_bytes == UINT64_MAX ? "" : "; raise its memory_limit_bytes");
 }
 
-/* Takes a slot with room for a row and its state. */
-static bool take_slot(struct store *store, uint64_t key, uint32_t *slot)
+/* A slot that was never used, with room for a row and all that belongs to it. */
+static bool new_slot(struct store *store, uint32_t *slot)
 {
-    if (key - store->home.begin < store->n_natural) {
-        atomic_fetch_add_explicit(&store->n_slots, 1, memory_order_relaxed);
-        *slot = store_natural_slot(store, key);
-        return true;
-    }
     size_t row_bytes = slot_bytes(store);
-    pthread_mutex_lock(&store->slot_lock);
     uint64_t next = atomic_load_explicit(&store->next_slot, memory_order_relaxed);
     bool fits = next < TERN_MAX_ROWS && row_bytes <= store->limit_bytes &&
                 store_memory_bytes(store) <= store->limit_bytes - row_bytes &&
                 slabs_add(&store->rows, next) && slabs_add(&store->states, next) &&
-                slabs_add(&store->bases, next) && slabs_add(&store->keys, next);
-    if (fits) {
-        atomic_store_explicit(&store->next_slot, next + 1, memory_order_relaxed);
-        atomic_fetch_add_explicit(&store->n_slots, 1, memory_order_relaxed);
-    }
-    pthread_mutex_unlock(&store->slot_lock);
+                slabs_add(&store->bases, next) && slabs_add(&store->facts, next);
+    if (!fits)
+        return false;
+    atomic_store_explicit(&store->next_slot, next + 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&store->n_slots, 1, memory_order_relaxed);
     *slot = (uint32_t)next;
-    return fits;
+    return true;
+}
+
+bool store_take_slot(struct store *store, uint32_t *slot)
+{
+    pthread_mutex_lock(&store->slot_lock);
+    bool taken = store->n_free_slots > 0;
+    if (taken)
+        *slot = store->free_slots[--store->n_free_slots];
+    else
+        taken = new_slot(store, slot);
+    pthread_mutex_unlock(&store->slot_lock);
+    return taken;
+}
+
+void store_give_slot(struct store *store, uint32_t slot)
+{
+    pthread_mutex_lock(&store->slot_lock);
+    if (store->n_free_slots == store->max_free_slots) {
+        size_t max = store->max_free_slots ? 2 * store->max_free_slots : 1024;
+        uint32_t *slots = realloc(store->free_slots, max * sizeof *slots);
+        if (slots) {
+            store->free_slots = slots;
+            store->max_free_slots = max;
+        }
+    }
+    /* Without memory for the list the slot is lost to the table, which is no worse than full. */
+    if (store->n_free_slots < store->max_free_slots)
+        store->free_slots[store->n_free_slots++] = slot;
+    pthread_mutex_unlock(&store->slot_lock);
+}
+
+/* A slot for the row of a key that is at home here. */
+static bool take_slot(struct store *store, uint64_t key, uint32_t *slot)
+{
+    if (key - store->home.begin >= store->n_natural)
+        return store_take_slot(store, slot);
+    atomic_fetch_add_explicit(&store->n_slots, 1, memory_order_relaxed);
+    *slot = store_natural_slot(store, key);
+    return true;
 }
 
 void store_reset_state(struct store *store, uint32_t slot)
@@ -201,15 +248,18 @@ static bool make_row(struct store *store, uint64_t key, struct entry *entry, uin
     init_value(&store->init, store->type, key, store->length, slabs_at(&store->rows, slot));
     store_reset_state(store, slot);
     if (store->dirty) {
-        memcpy(slabs_at(&store->bases, slot), slabs_at(&store->rows, slot), store->value_bytes);
-        *(uint64_t *)slabs_at(&store->keys, slot) = key;
+        struct slot_facts *facts = store_facts(store, slot);
+        facts->key = key;
+        atomic_store_explicit(&facts->location, 0, memory_order_relaxed);
+        facts->shared = 0;
     }
-    entry_release(entry, word, ENTRY_OWNED, slot);
+    if (store->home.tracked)
+        memcpy(slabs_at(&store->bases, slot), slabs_at(&store->rows, slot), store->value_bytes);
+    entry_release(entry, word, store->home.tracked ? ENTRY_SHARED : ENTRY_OWNED, slot);
     return true;
 }
 
-/* The latched entry of a key, made if it is not there; NULL when memory is used up. */
-static struct entry *latch_entry(struct store *store, uint64_t key, uint64_t *word)
+struct entry *store_latch(struct store *store, uint64_t key, uint64_t *word)
 {
     for (;;) {
         struct entry *entry = store->index == TERN_DENSE
@@ -228,10 +278,10 @@ static struct entry *latch_entry(struct store *store, uint64_t key, uint64_t *wo
 enum tern_status store_create(struct store *store, uint64_t key)
 {
     uint64_t word;
-    struct entry *entry = latch_entry(store, key, &word);
+    struct entry *entry = store_latch(store, key, &word);
     if (!entry)
         return out_of_memory(store);
-    if (entry_has_row(word)) {
+    if (entry_state(word) != ENTRY_NONE) {
         entry_release_same(entry, word);
         return TERN_OK;
     }
@@ -244,15 +294,18 @@ enum tern_status store_create(struct store *store, uint64_t key)
     return out_of_memory(store);
 }
 
-enum tern_status store_pull_new(struct store *store, uint64_t key, void *value)
+enum tern_status store_pull_new(struct store *store, uint64_t key, void *value, bool *here)
 {
-    if (store->init.kind == TERN_INIT_ZERO) {
+    struct entry *entry;
+    enum entry_state state = entry_state(store_look(store, key, &entry));
+    *here = true;
+    if (state == ENTRY_NONE && store->init.kind == TERN_INIT_ZERO) {
         memset(value, 0, store->value_bytes);
         return TERN_OK;
     }
     enum tern_status status = store_create(store, key);
     if (!status)
-        store_pull_one(store, key, value);
+        *here = store_pull_one(store, key, value);
     return status;
 }
 
@@ -260,7 +313,7 @@ enum tern_status store_pull_new(struct store *store, uint64_t key, void *value)
 static bool move_to_slabs(struct store *store, uint64_t key)
 {
     uint64_t word;
-    struct entry *entry = latch_entry(store, key, &word);
+    struct entry *entry = store_latch(store, key, &word);
     if (!entry)
         return false;
     uint32_t slot;
@@ -277,17 +330,6 @@ static bool move_to_slabs(struct store *store, uint64_t key)
     return true;
 }
 
-/* The slot of an existing row that is not in its entry. */
-static uint32_t slot_of(const struct store *store, uint64_t key)
-{
-    for (unsigned tries = 0;; spin_wait(&tries)) {
-        struct entry *entry;
-        uint64_t word = store_look(store, key, &entry);
-        if (entry_state(word) == ENTRY_OWNED)
-            return entry_slot(word);
-    }
-}
-
 /* The pin count of a slot, made if it is not there; NULL when memory is used up. */
 static _Atomic uint32_t *pin_count(struct store *store, uint32_t slot)
 {
@@ -301,41 +343,64 @@ static _Atomic uint32_t *pin_count(struct store *store, uint32_t slot)
     return slabs_at(&store->pins, slot);
 }
 
-void *store_pin(struct store *store, uint64_t key)
+/* Latches the row of a key that is in the slabs; NULL if it has none there. */
+static struct entry *latch_in_slabs(const struct store *store, uint64_t key, uint64_t *word)
 {
-    if (store->inlined && !move_to_slabs(store, key)) {
-        out_of_memory(store);
-        return NULL;
+    for (unsigned tries = 0;; spin_wait(&tries)) {
+        struct entry *entry;
+        *word = store_look(store, key, &entry);
+        if (entry_readable(*word) && entry_try_latch(entry, *word))
+            return entry;
+        if (entry_is_absent(*word) || entry_is_inline(*word))
+            return NULL;
     }
-    uint32_t slot = slot_of(store, key);
-    _Atomic uint32_t *count = pin_count(store, slot);
-    if (!count) {
-        out_of_memory(store);
-        return NULL;
+}
+
+enum tern_status store_pin(struct store *store, uint64_t key, void **row)
+{
+    *row = NULL;
+    if (store->inlined && !move_to_slabs(store, key))
+        return out_of_memory(store);
+    uint64_t word;
+    struct entry *entry = latch_in_slabs(store, key, &word);
+    if (!entry)
+        return TERN_OK;
+    _Atomic uint32_t *count = pin_count(store, entry_slot(word));
+    if (count) {
+        atomic_fetch_add_explicit(count, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&store->n_pins, 1, memory_order_relaxed);
+        *row = slabs_at(&store->rows, entry_slot(word));
     }
-    atomic_fetch_add_explicit(count, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&store->n_pins, 1, memory_order_relaxed);
-    return slabs_at(&store->rows, slot);
+    entry_release_same(entry, word);
+    return count ? TERN_OK : out_of_memory(store);
+}
+
+uint32_t store_pins_of(const struct store *store, uint32_t slot)
+{
+    if (!slabs_has(&store->pins, slot))
+        return 0;
+    _Atomic uint32_t *count = slabs_at(&store->pins, slot);
+    return atomic_load_explicit(count, memory_order_relaxed);
 }
 
 bool store_unpin(struct store *store, uint64_t key)
 {
-    struct entry *entry;
-    uint64_t word = store_look(store, key, &entry);
-    if (entry_state(word) != ENTRY_OWNED && entry_state(word) != ENTRY_MOVED)
+    uint64_t word;
+    struct entry *entry = latch_in_slabs(store, key, &word);
+    if (!entry)
         return false;
-    uint32_t slot = slot_of(store, key);
-    if (!slabs_has(&store->pins, slot))
-        return false;
-    _Atomic uint32_t *count = slabs_at(&store->pins, slot);
-    uint32_t pins = atomic_load_explicit(count, memory_order_relaxed);
-    do {
-        if (!pins)
-            return false;
-    } while (!atomic_compare_exchange_weak_explicit(count, &pins, pins - 1, memory_order_relaxed,
-                                                    memory_order_relaxed));
-    atomic_fetch_sub_explicit(&store->n_pins, 1, memory_order_relaxed);
-    return true;
+    uint32_t slot = entry_slot(word);
+    bool pinned = store_pins_of(store, slot) > 0;
+    if (pinned) {
+        _Atomic uint32_t *count = slabs_at(&store->pins, slot);
+        atomic_fetch_sub_explicit(count, 1, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&store->n_pins, 1, memory_order_relaxed);
+        /* What was written in place must be told like what was pushed. */
+        if (word & ENTRY_TRACKED)
+            store_mark(store, slot);
+    }
+    entry_release_same(entry, word);
+    return pinned;
 }
 
 /* Keys gathered for a range. */
@@ -349,7 +414,7 @@ struct collection {
 static void collect(void *context, uint64_t key, uint64_t word)
 {
     struct collection *to = context;
-    if (key < to->begin || key >= to->end || !entry_has_row(word) || to->failed)
+    if (key < to->begin || key >= to->end || !entry_is_main(word) || to->failed)
         return;
     if (to->n == to->capacity) {
         size_t capacity = to->capacity ? 2 * to->capacity : 64;

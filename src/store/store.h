@@ -5,11 +5,12 @@
  * row in the slabs. Rows are bare values; the updater's state for a row is in slabs of its own under
  * the same slot, so that a pull reads nothing but values.
  *
- *  1. A row exists if its entry says ENTRY_OWNED, or ENTRY_INLINE: a value of 4 bytes without updater
+ *  1. A row exists if its entry says so (entry.h). Of ENTRY_INLINE, a value of 4 bytes without updater
  *     is in the entry itself, which saves the second cache miss, until it is pinned. Rows are made by
- *     store_create or store_reserve and then stay where they are until the store ends.
- *  2. In a dense table the rows of the keys at home here lie in the order of the keys, so that a row's
- *     address can be had without waiting for the entry. But only the entry counts.
+ *     store_create or store_reserve; in a managed table they also come from other nodes and go there
+ *     (move.c), otherwise they stay where they are until the store ends.
+ *  2. In a dense table that is not managed the rows of the keys at home here lie in the order of the
+ *     keys, so that a row's address can be had without waiting for the entry. But only the entry counts.
  *  3. Row and state are written only while the entry is latched. A row made is complete when its entry
  *     is released.
  *  4. At most one latch is held by a thread, and nothing is waited for while it is held, except the
@@ -27,15 +28,17 @@
 #include "base/status.h"
 #include "kernel/kernel.h"
 #include "store/init.h"
+#include "store/location.h"
 #include "store/pull.h"
 #include "store/slabs.h"
 #include "store/sparse.h"
 
 struct store;
 
-/* Adds values to the rows of n keys; reports the positions of those without a row. */
-typedef size_t add_function(struct store *store, const uint64_t *keys, size_t n, const void *values,
-                            uint32_t *missed);
+/* Adds values to the rows of n keys with the entries given; reports the positions of those without a row.
+ * Without entries there is one key. */
+typedef size_t add_function(struct store *store, const uint64_t *keys, size_t n,
+                            struct entry *const *entries, const void *values, uint32_t *missed);
 
 /* The loop for a store, whose other members are set. */
 add_function *push_add_for(const struct store *store);
@@ -46,8 +49,19 @@ struct store_home {
     /* Sparse: whether a key is. NULL: all are. */
     bool (*has)(const void *context, uint64_t key);
     const void *context;
-    /* Whether changes are tracked, because rows are, or have, replicas elsewhere (delta.c). */
+    /* Whether the changes of all rows are tracked, because every node has every row (delta.c). */
     bool tracked;
+    /* Whether rows come and go, and are tracked while they are shared (move.c). */
+    bool managed;
+};
+
+/* What is known of a slot in tables that are tracked or managed. */
+struct slot_facts {
+    uint64_t key;
+    /* Of a main copy: the number of its moves so far, in the lower half. Of a replica: where the main
+     * copy is (location.h). Read by any thread. */
+    _Atomic uint32_t location;
+    uint32_t shared; /* of a main copy with replicas elsewhere: for core/manager.c */
 };
 
 struct store {
@@ -81,14 +95,17 @@ struct store {
     _Atomic uint64_t next_slot; /* the next that is not natural; changed under slot_lock */
     uint64_t limit_bytes;       /* UINT64_MAX: none */
     pthread_mutex_t slot_lock;
+    uint32_t *free_slots; /* that had a row, to be used again; a stack under slot_lock */
+    size_t n_free_slots, max_free_slots;
     struct slabs pins; /* how often each slot is pinned */
 
-    /* Of tracked rows (delta.c). */
-    struct slabs bases; /* the value at the last exchange */
-    struct slabs keys;  /* the key of a slot */
+    /* Of tracked and managed tables (delta.c, move.c). */
+    struct slabs bases; /* the value at the last exchange; with an updater: what was pushed since */
+    struct slabs facts; /* struct slot_facts */
     _Atomic uint64_t
         *dirty; /* a bit per slot: changed since it was last taken; NULL: not tracked */
     size_t dirty_bytes;
+    _Atomic uint64_t *dirty_words; /* a bit per word of `dirty` that may have bits set; managed tables only */
     _Atomic uint64_t n_pins;
 
     char name[TERN_MAX_NAME + 1]; /* for sentences */
@@ -138,7 +155,10 @@ static inline bool store_is_home(const struct store *store, uint64_t key)
     return !store->home.has || store->home.has(store->home.context, key);
 }
 
-/* Gives the key a row with its initial value, unless it has one. */
+/* The latched entry of a key, made if it is not there, and the word it had; NULL when memory is used up. */
+struct entry *store_latch(struct store *store, uint64_t key, uint64_t *word);
+
+/* Gives the key a row with its initial value, unless it has one or is known to be elsewhere. */
 enum tern_status store_create(struct store *store, uint64_t key);
 
 /* The same for those of n keys that are at home here; the entries, as of now, go to `entries` unless it
@@ -168,10 +188,12 @@ static inline bool store_pull_one(const struct store *store, uint64_t key, void 
     return store->pull.one(store, key, value);
 }
 
-/* Reads a key that has no row: zero without making one, any other initial value by making it. */
-enum tern_status store_pull_new(struct store *store, uint64_t key, void *value);
+/* Reads a key that has no row: zero without making one, any other initial value by making it. *here is
+ * set to false if the key turns out to be elsewhere. */
+enum tern_status store_pull_new(struct store *store, uint64_t key, void *value, bool *here);
 
 bool store_push_one(struct store *store, uint64_t key, const void *update);
+bool store_set_one(struct store *store, uint64_t key, const void *value);
 
 /* The updater's state of a row; NULL if it keeps none. */
 static inline void *store_state(const struct store *store, uint32_t slot)
@@ -185,34 +207,106 @@ void store_reset_state(struct store *store, uint32_t slot);
 /*
  * Tracked rows (delta.c). A changed row is marked while it is latched. What must be sent of a replica
  * is value - base; sending sets base = value. What comes from the owner sets
- * value = theirs + (value - base) and base = theirs.
+ * value = theirs + (value - base) and base = theirs. With an updater, base gathers what was pushed
+ * here since the last exchange: that is sent, and base becomes zero.
  */
 static inline void store_mark(struct store *store, uint32_t slot)
 {
     _Atomic uint64_t *word = &store->dirty[slot / 64];
     uint64_t bit = UINT64_C(1) << slot % 64;
     /* A bit that is set already is taken by somebody who will wait for this row's latch. */
-    if (!(atomic_load_explicit(word, memory_order_relaxed) & bit))
-        atomic_fetch_or_explicit(word, bit, memory_order_release);
+    if (atomic_load_explicit(word, memory_order_relaxed) & bit)
+        return;
+    atomic_fetch_or_explicit(word, bit, memory_order_release);
+    /* After the bit itself: whoever takes the word's bit afterwards finds it. */
+    if (store->dirty_words)
+        atomic_fetch_or_explicit(&store->dirty_words[slot / 64 / 64], UINT64_C(1) << slot / 64 % 64,
+                                 memory_order_release);
+}
+
+static inline struct slot_facts *store_facts(const struct store *store, uint32_t slot)
+{
+    return slabs_at(&store->facts, slot);
 }
 
 static inline uint64_t store_key_of(const struct store *store, uint32_t slot)
 {
-    return *(const uint64_t *)slabs_at(&store->keys, slot);
+    return store_facts(store, slot)->key;
 }
 
-/* Writes value - base of an existing row to `delta`, which needs no alignment; false if it is zero. */
+/* The words of the bitmap of changed rows that can have bits set by now. */
+size_t store_dirty_words(const struct store *store);
+
+/* Writes what must be sent of an existing row to `delta`, which needs no alignment, and takes it as
+ * sent; false if that is nothing. */
 bool store_take_delta(struct store *store, uint64_t key, void *delta);
 
-/* Adds a delta to a row, made if it is not there, without marking it. */
+/* The same for the row that `slot` was marked for, as it is now. */
+enum marked {
+    MARKED_NOTHING, /* it is not shared any more, or there is nothing to send */
+    MARKED_REPLICA, /* the delta was taken; *location is where the main copy is */
+    MARKED_MAIN,    /* the main copy has changed */
+};
+enum marked store_take_marked(struct store *store, uint32_t slot, uint64_t *key, void *delta,
+                              uint32_t *location);
+
+/* Takes back a delta of a replica that could not be delivered: it is to be sent again. False if there is no
+ * replica any more. */
+bool store_return_delta(struct store *store, uint64_t key, const void *delta);
+
+/* Adds a delta to a row, made if it is not there, without marking it. With an updater it is applied. */
 enum tern_status store_merge_delta(struct store *store, uint64_t key, const void *delta,
                                    uint32_t *slot);
 
-/* Takes over the owner's value of a row, made if it is not there. */
+/* Takes over the owner's value of a latched row: what was changed here since the last exchange stays. */
+void store_rebase(struct store *store, uint32_t slot, const void *value);
+
+/* The same for a key, whose row is made if it is not there. */
 enum tern_status store_refresh(struct store *store, uint64_t key, const void *value);
 
-/* Pins an existing row and returns it; NULL when memory for the count is used up. */
-void *store_pin(struct store *store, uint64_t key);
+/*
+ * Rows of managed tables (move.c). Rows that come need a slot that was taken before they were asked for,
+ * so that nothing can fail when they are there.
+ */
+#define NO_SLOT UINT32_MAX
+
+bool store_take_slot(struct store *store, uint32_t *slot);
+void store_give_slot(struct store *store, uint32_t slot);
+
+/* Where the key is, if the store knows: false if it has no word of it, or has the main copy. */
+bool store_location(const struct store *store, uint64_t key, uint32_t *location);
+
+/* Notes where the main copy of a key is, unless it is here or something newer is known. */
+enum tern_status store_learn(struct store *store, uint64_t key, uint32_t location);
+
+/* Takes the main copy away: its value and state, to be sent, and its number of moves. From now on the
+ * key is at `node`, and its slot the caller's to give back. False if it is not here, or pinned. */
+bool store_send_away(struct store *store, uint64_t key, uint32_t node, void *value, void *state,
+                     uint32_t *location, uint32_t *slot);
+
+/* The main copy has come: the row is made in `slot`, or the replica that is here takes it over, and
+ * *used is set to whether the slot was. `state` may be NULL if the updater keeps none. */
+void store_receive(struct store *store, uint64_t key, uint32_t location, const void *value,
+                   const void *state, uint32_t slot, bool *used);
+
+/* The same for the value of a replica, new or not. A main copy is left alone; without a slot no replica
+ * is made. */
+void store_receive_copy(struct store *store, uint64_t key, uint32_t location, const void *value,
+                        uint32_t slot, bool *used);
+
+/* Ends a replica that has nothing to send: the key is where its main copy is, and the slot the caller's
+ * to give back. False if there is something, or the row is pinned, or it is no replica. */
+bool store_drop_replica(struct store *store, uint64_t key, uint32_t *slot);
+
+/* Says whether the main copy here has replicas elsewhere; its slot, or false if it is not here. */
+bool store_share(struct store *store, uint64_t key, bool shared, uint32_t *slot);
+
+/* Pins a row: it stays where it is, at *row, until it is unpinned. *row is NULL if the key has no row
+ * here, or memory for the count is used up, which is the failure. */
+enum tern_status store_pin(struct store *store, uint64_t key, void **row);
+
+/* How often a slot's row is pinned. */
+uint32_t store_pins_of(const struct store *store, uint32_t slot);
 
 /* Ends one pin; false if the key's row is not pinned. */
 bool store_unpin(struct store *store, uint64_t key);

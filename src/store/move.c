@@ -1,0 +1,182 @@
+/*
+ * move - rows of managed tables that come from other nodes and go there: see store.h.
+ *
+ * Everything that happens to a row happens under its latch, in one step: a reader or writer finds the
+ * row as it was before or learns that it is elsewhere. Slots are used again; whoever copied a row while
+ * its slot changed hands sees that the entry's word has changed (entry.h).
+ */
+#include <string.h>
+
+#include "store/store.h"
+
+bool store_location(const struct store *store, uint64_t key, uint32_t *location)
+{
+    for (;;) {
+        struct entry *entry;
+        uint64_t word = store_look(store, key, &entry);
+        if (entry_state(word) == ENTRY_ELSEWHERE) {
+            *location = entry_slot(word);
+            return true;
+        }
+        if (entry_state(word) != ENTRY_REPLICA)
+            return false;
+        *location = atomic_load_explicit(&store_facts(store, entry_slot(word))->location,
+                                         memory_order_relaxed);
+        if (entry_unchanged(entry, word))
+            return true;
+    }
+}
+
+enum tern_status store_learn(struct store *store, uint64_t key, uint32_t location)
+{
+    uint64_t word;
+    struct entry *entry = store_latch(store, key, &word);
+    if (!entry)
+        return fail(TERN_NO_MEMORY, "no memory to note where a key of table '%s' is", store->name);
+    enum entry_state state = entry_state(word);
+    if (state == ENTRY_NONE ||
+        (state == ENTRY_ELSEWHERE && location_is_newer(location, entry_slot(word)))) {
+        entry_release(entry, word, ENTRY_ELSEWHERE, location);
+        return TERN_OK;
+    }
+    if (state == ENTRY_REPLICA) {
+        struct slot_facts *facts = store_facts(store, entry_slot(word));
+        if (location_is_newer(location, facts->location))
+            atomic_store_explicit(&facts->location, location, memory_order_relaxed);
+    }
+    entry_release_same(entry, word);
+    return TERN_OK;
+}
+
+bool store_send_away(struct store *store, uint64_t key, uint32_t node, void *value, void *state,
+                     uint32_t *location, uint32_t *slot)
+{
+    uint64_t word;
+    struct entry *entry = store_latch(store, key, &word);
+    if (!entry)
+        return false;
+    *slot = entry_slot(word);
+    if (!entry_in_slabs(word) || !entry_is_main(word) || store_pins_of(store, *slot)) {
+        entry_release_same(entry, word);
+        return false;
+    }
+    memcpy(value, slabs_at(&store->rows, *slot), store->value_bytes);
+    if (store->states.stride)
+        memcpy(state, store_state(store, *slot), store->states.stride);
+    *location = location_make(node, store_facts(store, *slot)->location + 1);
+    entry_release(entry, word, ENTRY_ELSEWHERE, *location);
+    atomic_fetch_sub_explicit(&store->n_rows, 1, memory_order_relaxed);
+    return true;
+}
+
+/* Fills a slot for a key that had no row here. */
+static void fill_slot(struct store *store, uint32_t slot, uint64_t key, const void *value)
+{
+    memcpy(slabs_at(&store->rows, slot), value, store->value_bytes);
+    struct slot_facts *facts = store_facts(store, slot);
+    facts->key = key;
+    facts->shared = 0;
+    atomic_fetch_add_explicit(&store->n_rows, 1, memory_order_relaxed);
+}
+
+/* Lets the updater apply what was pushed to a replica that becomes the main copy. */
+static void apply_gathered(struct store *store, uint32_t slot)
+{
+    const char *base = slabs_at(&store->bases, slot);
+    for (size_t i = 0; i < store->value_bytes; i++) {
+        if (base[i]) {
+            store->updater.apply(&store->updater, store->type, store->length,
+                                 slabs_at(&store->rows, slot), store_state(store, slot), base);
+            return;
+        }
+    }
+}
+
+void store_receive(struct store *store, uint64_t key, uint32_t location, const void *value,
+                   const void *state, uint32_t slot, bool *used)
+{
+    uint64_t word;
+    struct entry *entry = store_latch(store, key, &word);
+    bool was_replica = entry_state(word) == ENTRY_REPLICA;
+    *used = !was_replica;
+    if (was_replica) {
+        slot = entry_slot(word);
+        store_rebase(store, slot, value);
+    } else {
+        fill_slot(store, slot, key, value);
+    }
+    if (store->states.stride)
+        memcpy(store_state(store, slot), state, store->states.stride);
+    if (was_replica && store->updater.apply)
+        apply_gathered(store, slot);
+    atomic_store_explicit(&store_facts(store, slot)->location, location, memory_order_relaxed);
+    entry_release(entry, word, ENTRY_OWNED, slot);
+}
+
+void store_receive_copy(struct store *store, uint64_t key, uint32_t location, const void *value,
+                        uint32_t slot, bool *used)
+{
+    uint64_t word;
+    struct entry *entry = store_latch(store, key, &word);
+    *used = false;
+    if (entry_state(word) == ENTRY_REPLICA) {
+        struct slot_facts *facts = store_facts(store, entry_slot(word));
+        store_rebase(store, entry_slot(word), value);
+        atomic_store_explicit(&facts->location, location, memory_order_relaxed);
+    } else if (!entry_has_row(word) && slot != NO_SLOT) {
+        *used = true;
+        fill_slot(store, slot, key, value);
+        if (store->updater.apply)
+            memset(slabs_at(&store->bases, slot), 0, store->value_bytes);
+        else
+            memcpy(slabs_at(&store->bases, slot), value, store->value_bytes);
+        atomic_store_explicit(&store_facts(store, slot)->location, location, memory_order_relaxed);
+        entry_release(entry, word, ENTRY_REPLICA, slot);
+        return;
+    }
+    entry_release_same(entry, word);
+}
+
+/* Whether something was changed in a replica since the last exchange. */
+static bool has_delta(const struct store *store, uint32_t slot)
+{
+    const char *row = slabs_at(&store->rows, slot), *base = slabs_at(&store->bases, slot);
+    if (!store->updater.apply)
+        return memcmp(row, base, store->value_bytes) != 0;
+    for (size_t i = 0; i < store->value_bytes; i++)
+        if (base[i])
+            return true;
+    return false;
+}
+
+bool store_drop_replica(struct store *store, uint64_t key, uint32_t *slot)
+{
+    uint64_t word;
+    struct entry *entry = store_latch(store, key, &word);
+    if (!entry)
+        return false;
+    *slot = entry_slot(word);
+    if (entry_state(word) != ENTRY_REPLICA || store_pins_of(store, *slot) ||
+        has_delta(store, *slot)) {
+        entry_release_same(entry, word);
+        return false;
+    }
+    entry_release(entry, word, ENTRY_ELSEWHERE, store_facts(store, *slot)->location);
+    atomic_fetch_sub_explicit(&store->n_rows, 1, memory_order_relaxed);
+    return true;
+}
+
+bool store_share(struct store *store, uint64_t key, bool shared, uint32_t *slot)
+{
+    uint64_t word;
+    struct entry *entry = store_latch(store, key, &word);
+    if (!entry)
+        return false;
+    bool here = entry_in_slabs(word) && entry_is_main(word);
+    *slot = entry_slot(word);
+    if (here)
+        entry_release(entry, word, shared ? ENTRY_SHARED : ENTRY_OWNED, *slot);
+    else
+        entry_release_same(entry, word);
+    return here;
+}

@@ -1,0 +1,174 @@
+/*
+ * The loops of push.c for one instruction set: that which finds the entries of keys, and those that add to
+ * f32 rows of common lengths. The set is given by TARGET (a function attribute), MATCH (of sparse.h),
+ * VECTOR and UNALIGNED (types of floats) and NAME (to make a function's name). The values added need no
+ * alignment. No include guard: it is included once per set.
+ */
+#include "store/find_body.h"
+
+/* Finds the entries of n keys whose lines of the index are on their way, and notes the positions, from
+ * `at` on, of those that are not in their lines or have no row. */
+INLINE TARGET size_t NAME(find_group)(const struct store *store, bool sparse, const uint64_t *keys,
+                                      size_t n, struct index_line *const *lines,
+                                      struct entry **entries, size_t at, size_t *later)
+{
+    size_t n_later = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct entry *entry = sparse ? NAME(find_in)(lines[i], keys[i]) : &store->dense[keys[i]];
+        entries[i] = entry;
+        if (__builtin_expect(!entry || !entry_has_row(entry_read(entry)), 0)) {
+            if (sparse)
+                prefetch(sparse_buddy(lines[i]), true);
+            later[n_later++] = at + i;
+        }
+    }
+    return n_later;
+}
+
+INLINE TARGET enum tern_status NAME(reserve)(struct store *store, bool sparse, const uint64_t *keys,
+                                             size_t n, struct entry **entries)
+{
+    struct index_line *lines[RING];
+    struct entry *found[GROUP];
+    size_t later[RING], n_later = 0;
+    enum tern_status status = TERN_OK;
+    for (size_t placed = 0; !status && placed < n + INDEX_AHEAD; placed += GROUP) {
+        place_group(store, sparse, true, keys + placed, group_size(n, placed),
+                    &lines[placed % RING]);
+        if (placed < INDEX_AHEAD)
+            continue;
+        size_t at = placed - INDEX_AHEAD;
+        n_later += NAME(find_group)(store, sparse, keys + at, group_size(n, at), &lines[at % RING],
+                                    entries ? entries + at : found, at, later + n_later);
+        if (n_later > RING - GROUP || at + GROUP >= n) {
+            status = reserve_later(store, keys, later, n_later, entries);
+            n_later = 0;
+        }
+    }
+    return status;
+}
+
+TARGET static enum tern_status NAME(reserve_sparse)(struct store *store, const uint64_t *keys,
+                                                    size_t n, struct entry **entries)
+{
+    return NAME(reserve)(store, true, keys, n, entries);
+}
+
+TARGET static enum tern_status NAME(reserve_dense)(struct store *store, const uint64_t *keys,
+                                                   size_t n, struct entry **entries)
+{
+    return NAME(reserve)(store, false, keys, n, entries);
+}
+
+INLINE TARGET void NAME(add_row)(char *row, const char *value, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i += sizeof(VECTOR))
+        *(VECTOR *)(row + i) += *(const UNALIGNED *)(value + i);
+}
+
+/* Adds to the rows of n keys, which are mostly in their natural places, or have the entries given. */
+INLINE TARGET size_t NAME(add_rows)(struct store *store, struct layout l, bool natural,
+                                    const uint64_t *keys, size_t n, struct entry *const *entries,
+                                    const char *values, uint32_t *missed)
+{
+    size_t n_missed = 0;
+    for (size_t i = 0; i < ROWS_AHEAD && i < n; i++)
+        prefetch_changed(store, &l, natural, false, keys, entries, i);
+    for (size_t i = 0; i < n; i++, values += l.bytes) {
+        if (i + ROWS_AHEAD < n)
+            prefetch_changed(store, &l, natural, false, keys, entries, i + ROWS_AHEAD);
+        struct entry *entry = natural ? &l.entries[keys[i]] : entries[i];
+        struct latched latched =
+            latch_row(store, keys[i], entry, natural ? entry_read(entry) : word_of(entry));
+        if (__builtin_expect(!latched.entry, 0)) {
+            missed[n_missed++] = (uint32_t)i;
+            continue;
+        }
+        char *row = natural && __builtin_expect(is_natural(&l, keys[i], latched.word), 1)
+                        ? natural_row(&l, keys[i])
+                        : row_at(&l, entry_slot(latched.word));
+        NAME(add_row)(row, values, l.bytes);
+        entry_release_same(latched.entry, latched.word);
+    }
+    return n_missed;
+}
+
+/* Adds to the row of one key; gives the number of keys without a row, as above. The row is prefetched
+ * before it is latched: a locked instruction lets nothing after it begin, but a row that is on its way
+ * arrives beside those of the calls before. */
+INLINE TARGET size_t NAME(add_one)(struct store *store, bool natural, size_t bytes, uint64_t key,
+                                   const char *value)
+{
+    struct entry *entry = NAME(find_first)(store, !natural, key);
+    uint64_t word = natural ? entry_read(entry) : word_of(entry);
+    if (natural && __builtin_expect(key - store->home.begin < store->n_natural, 1))
+        prefetch_bytes(store_natural(store, key), bytes, true);
+    if (!natural && __builtin_expect(entry_in_slabs(word), 1))
+        prefetch_bytes(slabs_at(&store->rows, entry_slot(word)), bytes, true);
+    struct latched latched = latch_row(store, key, entry, word);
+    if (__builtin_expect(!latched.entry, 0))
+        return 1;
+    NAME(add_row)(slabs_at(&store->rows, entry_slot(latched.word)), value, bytes);
+    entry_release_same(latched.entry, latched.word);
+    return 0;
+}
+
+/* The two for rows of `size` bytes; without entries there is one key. */
+#define INSTANCE(index, natural, size)                                                            \
+    TARGET static __attribute__((noinline)) size_t NAME(add_rows_##index##_##size)(               \
+        struct store * store, const uint64_t *keys, size_t n, struct entry *const *entries,       \
+        const void *values, uint32_t *missed)                                                     \
+    {                                                                                             \
+        return NAME(add_rows)(store, layout_of(store, size, size), natural, keys, n, entries,     \
+                              values, missed);                                                    \
+    }                                                                                             \
+    TARGET static size_t NAME(add_##index##_##size)(struct store * store, const uint64_t *keys,   \
+                                                    size_t n, struct entry *const *entries,       \
+                                                    const void *values, uint32_t *missed)         \
+    {                                                                                             \
+        return entries ? NAME(add_rows_##index##_##size)(store, keys, n, entries, values, missed) \
+                       : NAME(add_one)(store, natural, size, keys[0], values);                    \
+    }
+
+#define INSTANCES(size)                                                                        \
+    INSTANCE(dense, true, size)                                                                \
+    INSTANCE(sparse, false, size)                                                              \
+    static add_function *NAME(add_##size)(const struct store *store)                           \
+    {                                                                                          \
+        return store->index == TERN_SPARSE ? NAME(add_sparse_##size) : NAME(add_dense_##size); \
+    }
+
+INSTANCES(32)
+INSTANCES(64)
+INSTANCES(128)
+INSTANCES(256)
+INSTANCES(512)
+INSTANCES(2048)
+
+static add_function *NAME(add_for)(const struct store *store)
+{
+    switch (store->rows.stride == store->value_bytes ? store->value_bytes : 0) {
+    case 32:
+        return NAME(add_32)(store);
+    case 64:
+        return NAME(add_64)(store);
+    case 128:
+        return NAME(add_128)(store);
+    case 256:
+        return NAME(add_256)(store);
+    case 512:
+        return NAME(add_512)(store);
+    case 2048:
+        return NAME(add_2048)(store);
+    default:
+        return NULL;
+    }
+}
+
+#undef INSTANCES
+#undef INSTANCE
+#undef TARGET
+#undef MATCH
+#undef VECTOR
+#undef UNALIGNED
+#undef NAME
