@@ -35,6 +35,7 @@ enum frame_kind {
     FRAME_REDUCE,    /* a: its number, b: type; payload: elements -> VALUES: sums over all nodes */
     FRAME_BROADCAST, /* a: its number, b: root; payload of the root's -> VALUES */
     FRAME_SYNC,      /* keys, payload of changes -> VALUES with keys: a round of replicas */
+    FRAME_ROUND,     /* sections (section.h) -> NEWS: a round of a managed table; b: see server.h */
     FRAME_PING,      /* -> DONE; a: 1 + the number of a dead node, or 0 */
     FRAME_BYE,       /* an orderly end -> DONE */
     /* Replies; `number` is the request's. */
@@ -42,7 +43,8 @@ enum frame_kind {
     FRAME_VALUES,
     FRAME_DONE,
     FRAME_ROSTER, /* payload: all addresses */
-    FRAME_MOVED,  /* reserved: keys that are elsewhere; nothing moves yet */
+    FRAME_MOVED,  /* payload: a u32 location for each key of the request, none of which was served */
+    FRAME_NEWS,   /* to ROUND: sections; a: 1 if there are more */
     FRAME_ERROR,  /* status; payload: the sentence */
     FRAME_KINDS,
 };

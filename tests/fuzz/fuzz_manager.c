@@ -1,0 +1,188 @@
+/*
+ * Whatever a peer sends, as a request or as an answer, a manager refuses it or deals with it: nothing is
+ * read or written out of place, no slot has two uses, and a refused request changes nothing.
+ *
+ * The input is a byte that chooses policy and index, and a list of steps at node 0 of three: a byte that
+ * says what happens, two of length, and the bytes of the message or of the keys it happens to.
+ */
+#include "fuzz/fuzz.h"
+
+#include <string.h>
+
+#include "core/managed.h"
+#include "core/policy.h"
+
+enum { FUZZ_KEYS = 16, FUZZ_LENGTH = 2, FUZZ_NODES = 3, FUZZ_STEPS = 64 };
+
+struct site {
+    struct core core;
+    struct store store;
+    struct manager *manager;
+};
+
+static bool is_home_of(const void *context, uint64_t key)
+{
+    const struct core *core = context;
+    return ring_home(core->ring, key) == core->node;
+}
+
+static void site_open(struct site *site, const char *policy, bool sparse)
+{
+    const struct tern_table_options options = {.struct_size = sizeof options,
+                                               .index = sparse ? TERN_SPARSE : TERN_DENSE,
+                                               .type = TERN_I64,
+                                               .n_keys = sparse ? 0 : FUZZ_KEYS,
+                                               .length = FUZZ_LENGTH};
+    const struct store_home home = {.end = range_begin(1, options.n_keys, FUZZ_NODES),
+                                    .has = is_home_of,
+                                    .context = &site->core,
+                                    .managed = true};
+    site->core = (struct core){.n_nodes = FUZZ_NODES, .ring = ring_new(FUZZ_NODES)};
+    require(site->core.ring && store_init(&site->store, "fuzz", &options, &home) == TERN_OK);
+    site->manager = manager_new(&site->core, &site->store, policy_find(policy), 1);
+    require(site->manager);
+}
+
+static void site_close(struct site *site)
+{
+    manager_free(site->manager);
+    store_fini(&site->store);
+    ring_free(site->core.ring);
+}
+
+/* ---- What must hold ------------------------------------------------------------------------------ */
+
+static void use_slot(const struct site *site, uint8_t *used, uint64_t slot)
+{
+    require(slot < site->store.next_slot && slot < 4096);
+    require(!(used[slot / 8] >> slot % 8 & 1));
+    used[slot / 8] |= (uint8_t)(1 << slot % 8);
+}
+
+/* Each slot is that of one row, or set aside, or free. */
+static void check_slots(const struct site *site)
+{
+    const struct manager *manager = site->manager;
+    uint8_t used[4096 / 8] = {0};
+    for (uint64_t key = 0; key < FUZZ_KEYS; key++) {
+        struct entry *entry;
+        uint64_t word = store_look(&site->store, key, &entry);
+        require(!(word & ENTRY_LATCHED));
+        if (entry_in_slabs(word))
+            use_slot(site, used, entry_slot(word));
+    }
+    for (size_t i = 0; i < manager->spares.n; i++)
+        use_slot(site, used, manager->spares.keys[i]);
+    for (size_t i = 0; i < manager->pool.n; i++)
+        use_slot(site, used, manager->pool.keys[i]);
+    for (size_t i = 0; i < site->store.n_free_slots; i++)
+        use_slot(site, used, site->store.free_slots[i]);
+}
+
+/* A copy of what a request can change, to compare. */
+struct image {
+    uint64_t words[FUZZ_KEYS];
+    int64_t values[FUZZ_KEYS][FUZZ_LENGTH];
+    uint32_t n_shares;
+};
+
+static void take_image(const struct site *site, struct image *image)
+{
+    memset(image, 0, sizeof *image);
+    for (uint64_t key = 0; key < FUZZ_KEYS; key++) {
+        struct entry *entry;
+        image->words[key] = store_look(&site->store, key, &entry);
+        store_pull_one(&site->store, key, image->values[key]);
+    }
+    image->n_shares = site->manager->n_shares;
+}
+
+/* ---- Steps --------------------------------------------------------------------------------------- */
+
+static void serve(struct site *site, uint32_t from, const uint8_t *body, size_t bytes)
+{
+    const struct frame request = {.kind = FRAME_ROUND, .number = 1, .body_bytes = (uint32_t)bytes};
+    struct buffer out = {0};
+    struct image before, after;
+    take_image(site, &before);
+    if (manager_serve(site->manager, from, &request, body, &out)) {
+        take_image(site, &after);
+        require(memcmp(&before, &after, sizeof after) == 0);
+        require(buffer_size(&out) == 0);
+    } else {
+        struct frame answer;
+        require(frame_decode(buffer_head(&out), &answer) == TERN_OK);
+        require(buffer_size(&out) == FRAME_HEADER_BYTES + answer.body_bytes);
+    }
+    buffer_free(&out);
+}
+
+/* Asks a peer, which answers with these bytes. */
+static void ask(struct site *site, uint32_t peer, const uint8_t *body, size_t bytes)
+{
+    const struct frame answer = {.kind = FRAME_NEWS, .number = 1, .body_bytes = (uint32_t)bytes};
+    struct buffer sent = {0};
+    bool more;
+    require(manager_take(site->manager) == TERN_OK);
+    if (manager_has_request(site->manager, peer)) {
+        require(manager_request(site->manager, peer, &sent) == TERN_OK);
+        (void)manager_answer(site->manager, peer, &sent, &answer, body, &more);
+    }
+    buffer_free(&sent);
+    manager_round_ended(site->manager);
+}
+
+static void act(struct site *site, unsigned what, const uint8_t *bytes, size_t n)
+{
+    uint64_t keys[256];
+    const int64_t update[FUZZ_LENGTH] = {1, -1};
+    n = n < 256 ? n : 256;
+    for (size_t i = 0; i < n; i++)
+        keys[i] = bytes[i] % FUZZ_KEYS;
+    if (what == 4)
+        manager_want(site->manager, keys, n);
+    else if (what == 5)
+        manager_unwant(site->manager, keys, n);
+    else if (what == 6)
+        manager_fetch(site->manager, keys, n);
+    for (size_t i = 0; what == 7 && i < n; i++)
+        store_push_one(&site->store, keys[i], update);
+}
+
+static void step(struct site *site, unsigned what, const uint8_t *bytes, size_t n)
+{
+    /* The server aligns what it hands over. */
+    uint8_t *body = malloc(n > 0 ? n : 1);
+    require(body);
+    if (n > 0)
+        memcpy(body, bytes, n);
+    if (what < 2)
+        serve(site, 1 + what, body, n);
+    else if (what < 4)
+        ask(site, what - 1, body, n);
+    else
+        act(site, what, body, n);
+    free(body);
+    check_slots(site);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const char *const policies[] = {"adaptive", "adaptive-relocate", "adaptive-replicate",
+                                           "relocate"};
+    if (size < 1)
+        return 0;
+    struct site site;
+    site_open(&site, policies[data[0] % 4], data[0] & 4);
+    size_t at = 1;
+    for (int i = 0; i < FUZZ_STEPS && size - at >= 3; i++) {
+        size_t n = data[at + 1] | (size_t)(data[at + 2] & 15) << 8;
+        unsigned what = data[at] & 7;
+        at += 3;
+        n = n < size - at ? n : size - at;
+        step(&site, what, data + at, n);
+        at += n;
+    }
+    site_close(&site);
+    return 0;
+}
