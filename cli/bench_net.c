@@ -363,8 +363,10 @@ static bool open_node(struct bench *bench, size_t index)
     }
     for (size_t i = 0; i < N_TABLES; i++) {
         char name[32];
-        struct tern_table_options shape = {
-            .struct_size = sizeof shape, .n_keys = (uint64_t)args.n_keys, .length = lengths[i]};
+        struct tern_table_options shape = {.struct_size = sizeof shape,
+                                           .n_keys = (uint64_t)args.n_keys,
+                                           .length = lengths[i],
+                                           .policy = "static"};
         snprintf(name, sizeof name, "length %u", lengths[i]);
         if (tern_table_open(bench->node, name, &shape, &bench->tables[i]) != TERN_OK) {
             complain_tern("cannot open a table");

@@ -45,6 +45,11 @@ struct tern_sim_result {
     uint64_t virtual_ns;   /* time that passed in the simulated clusters */
     uint64_t n_operations; /* that ended, calls to the coordinator among them */
     uint64_t n_failed;     /* of these: with a sentence, because of a restart or an outage */
+    uint64_t n_moves;      /* main copies of keys that came to another node */
+    uint64_t n_replicas;   /* replicas that were made of keys that come and go */
+    uint64_t n_redirected; /* requests that met a node which did not have the key */
+    uint64_t n_intended;   /* keys whose intent was signalled early, when its start was reached */
+    uint64_t n_late;       /* of these: the key was not there then, because rounds were held up */
     uint64_t n_checks;     /* comparisons of what is with what must be */
     uint64_t n_violations; /* of the last seed; 0: all is well */
     uint64_t trace;        /* a hash of all that happened */

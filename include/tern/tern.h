@@ -217,17 +217,27 @@ struct tern_table_options {
     struct tern_init init;
     struct tern_updater updater;
     uint64_t memory_limit_bytes; /* 0: what the machine has; per node */
-    const char *policy;          /* how a cluster manages the keys; NULL: "static" */
+    const uint64_t *replicated;  /* policy "multi": the keys that every node has; copied */
+    size_t n_replicated;
+    const char *policy;          /* how a cluster manages the keys; NULL: "adaptive" */
 };
 
 /*
- * The policies:
+ * The policies. All but `static` and `replicate` move or copy keys to where they are about to be used;
+ * an updater runs at the main copy, and what is pushed to a replica is gathered and applied there.
  *
- *   static     each key is at its home node, for good: a classic parameter server.
- *   replicate  every node has every key; pulls and pushes are local, and the copies exchange their
- *              changes in continuous rounds through the key's home. A pull sees what this node has
- *              pushed and what has arrived; tern_quiesce makes all agree. For tables that are added to
- *              (no updater); a set acts as the push of the difference.
+ *   adaptive    (default) acts on tern_intent: a key moves to the node that alone wants it, and is
+ *               copied to each node while several do. A pull of a replica sees what this node has pushed
+ *               and what has arrived; tern_quiesce makes all agree.
+ *   static      each key is at its home node, for good: a classic parameter server.
+ *   replicate   every node has every key; pulls and pushes are local, and the copies exchange their
+ *               changes in continuous rounds through the key's home. For tables that are added to (no
+ *               updater); a set acts as the push of the difference.
+ *   relocate    keys move where tern_localize asks for them, and are never copied.
+ *   multi       as relocate, but the keys listed in `replicated` are copied to every node for good.
+ *
+ * For comparison: `adaptive-replicate` never moves a key, `adaptive-relocate` never copies one, and
+ * `adaptive-at-once` acts on every intent as soon as it is signalled.
  */
 
 /* Opens the table `name`, creating it when it is new. Opening it again with the same options gives
@@ -238,20 +248,48 @@ TERN_API enum tern_status tern_table_open(struct tern_node *node, const char *na
                                           struct tern_table **table);
 
 /* Closes one opening of a table. The last one ends the table and its parameters; it is TERN_BUSY while
- * rows are pinned. */
+ * rows are pinned or distributions on it are open. */
 TERN_API enum tern_status tern_table_close(struct tern_table *table);
 
 /* ---- Worker ---------------------------------------------------------------------------------- */
 
 TERN_API enum tern_status tern_worker_open(struct tern_node *node, struct tern_worker **worker);
 
-/* Closes a worker. TERN_BUSY while it holds pinned rows. */
+/* Closes a worker and ends its samples. TERN_BUSY while it holds pinned rows. */
 TERN_API enum tern_status tern_worker_close(struct tern_worker *worker);
 
 /* The worker's clock starts at 0; it is the time scale for statements about the future. Advancing
  * says: one step (batch, sample, ...) is done. `clock` may be NULL. */
 TERN_API enum tern_status tern_worker_advance(struct tern_worker *worker, uint64_t *clock);
 TERN_API enum tern_status tern_worker_clock(struct tern_worker *worker, uint64_t *clock);
+
+/* ---- Intent ---------------------------------------------------------------------------------- */
+
+/*
+ * Says that this worker will use the n keys while start <= its clock < end. The data loader calls it
+ * for batches to come; Tern then has the keys at this node, moved or copied, just before the worker's
+ * clock reaches `start`. It is a hint: optional, cheap, any number of them, overlapping or repeated.
+ * Keys without intent are reached all the same, at their node. Intents end when the clock reaches
+ * `end`; an `end` that has passed, or equals `start`, has no effect, a `start` that has passed means
+ * now. start > end is TERN_INVALID; a key outside a dense table TERN_RANGE, and then none counts.
+ * Tables whose policy does not act on intent, and nodes that are alone, ignore it. A worker may close
+ * with intents open: they end. A table may be closed while its keys travel: other nodes get TERN_CLOSED
+ * when they need rows that were there. Keys for which there is no memory here are not brought; they are
+ * used where they are.
+ */
+TERN_API enum tern_status tern_intent(struct tern_worker *worker, struct tern_table *table,
+                                      const uint64_t *keys, size_t n, uint64_t start, uint64_t end);
+
+/*
+ * Moves the n keys to this node, for tables of the policies `relocate` and `multi`, and returns when they
+ * are here; others ignore it. A key that is pinned, or that every node has a replica of, stays.
+ */
+TERN_API enum tern_status tern_localize(struct tern_worker *worker, struct tern_table *table,
+                                        const uint64_t *keys, size_t n);
+
+/* Returns when everything this worker has pushed and set so far is at the main copies. (So far it may be
+ * in replicas here, and under way.) All its operations under way are waited for. */
+TERN_API enum tern_status tern_flush(struct tern_worker *worker);
 
 /* ---- Access ---------------------------------------------------------------------------------- */
 
@@ -322,6 +360,97 @@ TERN_API enum tern_status tern_pin(struct tern_worker *worker, struct tern_table
 TERN_API enum tern_status tern_unpin(struct tern_worker *worker, struct tern_table *table,
                                      const uint64_t *keys, size_t n);
 
+/* ---- Sampling -------------------------------------------------------------------------------- */
+
+/*
+ * Sampling asks for some keys of a distribution instead of given ones, as negative sampling does, and
+ * leaves it to Tern to choose, within a promise of quality, keys that are cheap to reach from here.
+ *
+ *   tern_dist_open       names what is drawn from, the target, and the promise, the conformity
+ *   tern_sample_prepare  says how many keys will be wanted; Tern begins to bring them here
+ *   tern_sample_pull     hands them out with their values, in one part or several
+ *
+ * Updates go to the keys as usual, with tern_push. A distribution may be used by any thread, a sample
+ * by the worker that prepared it. Nodes open distributions each for itself.
+ */
+struct tern_dist;
+
+/* What a worker's samples promise (NuPS, SIGMOD 2022, Section 4.1). Each level includes those below;
+ * each next one is cheaper. */
+enum tern_conformity {
+    TERN_CONFORM = 0, /* samples follow the target and are independent of each other */
+    TERN_BOUNDED,     /* each follows the target and depends on none but the last U * G of its worker:
+                         G keys are drawn and used U times each, in fresh random orders. Workers are
+                         independent of each other, on one node or several */
+    TERN_LONG_TERM,   /* frequencies follow the target in the long run: as before, but a key that is
+                         not here yet is put off to the end of its sample, once */
+    TERN_NON_CONFORM, /* keys of the target that are at this node now; no promise how often. When none
+                         is known to be here, one that is elsewhere */
+};
+
+enum tern_target_kind {
+    TERN_TARGET_UNIFORM = 0, /* every key alike */
+    TERN_TARGET_WEIGHTS,     /* a key as often as its weight says; 8 bytes of memory per key */
+    TERN_TARGET_COUNTS,      /* the same with count^0.75, as word2vec draws its negatives */
+    TERN_TARGET_FUNCTION,    /* what `function` draws */
+};
+
+/* Makes a key of 64 random bits. Who needs more bits makes them from these. The key should depend on
+ * the arguments alone. Called by any worker at any time; it must not call Tern. */
+typedef uint64_t tern_draw_function(void *context, uint64_t random);
+
+#define TERN_MAX_DISTS 256 /* distributions open at one time, per node */
+#define TERN_MAX_SAMPLES (1 << 20) /* samples open at one time, per worker */
+#define TERN_MAX_WEIGHTS ((UINT64_C(1) << 32) - 1) /* keys of a target with weights or counts */
+#define TERN_MAX_POOL_KEYS (1 << 16)
+#define TERN_MAX_POOL_USES (1 << 16)
+
+/* What is drawn from. Zero is the default of every member but struct_size and those that its kind
+ * needs. Arrays are copied, or made into what is needed of them. */
+struct tern_target {
+    size_t struct_size; /* sizeof(struct tern_target) */
+    enum tern_target_kind kind;
+    uint64_t begin, end;    /* the keys: begin .. end-1; not for functions */
+    const uint64_t *keys;   /* not NULL: begin and end are positions in this array of keys; then each
+                               key takes 8 bytes of memory more */
+    const double *weights;  /* the i-th for the i-th key; finite, not negative, not all 0. One below
+                               2^-32 of the mean counts as 0 */
+    const uint64_t *counts; /* likewise, not all 0 */
+    tern_draw_function *function;
+    void *context;
+    uint64_t seed;      /* the same seed, and the same order of opening distributions and workers, give
+                           the same keys on the same node, as far as they do not depend on what is here */
+    uint32_t pool_keys; /* G and U of TERN_BOUNDED and TERN_LONG_TERM; 0: 250 and 16 */
+    uint32_t pool_uses;
+};
+
+/* Opens a distribution over keys of a table, which stays open until the distribution is closed. */
+TERN_API enum tern_status tern_dist_open(struct tern_table *table, const struct tern_target *target,
+                                         enum tern_conformity conformity, struct tern_dist **dist);
+
+/* TERN_BUSY while samples of it are open. */
+TERN_API enum tern_status tern_dist_close(struct tern_dist *dist);
+
+/*
+ * Begins a sample of n keys, at least one, and returns at once; its number, for this worker, goes to
+ * *sample. Call it some steps ahead, as with tern_intent, so that keys have arrived when they are
+ * pulled; the worker's clock, which must then be advanced, tells Tern how long they are needed.
+ */
+TERN_API enum tern_status tern_sample_prepare(struct tern_worker *worker, struct tern_dist *dist,
+                                              size_t n, uint64_t *sample);
+
+/*
+ * Hands out the next n keys of a sample and their values, or the keys alone if `values` is NULL. More
+ * than are left is TERN_INVALID. A sample is over when its last key has been handed out; its number is
+ * TERN_CLOSED then. After a failure `keys` and `values` have unspecified content, and the same number
+ * of keys as before is left.
+ */
+TERN_API enum tern_status tern_sample_pull(struct tern_worker *worker, uint64_t sample, size_t n,
+                                           uint64_t *keys, void *values);
+
+/* Gives up what is left of a sample. */
+TERN_API enum tern_status tern_sample_end(struct tern_worker *worker, uint64_t sample);
+
 /* ---- All nodes at once ------------------------------------------------------------------------ */
 
 /*
@@ -344,6 +473,8 @@ TERN_API enum tern_status tern_broadcast(struct tern_node *node, uint32_t root, 
 
 /* ---- Statistics ------------------------------------------------------------------------------ */
 
+#define TERN_STALENESS_STEPS 20
+
 struct tern_table_stats {
     size_t struct_size;     /* set by the caller: sizeof(struct tern_table_stats) */
     uint64_t pulled_keys;   /* keys pulled, pushed, set and pinned so far, by all workers */
@@ -351,9 +482,27 @@ struct tern_table_stats {
     uint64_t set_keys;
     uint64_t pinned_keys;
     uint64_t remote_keys;   /* of those, keys that were at another node */
+    uint64_t remote_bytes;  /* values and keys that went to and fro for them */
     uint64_t rows;          /* rows that occupy memory here */
     uint64_t value_bytes;   /* their values alone */
     uint64_t memory_bytes;  /* all the table takes: index, rows and updater state */
+
+    /* What managing its keys took, at this node; zero for tables whose keys stay at home. */
+    uint64_t rounds;         /* exchanges with other nodes */
+    uint64_t messages;       /* requests made and answered in them */
+    uint64_t sent_bytes;     /* of these */
+    uint64_t received_bytes;
+    uint64_t moved_here;     /* main copies that came, and left */
+    uint64_t moved_away;
+    uint64_t replicas_made;  /* here */
+    uint64_t replicas_ended;
+    uint64_t deltas_sent;    /* changes of replicas sent to their owners, and values of replicas got */
+    uint64_t values_received;
+    uint64_t redirected;     /* messages that met a node which was not the owner any more */
+    /* How old the value of a replica was when the next one came: mean and 99th percentile in
+     * milliseconds, and how often it was at most 0.1, 0.2, 0.4, ... ms. */
+    double staleness_ms_mean, staleness_ms_p99;
+    uint64_t staleness_ms[TERN_STALENESS_STEPS];
 };
 
 struct tern_node_stats {
@@ -367,6 +516,35 @@ TERN_API enum tern_status tern_node_get_stats(struct tern_node *node,
 
 TERN_API enum tern_status tern_table_get_stats(struct tern_table *table,
                                                struct tern_table_stats *stats);
+
+/* ---- Explanation ----------------------------------------------------------------------------- */
+
+#define TERN_WHY_BYTES 2048 /* hold any text of tern_why */
+
+/*
+ * Tells in some plain sentences, a line each, how a key is managed, as far as this node knows: its home,
+ * where the main copy is and how often it has moved (modulo 65536), at the owner which other nodes want
+ * it, the intents of this node that Tern acts on, and what was seen of it last among the 4096 latest
+ * moves and replicas of the table here. The text is for people, and may change. What does not fit
+ * into `size` bytes, with the 0 at the end, is cut.
+ */
+TERN_API enum tern_status tern_why(struct tern_table *table, uint64_t key, char *text, size_t size);
+
+/*
+ * Records what becomes of n keys at this node, until it is stopped or the table closed: when their main
+ * copy, or a replica, comes and goes, and when the node begins and ceases to want them. The record goes to
+ * the file PATH.NODE, which is replaced: a line each of the time in nanoseconds of the Unix epoch, the
+ * node, the key and a word: main, replica, none; intent, idle. The first lines tell the state at the start.
+ * `tern trace PATH.*` draws the files of all nodes. Nodes start and stop on their own; a table has one
+ * trace at a time (TERN_BUSY). Of tables whose keys stay where they are only the places are written.
+ *
+ * Lines are gathered and written at the end of rounds, so a file is complete when it was stopped; what
+ * went wrong until then is the status of the stop (of writing: TERN_INVALID, as of a path that
+ * cannot be made). To stop where there is no trace does nothing.
+ */
+TERN_API enum tern_status tern_trace_start(struct tern_table *table, const uint64_t *keys, size_t n,
+                                           const char *path);
+TERN_API enum tern_status tern_trace_stop(struct tern_table *table);
 
 #ifdef __cplusplus
 }

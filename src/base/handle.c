@@ -17,6 +17,8 @@ static const char *kind_name(uint32_t kind)
         return "table";
     case HANDLE_WORKER:
         return "worker";
+    case HANDLE_DIST:
+        return "distribution";
     default:
         return "handle";
     }

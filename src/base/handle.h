@@ -21,6 +21,7 @@ enum handle_kind {
     HANDLE_NODE = 0x4e524554, /* "TERN" and its successors: not what stray memory holds */
     HANDLE_TABLE,
     HANDLE_WORKER,
+    HANDLE_DIST,
     HANDLE_CLOSED,
 };
 

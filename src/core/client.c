@@ -13,6 +13,7 @@ enum {
     LINE_BYTES = 64,
     PREFETCH_ROWS = 4,     /* ahead */
     PREFETCH_BYTES = 1024, /* of each, at the most */
+    IN_PLACE_BYTES = 16 << 10, /* of a part's values, from which on they are not copied if avoidable */
 };
 
 /* One request: `count` of the operation's sorted keys from `begin` on. */
@@ -22,6 +23,8 @@ struct part {
     uint64_t number;
     size_t begin;
     uint32_t count;
+    bool is_coming; /* its key is on its way to this node, under the number in `location` */
+    uint32_t location;
 };
 
 enum tern_status client_init(struct client *client, struct core *core)
@@ -36,6 +39,7 @@ enum tern_status client_init(struct client *client, struct core *core)
     }
     for (uint32_t i = 0; i < core->n_nodes; i++)
         client->lanes[i].node = i;
+    client->local.node = core->node;
     return TERN_OK;
 }
 
@@ -63,7 +67,8 @@ static size_t value_bytes(const struct op *op)
 /* How many keys a request of this operation has at most. */
 static size_t keys_per_part(const struct op *op)
 {
-    size_t n = PART_BYTES / value_bytes(op);
+    size_t key_bytes = value_bytes(op) > SORTED_BYTES ? sizeof(uint64_t) : 0;
+    size_t n = (PART_BYTES - FRAME_HEADER_BYTES) / (value_bytes(op) + key_bytes);
     return n < 1 ? 1 : n > FRAME_MAX_KEYS ? FRAME_MAX_KEYS : n;
 }
 
@@ -81,6 +86,13 @@ static bool reserve_scratch(struct client *client, size_t n)
     return true;
 }
 
+/* Whether of several sets of a key only the last is sent: requests for keys that move are not executed
+ * in their order. */
+static bool sets_once(const struct op *op)
+{
+    return op->kind == FRAME_SET && op->of->store.home.managed;
+}
+
 /*
  * Puts the keys at `positions`, all of one node, into the operation from `begin` on: sorted, so that
  * they are coded in fewer bytes, unless their values are so long that this saves next to nothing; then
@@ -89,7 +101,7 @@ static bool reserve_scratch(struct client *client, size_t n)
 static void arrange_group(struct client *client, struct op *op, size_t begin, size_t n,
                           const uint32_t *positions)
 {
-    if (value_bytes(op) > SORTED_BYTES) {
+    if (value_bytes(op) > SORTED_BYTES && !sets_once(op)) {
         memcpy(op->order + begin, positions, n * sizeof *positions);
         for (size_t i = 0; i < n; i++)
             op->sorted[begin + i] = op->keys[positions[i]];
@@ -168,6 +180,12 @@ static void queue_group(struct client *client, struct op *op, struct lane *lane,
     }
 }
 
+/* Where requests for keys at a node are queued. */
+static struct lane *lane_to(struct client *client, uint32_t node)
+{
+    return node == client->core->node ? &client->local : &client->lanes[node];
+}
+
 static bool reserve_op(struct op *op, size_t n)
 {
     if (n <= OP_FEW) {
@@ -191,7 +209,7 @@ static uint32_t *group_by_node(struct client *client, const struct op *op,
     size_t *ends = client->ends;
     memset(ends, 0, core->n_nodes * sizeof *ends);
     for (size_t i = 0; i < n; i++) {
-        nodes[i] = core_home(core, &op->of->store, op->keys[positions[i]]);
+        nodes[i] = core_owner(core, &op->of->store, op->keys[positions[i]]);
         if (defect(DEFECT_WRONG_NODE) && op->keys[positions[i]] % 16 == 3)
             nodes[i] = (nodes[i] + 1) % core->n_nodes;
         ends[nodes[i]]++;
@@ -213,21 +231,37 @@ static void start_one(struct client *client, struct op *op, uint32_t position)
     uint64_t key = op->keys[position];
     op->order[0] = position;
     op->sorted[0] = key;
-    uint32_t node = core_home(client->core, &op->of->store, key);
-    queue_group(client, op, &client->lanes[node], 0, 1);
+    uint32_t node = core_owner(client->core, &op->of->store, key);
+    queue_group(client, op, lane_to(client, node), 0, 1);
+}
+
+/* Keeps the last of equal ones among n sorted keys from `begin` on; their number then. */
+static size_t keep_last(struct op *op, size_t begin, size_t n)
+{
+    size_t kept = begin;
+    for (size_t i = begin; i < begin + n; i++) {
+        kept += kept > begin && op->sorted[kept - 1] == op->sorted[i] ? 0 : 1;
+        op->sorted[kept - 1] = op->sorted[i];
+        op->order[kept - 1] = op->order[i];
+    }
+    return kept - begin;
 }
 
 static void start_many(struct client *client, struct op *op, const uint32_t *positions, size_t n)
 {
     const uint32_t *grouped = group_by_node(client, op, positions, n);
     size_t begin = 0;
+    op->n = 0;
     for (uint32_t node = 0; node < client->core->n_nodes; node++) {
-        size_t end = client->ends[node];
-        if (begin == end)
+        size_t count = client->ends[node] - begin;
+        if (!count)
             continue;
-        arrange_group(client, op, begin, end - begin, grouped + begin);
-        queue_group(client, op, &client->lanes[node], begin, end);
-        begin = end;
+        arrange_group(client, op, op->n, count, grouped + begin);
+        begin += count;
+        if (sets_once(op) && !defect(DEFECT_SETS_REPEATED))
+            count = keep_last(op, op->n, count);
+        queue_group(client, op, lane_to(client, node), op->n, op->n + count);
+        op->n += count;
     }
 }
 
@@ -243,6 +277,7 @@ enum tern_status client_start(struct client *client, struct op *op, enum frame_k
     op->values = values;
     op->n = n;
     op->n_parts = 0;
+    op->behind = false;
     op->status = TERN_OK;
     bool ready = reserve_op(op, n) && reserve_parts(client, n / keys_per_part(op) + core->n_nodes);
     if (ready && n > 1)
@@ -356,8 +391,23 @@ static void gather(const struct part *part, uint8_t *payload)
         move_values(part, (char *)payload, bytes, false);
 }
 
+/* The values of a part in the caller's memory, if they are many and lie there in the order of its keys;
+ * else NULL. */
+static char *values_together(const struct part *part)
+{
+    const uint32_t *order = part->op->order + part->begin;
+    if (part->count * value_bytes(part->op) < IN_PLACE_BYTES)
+        return NULL;
+    for (uint32_t i = 1; i < part->count; i++)
+        if (order[i] != order[0] + i)
+            return NULL;
+    return part->op->values + order[0] * value_bytes(part->op);
+}
+
 static void scatter(const struct part *part, const uint8_t *payload)
 {
+    if (payload == (const uint8_t *)values_together(part))
+        return;
     char *from = (char *)(uintptr_t)payload;
     size_t bytes = value_bytes(part->op);
     if (bytes == sizeof(float))
@@ -368,42 +418,60 @@ static void scatter(const struct part *part, const uint8_t *payload)
         move_values(part, from, bytes, true);
 }
 
-/* Appends the request of a part. */
-static bool encode_part(const struct client *client, const struct part *part, struct buffer *out)
+/* Appends the request of a part. Its values may be left in *rest, unless that is NULL. */
+static bool encode_part(const struct client *client, const struct lane *lane,
+                        const struct part *part, struct buffer *out, struct slice *rest)
 {
     const struct op *op = part->op;
     if (is_call(op))
         return encode_call(client, part, out);
     size_t payload = is_write(op) ? part->count * value_bytes(op) : 0;
-    uint8_t *at = buffer_reserve(out, FRAME_HEADER_BYTES + keys_max_bytes(part->count) + payload);
+    const char *in_place = payload && rest ? values_together(part) : NULL;
+    size_t copied = in_place ? 0 : payload;
+    uint8_t *at = buffer_reserve(out, FRAME_HEADER_BYTES + keys_max_bytes(part->count) + copied);
     if (!at)
         return false;
     struct frame frame = {.kind = op->kind,
                           .table = op->table,
                           .epoch = client->core->epoch,
                           .number = part->number,
-                          .count = part->count};
+                          .count = part->count,
+                          .b = lane->first->number};
     uint8_t *body = at + FRAME_HEADER_BYTES;
     frame.keys_bytes =
         (uint32_t)keys_encode(op->sorted + part->begin, part->count, body, &frame.flags);
     frame.body_bytes = frame.keys_bytes + (uint32_t)payload;
     frame_encode(&frame, at);
-    if (payload)
+    if (copied)
         gather(part, body + frame.keys_bytes);
-    out->end += FRAME_HEADER_BYTES + frame.body_bytes;
+    out->end += FRAME_HEADER_BYTES + frame.keys_bytes + copied;
+    if (in_place)
+        *rest = (struct slice){(const uint8_t *)in_place, payload};
+    return true;
+}
+
+bool lane_send_in_place(struct client *client, struct lane *lane, size_t room, struct buffer *out,
+                        struct slice *rest)
+{
+    while (lane_may_send(lane) && buffer_size(out) < room && !(rest && rest->n)) {
+        struct part *part = lane->unsent;
+        if (!encode_part(client, lane, part, out, rest))
+            return false;
+        lane->bytes_under_way += part_bytes(part);
+        lane->full = lane->bytes_under_way >= LANE_BYTES;
+        lane->unsent = part->next;
+    }
     return true;
 }
 
 bool lane_send(struct client *client, struct lane *lane, size_t room, struct buffer *out)
 {
-    while (lane->unsent && lane->bytes_under_way < LANE_BYTES && buffer_size(out) < room) {
-        struct part *part = lane->unsent;
-        if (!encode_part(client, part, out))
-            return false;
-        lane->bytes_under_way += part_bytes(part);
-        lane->unsent = part->next;
-    }
-    return true;
+    return lane_send_in_place(client, lane, room, out, NULL);
+}
+
+bool lane_awaits_last(const struct lane *lane)
+{
+    return lane->first && lane->first != lane->unsent && lane->first->next == lane->unsent;
 }
 
 void lane_resume(struct lane *lane)
@@ -455,6 +523,162 @@ static enum tern_status bad_reply(const struct lane *lane, const struct frame *r
                 lane->node, frame_kind_name(reply->kind), reply->number);
 }
 
+/* Whether a reply has the values that a part asked for. */
+static bool has_values(const struct part *part, const struct frame *reply)
+{
+    const struct op *op = part->op;
+    return reply->kind == FRAME_VALUES && !is_call(op) && !is_write(op) &&
+           frame_payload_bytes(reply) == part->count * value_bytes(op);
+}
+
+uint8_t *lane_place(const struct lane *lane, const struct frame *reply)
+{
+    const struct part *part = lane->first;
+    if (!part || part == lane->unsent || reply->number != part->number ||
+        reply->flags & FRAME_CHECKED)
+        return NULL;
+    if (reply->kind == FRAME_NEWS && is_call(part->op))
+        return buffer_reserve(&part->op->answer_body, reply->body_bytes);
+    return has_values(part, reply) && !reply->keys_bytes ? (uint8_t *)values_together(part) : NULL;
+}
+
+/* ---- Keys that have moved ------------------------------------------------------------------------ */
+
+/* Puts keys [begin, end) of an operation, which were asked for in vain, into the lanes of the nodes that
+ * have them as far as is known now. Their order is kept within each lane. */
+static void queue_again(struct client *client, struct op *op, size_t begin, size_t end)
+{
+    const size_t n = end - begin;
+    const struct core *core = client->core;
+    if (!reserve_scratch(client, n) ||
+        !reserve_parts(client, n / keys_per_part(op) + core->n_nodes)) {
+        op_fail(op, TERN_NO_MEMORY, "no memory to follow keys that have moved", SIZE_MAX);
+        return;
+    }
+    uint64_t *keys = client->scratch;
+    uint32_t *nodes = (uint32_t *)(client->scratch + 3 * n), *order = nodes + n;
+    memcpy(keys, op->sorted + begin, n * sizeof *keys);
+    memcpy(order, op->order + begin, n * sizeof *order);
+    for (size_t i = 0; i < n; i++)
+        nodes[i] = core_owner(core, &op->of->store, keys[i]);
+    for (uint32_t node = 0; node < core->n_nodes; node++) {
+        size_t first = begin;
+        for (size_t i = 0; i < n; i++) {
+            if (nodes[i] != node)
+                continue;
+            op->sorted[begin] = keys[i];
+            op->order[begin++] = order[i];
+        }
+        queue_group(client, op, lane_to(client, node), first, begin);
+    }
+}
+
+/* Whether a key that is said to be here has not come yet: after it had come and gone, something newer
+ * would be known. */
+static bool is_coming(const struct client *client, const struct op *op, size_t i, uint32_t location)
+{
+    uint32_t known;
+    return location_node(location) == client->core->node &&
+           store_location(&op->of->store, op->sorted[i], &known) &&
+           location_is_newer(location, known);
+}
+
+/* Has key i of an operation, which comes to this node, done here then. There must be room for a part. */
+static void queue_coming(struct client *client, struct op *op, size_t i, uint32_t location)
+{
+    struct part *part = take_part(client);
+    *part = (struct part){
+        .op = op, .begin = i, .count = 1, .is_coming = true, .location = location};
+    queue_part(&client->local, part);
+}
+
+static void swap_keys(struct op *op, size_t i, size_t k)
+{
+    uint64_t key = op->sorted[i];
+    uint32_t position = op->order[i];
+    op->sorted[i] = op->sorted[k];
+    op->order[i] = op->order[k];
+    op->sorted[k] = key;
+    op->order[k] = position;
+}
+
+static uint32_t read_location(const uint8_t *locations, size_t i)
+{
+    locations += 4 * i;
+    return (uint32_t)locations[0] | (uint32_t)locations[1] << 8 | (uint32_t)locations[2] << 16 |
+           (uint32_t)locations[3] << 24;
+}
+
+/* The node does not have all keys of its oldest request and did nothing of it: takes what it says about
+ * where they are. */
+static void follow_moved(struct client *client, struct lane *lane, const uint8_t *locations)
+{
+    const struct part part = *lane->first;
+    struct op *op = part.op;
+    struct store *store = (struct store *)(uintptr_t)&op->of->store;
+    size_t begin = part.begin, end = part.begin + part.count;
+    bool ready = reserve_parts(client, part.count);
+    if (!ready)
+        op_fail(op, TERN_NO_MEMORY, "no memory to follow keys that have moved", SIZE_MAX);
+    for (size_t i = begin; ready && i < end; i++) {
+        uint32_t location = read_location(locations, i - part.begin);
+        if (is_coming(client, op, i, location)) {
+            swap_keys(op, i, begin);
+            queue_coming(client, op, begin++, location);
+        } else if (location_node(location) < client->core->n_nodes &&
+                   location_node(location) != client->core->node &&
+                   !defect(DEFECT_MOVED_UNLEARNED)) {
+            store_learn(store, op->sorted[i], location);
+        }
+    }
+    /* Others are queued before this part is gone, so that the operation is not done in between. */
+    if (ready && begin < end && !defect(DEFECT_MOVED_DROPPED))
+        queue_again(client, op, begin, end);
+    drop_first(client, lane);
+}
+
+/* Does one key of an operation at this node; false if it is not here. */
+static bool do_local(const struct client *client, const struct op *op, size_t i)
+{
+    struct store *store = (struct store *)(uintptr_t)&op->of->store;
+    uint64_t key = op->sorted[i];
+    char *value = op->values + op->order[i] * store->value_bytes;
+    struct entry *entry;
+    if (entry_state(store_look(store, key, &entry)) == ENTRY_NONE &&
+        core_home(client->core, store, key) == client->core->node)
+        store_create(store, key);
+    switch (op->kind) {
+    case FRAME_PULL:
+        return store_pull_one(store, key, value);
+    case FRAME_PUSH:
+        return store_push_one(store, key, value);
+    default:
+        return store_set_one(store, key, value);
+    }
+}
+
+void client_do_local(struct client *client)
+{
+    struct lane *lane = &client->local;
+    while (lane->first) {
+        struct part *part = lane->first;
+        struct op *op = part->op;
+        while (part->count && do_local(client, op, part->begin)) {
+            part->begin++;
+            part->count--;
+        }
+        if (part->count) {
+            uint64_t key = op->sorted[part->begin];
+            /* On its way to here: it is tried again. */
+            if ((part->is_coming && is_coming(client, op, part->begin, part->location)) ||
+                core_owner(client->core, &op->of->store, key) == client->core->node)
+                return;
+            queue_again(client, op, part->begin, part->begin + part->count);
+        }
+        drop_first(client, lane);
+    }
+}
+
 enum tern_status lane_reply(struct client *client, struct lane *lane, const struct frame *reply,
                             const uint8_t *body)
 {
@@ -467,15 +691,23 @@ enum tern_status lane_reply(struct client *client, struct lane *lane, const stru
                 frame_payload_bytes(reply));
     } else if (is_call(op)) {
         op->answer = *reply;
-        if (!buffer_append(&op->answer_body, body, reply->body_bytes))
+        struct buffer *answer = &op->answer_body;
+        if (answer->bytes && body == answer->bytes + answer->end)
+            answer->end += reply->body_bytes; /* it was read to its place */
+        else if (!buffer_append(answer, body, reply->body_bytes))
             op_fail(op, TERN_NO_MEMORY, "no memory for the answer to a call", SIZE_MAX);
-    } else if (reply->kind == FRAME_VALUES && !is_write(op) &&
-               frame_payload_bytes(reply) == part->count * value_bytes(op)) {
+    } else if (has_values(part, reply)) {
         if (defect(DEFECT_REPLY_MISMATCHED) && part->next && part->next->op->kind == op->kind &&
             part->next->op->of == op->of && part->next->count == part->count)
             part = part->next;
         scatter(part, body + reply->keys_bytes);
-    } else if (reply->kind != FRAME_DONE || !is_write(op)) {
+    } else if (reply->kind == FRAME_MOVED && op->of->store.home.managed &&
+               frame_payload_bytes(reply) == part->count * sizeof(uint32_t)) {
+        follow_moved(client, lane, body + reply->keys_bytes);
+        return TERN_OK;
+    } else if (reply->kind == FRAME_DONE && is_write(op)) {
+        op->behind |= reply->a != 0;
+    } else {
         return bad_reply(lane, reply);
     }
     drop_first(client, lane);

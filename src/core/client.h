@@ -13,7 +13,14 @@
  *     write twice (server.h). So each is applied exactly once.
  *  3. The bytes of a request are made from the operation when they are sent, so nothing is kept twice:
  *     keys and values belong to the caller until the operation is done.
- *  4. At most LANE_BYTES are under way unanswered; what is beyond waits in the lane.
+ *  4. At most LANE_BYTES are under way unanswered; what is beyond waits in the lane until half of them
+ *     are answered, so that it is sent in large pieces.
+ *
+ *  5. A node that does not have all keys of a request answers MOVED, says where they are, and does
+ *     nothing of it. The keys are then asked for there, in new requests; those that are said to be here
+ *     are done here as soon as they are. Requests sent later may thus be executed before: whoever starts
+ *     an operation on keys of managed tables waits until earlier ones on the same keys are done. Of
+ *     several sets of a key in one operation only the last is sent.
  *
  * A client belongs to one thread at a time (a worker's).
  */
@@ -25,7 +32,7 @@
 #include "wire/frame.h"
 
 enum {
-    PART_BYTES = 64 << 10, /* aimed at for the payload of a request or its reply */
+    PART_BYTES = 64 << 10, /* aimed at for a request and for its reply, all included */
     LANE_BYTES = 4 << 20,
     SORTED_BYTES = 128, /* of a value, up to which keys are sorted: saves 5% of the bytes or more */
     OP_FEW = 4,         /* keys for which an operation needs no memory of its own */
@@ -53,6 +60,7 @@ struct op {
     struct frame answer;
     struct buffer answer_body;
     size_t n_parts; /* unanswered */
+    bool behind;    /* a write: replicas here may be older than it until a further round has ended */
     enum tern_status status;
     char sentence[160]; /* when status is not TERN_OK */
 };
@@ -65,11 +73,13 @@ struct lane {
     struct part *first, *last; /* unanswered, in order */
     struct part *unsent;       /* the first that is not sent on this connection */
     size_t bytes_under_way;
+    bool full; /* LANE_BYTES were under way, and half of them still are */
 };
 
 struct client {
     struct core *core;
-    struct lane *lanes; /* one per node; its own is not used */
+    struct lane *lanes; /* one per node; its own is for calls only */
+    struct lane local;  /* requests for keys that turned out to be here, or are on their way to here */
     struct part *free_parts;
     size_t *ends;      /* one per node */
     uint64_t *scratch; /* for sorting */
@@ -105,14 +115,37 @@ enum tern_status op_end(struct op *op);
  * memory is used up. */
 bool lane_send(struct client *client, struct lane *lane, size_t room, struct buffer *out);
 
+/* Whether lane_send has something to send. */
+static inline bool lane_may_send(const struct lane *lane)
+{
+    return lane->unsent && (!lane->full || lane->bytes_under_way <= LANE_BYTES / 2);
+}
+
+/* As lane_send, but does not copy the values of a long request that lie together in the caller's memory:
+ * they are left in *rest, to be sent after `out`, and nothing is added while there is a rest. */
+bool lane_send_in_place(struct client *client, struct lane *lane, size_t room, struct buffer *out,
+                        struct slice *rest);
+
+/* Whether the next reply is to the request that was sent last. */
+bool lane_awaits_last(const struct lane *lane);
+
 static inline bool lane_is_waiting(const struct lane *lane)
 {
     return lane->first != NULL;
 }
 
-/* Takes the reply to the oldest request; an answer that does not fit it is an error of the peer. */
+/* Where the body of a reply belongs, of which so far the header has come: in the caller's memory, if the
+ * reply is to the oldest request and its values lie together there; else NULL. */
+uint8_t *lane_place(const struct lane *lane, const struct frame *reply);
+
+/* Takes the reply to the oldest request; an answer that does not fit it is an error of the peer. `body`
+ * may be what lane_place gave. */
 enum tern_status lane_reply(struct client *client, struct lane *lane, const struct frame *reply,
                             const uint8_t *body);
+
+/* Does what is waiting for keys that come to this node, as far as they are here. To be called as long
+ * as the lane `local` is waiting. */
+void client_do_local(struct client *client);
 
 /* A new connection: all that is unanswered is to be sent again. */
 void lane_resume(struct lane *lane);

@@ -20,6 +20,9 @@ enum defect {
     DEFECT_GATHER_UNSORTED,  /* values go out in the order of the caller's keys, not the sorted */
     DEFECT_SORT_UNSTABLE,    /* equal keys change places */
     DEFECT_WRONG_NODE,       /* a key of a group goes to another node, which executes it */
+    DEFECT_SETS_REPEATED,    /* of keys that move, all sets of one operation are sent */
+    DEFECT_MOVED_UNLEARNED,  /* where keys have moved is not learned from the answer */
+    DEFECT_MOVED_DROPPED,    /* a request that was answered MOVED is not sent on */
     /* server.c */
     DEFECT_NO_DUPLICATE_CHECK, /* a write that comes again is executed again */
     DEFECT_DUPLICATE_OFF_BY_ONE,
@@ -28,6 +31,31 @@ enum defect {
     DEFECT_SET_ADDS,      /* a set is executed as a push */
     DEFECT_HELD_EXECUTED, /* a request that is held counts as executed */
     DEFECT_SYNC_AGAIN,    /* a round of replicas that comes again is executed again */
+    DEFECT_MOVED_EXECUTED,  /* a request that was answered MOVED counts as executed */
+    DEFECT_ROUND_FORGOTTEN, /* a round that comes again gets an empty answer, not the one it had */
+    /* intents.c */
+    DEFECT_ACTS_LATE,           /* intents are acted on when their start has come */
+    DEFECT_CLOSE_KEEPS_INTENTS, /* those of a closed worker do not end */
+    /* manager.c and share.c */
+    DEFECT_EXPIRY_LOST,           /* the end of an intent is not told */
+    DEFECT_END_ASTRAY,            /* it is told where the key is believed to be, not where it is known */
+    DEFECT_MOVE_WITH_TWO_INTENTS, /* a key moves although others want it, too */
+    DEFECT_DELTA_UNTOLD,          /* what one replica changed is not told to the others */
+    DEFECT_UPDATE_UNTOLD,         /* nor what an updater made of it to that replica */
+    DEFECT_RETURNED_DROPPED,      /* a delta that met no owner is forgotten */
+    DEFECT_STALE_ASK_FORGOTTEN,   /* an ask that met no owner is forgotten */
+    DEFECT_BASE_NOT_RESET,        /* a delta that was taken is taken again */
+    DEFECT_COPY_OVERWRITES,       /* a value that comes replaces what was changed in the replica */
+    DEFECT_REPLICA_KEPT,          /* a replica stays when nobody wants it any more */
+    DEFECT_DROPPED_CHANGED,       /* a replica is dropped with what was changed in it */
+    DEFECT_GATHERED_LOST,         /* what was gathered for an updater is lost with a move */
+    DEFECT_SPARE_LOST,            /* the slot set aside for a key is not given back */
+    DEFECT_MOVE_WANTED_HERE,      /* a key moves although its owner wants it */
+    DEFECT_NEWS_FORGOTTEN,        /* one of the holders of replicas is not told of changes */
+    DEFECT_STATE_LEFT_BEHIND,     /* a key moves without its updater's state */
+    DEFECT_SHARE_LOST,            /* who wanted a key is remembered after it has moved */
+    DEFECT_NUMBER_NOT_RAISED,     /* a key that moves keeps its number */
+    DEFECT_HOME_NOT_TOLD,         /* the home does not learn where a key went */
     /* group.c */
     DEFECT_BARRIER_EARLY, /* a barrier passes while one node is missing */
     DEFECT_JOIN_EARLY,    /* the roster goes out while one node is missing */
@@ -39,6 +67,9 @@ enum defect {
     DEFECT_OLD_CONNECTION,  /* the older connection of a lane stays open */
     DEFECT_OLD_INCARNATION, /* so do those of an incarnation that was replaced */
     DEFECT_HELD_DROPPED,    /* a held request is forgotten */
+    DEFECT_ROUND_HELD_DROPPED, /* one that waits for a round is not tried again when it is over */
+    DEFECT_TURN_SKIPPED,       /* an operation does not wait for an earlier one on the same key */
+    DEFECT_CATCH_UP_SKIPPED,   /* a write does not wait for a replica that is older */
     N_DEFECTS,
 };
 

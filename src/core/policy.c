@@ -5,8 +5,14 @@
 #include <string.h>
 
 static const struct policy presets[] = {
-    {"static", MAIN_AT_HOME, REPLICA_NEVER, REFRESH_NONE},
-    {"replicate", MAIN_AT_HOME, REPLICA_OF_EVERY_KEY, REFRESH_IN_ROUNDS},
+    {"adaptive", MAIN_ON_INTENT, REPLICA_ON_INTENT, TIMING_LEARNED},
+    {"static", MAIN_AT_HOME, REPLICA_NEVER, TIMING_LEARNED},
+    {"replicate", MAIN_AT_HOME, REPLICA_OF_EVERY_KEY, TIMING_LEARNED},
+    {"relocate", MAIN_ON_LOCALIZE, REPLICA_NEVER, TIMING_LEARNED},
+    {"multi", MAIN_ON_LOCALIZE, REPLICA_OF_LISTED, TIMING_LEARNED},
+    {"adaptive-replicate", MAIN_AT_HOME, REPLICA_ON_INTENT, TIMING_LEARNED},
+    {"adaptive-relocate", MAIN_ON_INTENT, REPLICA_NEVER, TIMING_LEARNED},
+    {"adaptive-at-once", MAIN_ON_INTENT, REPLICA_ON_INTENT, TIMING_AT_ONCE},
 };
 
 const struct policy *policy_find(const char *name)
@@ -21,5 +27,6 @@ const struct policy *policy_find(const char *name)
 
 const char *policy_names(void)
 {
-    return "static, replicate";
+    return "adaptive, static, replicate, relocate, multi, adaptive-replicate, adaptive-relocate, "
+           "adaptive-at-once";
 }

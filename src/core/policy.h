@@ -10,19 +10,28 @@
 #include <stdbool.h>
 
 /* Where is the main copy? */
-enum policy_main { MAIN_AT_HOME };
+enum policy_main {
+    MAIN_AT_HOME,
+    MAIN_ON_LOCALIZE, /* where it was last asked for by tern_localize */
+    MAIN_ON_INTENT,   /* where the only node with intent is, or was last */
+};
 
 /* When is a replica made? */
-enum policy_replica { REPLICA_NEVER, REPLICA_OF_EVERY_KEY };
+enum policy_replica {
+    REPLICA_NEVER,
+    REPLICA_ON_INTENT, /* at each node with intent while there are others, or the main copy stays */
+    REPLICA_OF_LISTED, /* of the keys listed when the table is opened, everywhere */
+    REPLICA_OF_EVERY_KEY,
+};
 
-/* How is it refreshed? */
-enum policy_refresh { REFRESH_NONE, REFRESH_IN_ROUNDS };
+/* When is an intent acted on? */
+enum policy_timing { TIMING_LEARNED, TIMING_AT_ONCE };
 
 struct policy {
     const char *name;
     enum policy_main main;
     enum policy_replica replica;
-    enum policy_refresh refresh;
+    enum policy_timing timing;
 };
 
 /* The preset of that name, the default for NULL; NULL if there is none. */
@@ -30,5 +39,11 @@ const struct policy *policy_find(const char *name);
 
 /* The names of all presets, for sentences. */
 const char *policy_names(void);
+
+/* Whether keys of such a table come and go (manager.h). */
+static inline bool policy_is_managed(const struct policy *policy)
+{
+    return policy->main != MAIN_AT_HOME || policy->replica == REPLICA_ON_INTENT;
+}
 
 #endif

@@ -100,19 +100,11 @@ static bool add_changed(struct changed *changed, uint64_t key)
     return true;
 }
 
-/* The words of a bitmap that rows can have set by now. */
-static size_t words_in_use(const struct store *store)
-{
-    uint64_t slots = atomic_load_explicit(&store->next_slot, memory_order_relaxed);
-    size_t words = (slots + 63) / 64, all = store->dirty_bytes / sizeof(uint64_t);
-    return words < all ? words : all;
-}
-
 enum tern_status replication_take(struct replication *replication)
 {
     struct store *store = replication->store;
     const struct core *core = replication->core;
-    size_t n_words = words_in_use(store);
+    size_t n_words = store_dirty_words(store);
     for (size_t i = 0; i < n_words; i++) {
         if (!atomic_load_explicit(&store->dirty[i], memory_order_relaxed))
             continue;
@@ -219,7 +211,7 @@ static size_t take_missing(struct replication *replication, uint32_t to, size_t 
                            uint32_t *slots, bool *more)
 {
     _Atomic uint64_t *missing = replication->missing[to];
-    size_t n = 0, n_words = words_in_use(replication->store);
+    size_t n = 0, n_words = store_dirty_words(replication->store);
     *more = false;
     for (size_t i = 0; i < n_words; i++) {
         uint64_t bits = atomic_load_explicit(&missing[i], memory_order_relaxed);

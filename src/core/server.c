@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/replica.h"
 #include "core/defect.h"
+#include "core/manager.h"
+#include "core/replica.h"
 #include "core/reply.h"
 #include "wire/keys.h"
 
@@ -37,7 +38,7 @@ static enum served answer_failure(const struct server *server, const struct fram
     return reply_error(out, request, server->core->epoch, status, tern_error()) ? SERVED : REFUSED;
 }
 
-/* Decodes and checks the keys of a request: all of them must be at home here. */
+/* Decodes and checks the keys of a request: where none moves, all of them must be at home here. */
 static enum tern_status read_keys(const struct server *server, const struct store *store,
                                   const struct frame *request, const uint8_t *body)
 {
@@ -50,7 +51,8 @@ static enum tern_status read_keys(const struct server *server, const struct stor
         if (key > store->last_key)
             return fail(TERN_RANGE, "key %" PRIu64 " is outside table '%s' of %" PRIu64 " keys",
                         key, store->name, store->n_keys);
-        if (core_home(core, store, key) != core->node && !defect(DEFECT_WRONG_NODE))
+        if (!store->home.managed && core_home(core, store, key) != core->node &&
+            !defect(DEFECT_WRONG_NODE))
             return fail(TERN_PEER, "key %" PRIu64 " of table '%s' is not at node %" PRIu32, key,
                         store->name, core->node);
     }
@@ -72,8 +74,9 @@ static enum served serve_pull(struct server *server, struct store *store,
     size_t n_missed = store_pull(store, server->keys, request->count, values, server->missed);
     for (size_t i = 0; i < n_missed; i++) {
         uint32_t position = server->missed[i];
-        enum tern_status status =
-            store_pull_new(store, server->keys[position], values + position * store->value_bytes);
+        bool here;
+        enum tern_status status = store_pull_new(store, server->keys[position],
+                                                 values + position * store->value_bytes, &here);
         if (status)
             return answer_failure(server, request, status, out);
     }
@@ -132,17 +135,121 @@ static void advance(struct server_lane *lane, uint64_t number)
         lane->executed = number;
 }
 
-static bool has_failed(const struct server_lane *lane, uint64_t number)
+static bool had_no_effect(const struct server_lane *lane, uint64_t number)
 {
-    for (size_t i = 0; i < sizeof lane->failed / sizeof lane->failed[0]; i++)
-        if (lane->failed[i] == number)
+    for (size_t i = lane->n_void; i > 0 && lane->void_numbers[i - 1] >= number; i--)
+        if (lane->void_numbers[i - 1] == number)
             return true;
     return false;
 }
 
-static void note_failed(struct server_lane *lane, uint64_t number)
+/* Notes that a request had no effect; false when memory is used up. */
+static bool note_void(struct server_lane *lane, uint64_t number)
 {
-    lane->failed[lane->n_failed++ % (sizeof lane->failed / sizeof lane->failed[0])] = number;
+    if (had_no_effect(lane, number))
+        return true;
+    if (lane->n_void == lane->max_void) {
+        size_t max = lane->max_void ? 2 * lane->max_void : 16;
+        uint64_t *numbers = realloc(lane->void_numbers, max * sizeof *numbers);
+        if (!numbers)
+            return false;
+        lane->void_numbers = numbers;
+        lane->max_void = max;
+    }
+    /* A pull that is sent again may be the first to find its keys gone, and comes before later numbers. */
+    size_t at = lane->n_void++;
+    for (; at > 0 && lane->void_numbers[at - 1] > number; at--)
+        lane->void_numbers[at] = lane->void_numbers[at - 1];
+    lane->void_numbers[at] = number;
+    return true;
+}
+
+/* Forgets what the client need not send again, and, of a request that has an effect after all, that it
+ * had none. */
+static void forget_void(struct server_lane *lane, uint64_t before, uint64_t number)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < lane->n_void; i++)
+        if (lane->void_numbers[i] >= before && lane->void_numbers[i] != number)
+            lane->void_numbers[n++] = lane->void_numbers[i];
+    lane->n_void = n;
+}
+
+void server_lane_fini(struct server_lane *lane)
+{
+    free(lane->void_numbers);
+    buffer_free(&lane->sync);
+}
+
+/* Whether a request must be answered MOVED; *wait if that is not known before the present round is over. */
+static bool has_moved(struct server *server, const struct core_table *table,
+                      const struct frame *request, bool *wait)
+{
+    bool moved = false;
+    *wait = false;
+    for (uint32_t i = 0; i < request->count; i++) {
+        uint32_t location;
+        enum whereabouts where = manager_find(table->manager, server->keys[i], &location);
+        moved |= where != KEY_HERE;
+        *wait |= where == KEY_UNKNOWN;
+    }
+    return moved;
+}
+
+static enum served answer_moved(struct server *server, struct server_lane *lane,
+                                const struct core_table *table, const struct frame *request,
+                                struct buffer *out)
+{
+    uint8_t *payload = reply_reserve(out, request->count * sizeof(uint32_t));
+    if (!payload || (!defect(DEFECT_MOVED_EXECUTED) && !note_void(lane, request->number)))
+        return REFUSED;
+    for (uint32_t i = 0; i < request->count; i++) {
+        uint32_t location = 0;
+        if (manager_find(table->manager, server->keys[i], &location) == KEY_HERE)
+            location = location_make(server->core->node, 0);
+        for (int byte = 0; byte < 4; byte++)
+            *payload++ = (uint8_t)(location >> 8 * byte);
+    }
+    struct frame reply = reply_frame(request, server->core->epoch, FRAME_MOVED);
+    reply.table = request->table;
+    reply.body_bytes = (uint32_t)(request->count * sizeof(uint32_t));
+    reply_commit(out, &reply);
+    return SERVED;
+}
+
+/* A request for a table that is not open here waits until it is, unless it was and is closed. */
+static enum served hold_or_refuse(const struct server *server, struct server_lane *lane,
+                                  const struct frame *request, struct buffer *out)
+{
+    if (request->table >= TERN_MAX_TABLES || !server->core->closed[request->table])
+        return HELD;
+    advance(lane, request->number);
+    if (!note_void(lane, request->number))
+        return REFUSED;
+    fail(TERN_CLOSED, "node %" PRIu32 " has closed the table", server->core->node);
+    return answer_failure(server, request, TERN_CLOSED, out);
+}
+
+/* Holds a request of a managed table, or answers it MOVED; SERVED if it was, HELD if it is to wait, and
+ * REFUSED, which is never the outcome otherwise, if all its keys are here. */
+static enum served divert(struct server *server, struct server_lane *lane,
+                          const struct core_table *table, const struct frame *request,
+                          struct buffer *out)
+{
+    bool wait;
+    if (!has_moved(server, table, request, &wait))
+        return REFUSED;
+    uint64_t round = manager_counts(table->manager)->rounds;
+    bool waited = lane->held_number == request->number && lane->held_round != round;
+    if (wait && !waited) {
+        if (lane->held_number != request->number)
+            lane->held_round = round;
+        lane->held_number = request->number;
+        server->holds_for_round = true;
+        return HELD;
+    }
+    advance(lane, request->number);
+    return answer_moved(server, lane, table, request, out);
 }
 
 /* PULL, PUSH and SET. A write that was executed before is only answered. */
@@ -153,68 +260,110 @@ static enum served serve_keys(struct server *server, struct server_lane *lane,
     if (!table && defect(DEFECT_HELD_EXECUTED))
         lane->executed = request->number;
     if (!table)
-        return HELD;
+        return hold_or_refuse(server, lane, request, out);
     bool again = request->number + defect(DEFECT_DUPLICATE_OFF_BY_ONE) <= lane->executed &&
-                 !has_failed(lane, request->number) && !defect(DEFECT_NO_DUPLICATE_CHECK);
+                 !had_no_effect(lane, request->number) && !defect(DEFECT_NO_DUPLICATE_CHECK);
     enum tern_status status = TERN_OK;
     if (!again || request->kind == FRAME_PULL)
         status = read_keys(server, &table->store, request, body);
+    if (!status && table->manager && (!again || request->kind == FRAME_PULL)) {
+        enum served served = divert(server, lane, table, request, out);
+        if (served != REFUSED)
+            return served;
+    }
+    if (lane->n_void)
+        forget_void(lane, request->b, request->number);
     if (!status && request->kind == FRAME_PULL) {
         advance(lane, request->number);
         return serve_pull(server, &table->store, request, out);
     }
     if (!status && !again)
         status = write_values(server, &table->store, request, body);
+    /* Of one that was executed before it is not known any more whether its node was behind. */
+    bool behind = again && table->manager;
+    if (!status && !again && table->manager)
+        behind = manager_written(table->manager, lane->node, server->keys, request->count);
     advance(lane, request->number);
-    if (status && !again)
-        note_failed(lane, request->number);
+    if (status && !again && !note_void(lane, request->number))
+        return REFUSED;
     if (status)
         return answer_failure(server, request, status, out);
-    bool appended = reply_append(out, request, server->core->epoch, FRAME_DONE, 0, NULL, 0);
+    bool appended = reply_append(out, request, server->core->epoch, FRAME_DONE, behind, NULL, 0);
     return appended ? SERVED : REFUSED;
 }
 
+/* A body whose numbers are aligned. */
+static const uint8_t *aligned_body(struct server *server, const uint8_t *body, size_t bytes)
+{
+    return bytes ? aligned_payload(server, body, bytes) : body;
+}
+
+/* A round of a managed table. As with replicas, its answer is kept (below). */
+static enum tern_status answer_round(struct server *server, const struct server_lane *lane,
+                                     const struct core_table *table, const struct frame *request,
+                                     const uint8_t *body, struct buffer *out)
+{
+    const uint8_t *aligned = aligned_body(server, body, request->body_bytes);
+    if (!aligned)
+        return fail(TERN_NO_MEMORY, "no memory for a ROUND");
+    if (!table->manager || request->count)
+        return fail(TERN_INVALID, "a ROUND does not fit table '%s'", table->store.name);
+    return manager_serve(table->manager, lane->node, request, aligned, out);
+}
+
+static enum tern_status answer_sync(struct server *server, const struct server_lane *lane,
+                                    const struct core_table *table, const struct frame *request,
+                                    const uint8_t *body, struct buffer *out)
+{
+    size_t bytes = request->count * table->store.value_bytes;
+    if (!table->replication || frame_payload_bytes(request) != bytes)
+        return fail(TERN_INVALID, "a SYNC does not fit table '%s'", table->store.name);
+    enum tern_status status = read_keys(server, &table->store, request, body);
+    if (status)
+        return status;
+    const void *deltas = aligned_payload(server, body + request->keys_bytes, bytes);
+    if (!deltas)
+        return fail(TERN_NO_MEMORY, "no memory for a SYNC");
+    status =
+        replication_merge(table->replication, lane->node, server->keys, request->count, deltas);
+    if (!status && !replication_news(table->replication, lane->node, request, out))
+        status = fail(TERN_NO_MEMORY, "no memory for the answer to a SYNC");
+    return status;
+}
+
 /*
- * A round of replicas. Its answer cannot be made a second time, because what it tells is then no longer
- * news; so the last one of a lane is kept until the next request shows that it has arrived.
+ * A round of replicas or of a managed table. Its answer cannot be made a second time, because what it
+ * tells is then no longer news; so the last one of a lane is kept until the next request shows that it
+ * has arrived.
  */
-static enum served serve_sync(struct server *server, struct server_lane *lane,
-                              const struct frame *request, const uint8_t *body, struct buffer *out)
+static enum served serve_round(struct server *server, struct server_lane *lane,
+                               const struct frame *request, const uint8_t *body, struct buffer *out)
 {
     struct core_table *table = find_table(server, request);
     if (!table)
-        return HELD;
-    if (request->number <= lane->executed && !defect(DEFECT_SYNC_AGAIN)) {
-        bool kept = request->number == lane->sync_number;
-        return kept && buffer_append(out, buffer_head(&lane->sync), buffer_size(&lane->sync))
-                   ? SERVED
-                   : REFUSED;
+        return hold_or_refuse(server, lane, request, out);
+    bool again = request->number <= lane->executed && !defect(DEFECT_SYNC_AGAIN);
+    if (again && request->number != lane->sync_number)
+        return REFUSED;
+    struct buffer *kept = &lane->sync;
+    if (again && defect(DEFECT_ROUND_FORGOTTEN))
+        return reply_append(out, request, server->core->epoch, FRAME_NEWS, 0, NULL, 0) ? SERVED
+                                                                                       : REFUSED;
+    if (!again) {
+        kept->begin = kept->end = 0;
+        enum tern_status status = request->kind == FRAME_SYNC
+                                      ? answer_sync(server, lane, table, request, body, kept)
+                                      : answer_round(server, lane, table, request, body, kept);
+        lane->executed = request->number;
+        lane->sync_number = request->number;
+        if (status && !reply_error(kept, request, server->core->epoch, status, tern_error()))
+            return REFUSED;
     }
-    size_t bytes = request->count * table->store.value_bytes;
-    enum tern_status status = TERN_OK;
-    if (!table->replication || frame_payload_bytes(request) != bytes)
-        status = fail(TERN_INVALID, "a SYNC does not fit table '%s'", table->store.name);
-    if (!status)
-        status = read_keys(server, &table->store, request, body);
-    const void *deltas = NULL;
-    if (!status) {
-        deltas = aligned_payload(server, body + request->keys_bytes, bytes);
-        if (!deltas)
-            status = fail(TERN_NO_MEMORY, "no memory for a SYNC");
+    if (server->sends_kept) {
+        server->kept = (struct slice){buffer_head(kept), buffer_size(kept)};
+        return SERVED;
     }
-    if (!status)
-        status =
-            replication_merge(table->replication, lane->node, server->keys, request->count, deltas);
-    lane->executed = request->number;
-    size_t before = buffer_size(out);
-    bool answered = status ? reply_error(out, request, server->core->epoch, status, tern_error())
-                           : replication_news(table->replication, lane->node, request, out);
-    lane->sync.begin = lane->sync.end = 0;
-    lane->sync_number = request->number;
-    return answered &&
-                   buffer_append(&lane->sync, buffer_head(out) + before, buffer_size(out) - before)
-               ? SERVED
-               : REFUSED;
+    return buffer_append(out, buffer_head(kept), buffer_size(kept)) ? SERVED : REFUSED;
 }
 
 /* The keys with rows in [a, b), ascending, at most `count` of them. */
@@ -269,7 +418,8 @@ enum served server_request(struct server *server, struct server_lane *lane,
     case FRAME_SET:
         return serve_keys(server, lane, request, body, out);
     case FRAME_SYNC:
-        return serve_sync(server, lane, request, body, out);
+    case FRAME_ROUND:
+        return serve_round(server, lane, request, body, out);
     case FRAME_RANGE:
         if (request->number > lane->executed)
             lane->executed = request->number;

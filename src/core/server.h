@@ -5,6 +5,11 @@
  * number of the last one executed: a request sent again with a number at or below it is answered, but
  * a write is not executed twice. A lane belongs to one process; another incarnation starts it anew.
  *
+ * A request for keys of which some are not here is answered MOVED and has no effect: sent again, it is
+ * tried again, until the client says, by the number of its first unanswered request (field b), that it
+ * has got the answer. A key that this node has asked for, or has a replica of, may be on its way: the request is held until
+ * the node's present round is over, and then decided.
+ *
  * A request that cannot be executed yet, because this node has not opened the table or because others
  * must come first (group.h), is held: it stays with its caller and is tried again.
  */
@@ -19,9 +24,12 @@ struct server_lane {
     uint32_t node;        /* the client's */
     uint64_t incarnation; /* of the client's process */
     uint64_t executed;
-    /* The last writes that failed, and so had no effect: sent again, they are tried again. */
-    uint64_t failed[8];
-    uint32_t n_failed;
+    /* Requests that had no effect, because they failed or were answered MOVED: sent again, they are tried
+     * again. Ascending; forgotten when the client says that it has got the answers. */
+    uint64_t *void_numbers;
+    size_t n_void, max_void;
+    /* A request that is held because a key may be on its way here, and the round it waits for. */
+    uint64_t held_number, held_round;
     struct buffer sync; /* the answer to request sync_number, a SYNC; see server.c */
     uint64_t sync_number;
 };
@@ -33,10 +41,17 @@ struct server {
     uint32_t *missed;
     struct entry **entries;
     struct buffer values; /* aligned ones */
+    bool holds_for_round; /* a request is held until a round is over */
+    /* Whether kept answers may be left in `kept`, to be sent behind `out`, instead of being copied there;
+     * kept.n is then to be set to 0. They stay in place until the lane's next request. */
+    bool sends_kept;
+    struct slice kept;
 };
 
 enum tern_status server_init(struct server *server, struct core *core, struct group *group);
 void server_fini(struct server *server);
+
+void server_lane_fini(struct server_lane *lane);
 
 /* Handles one request. SERVED: the reply was appended to `out`. *changed is set to true if held
  * requests may be tried again. */

@@ -76,9 +76,11 @@ static enum tern_status pull_missed(struct workspace *space, struct store *store
     enum tern_status status = TERN_OK;
     for (size_t i = 0; !status && i < n_missed; i++) {
         size_t position = done + space->missed[i];
-        if (store_is_home(store, keys[position]))
-            status = store_pull_new(store, keys[position], values + position * store->value_bytes);
-        else
+        bool here = store_is_home(store, keys[position]);
+        if (here)
+            status = store_pull_new(store, keys[position], values + position * store->value_bytes,
+                                    &here);
+        if (!status && !here)
             status = add_away(space, position);
     }
     return status;
@@ -152,8 +154,11 @@ static void count_keys(struct tern_worker *worker, const struct tern_table *tabl
               : kind == FRAME_PUSH ? &counts->pushed
                                    : &counts->set,
               n);
-    if (worker->space->n_away)
-        count_add(&counts->remote, worker->space->n_away);
+    if (!worker->space->n_away)
+        return;
+    count_add(&counts->remote, worker->space->n_away);
+    count_add(&counts->remote_bytes,
+              worker->space->n_away * (sizeof(uint64_t) + table->core.store.value_bytes));
 }
 
 /* Starts the part of an operation that concerns other nodes. */
@@ -170,6 +175,62 @@ static enum tern_status start_away(struct tern_worker *worker, const struct tern
     return status;
 }
 
+/*
+ * Keys of a managed table that are at another node when an operation is started may be here when the
+ * next one is, which must not overtake it. So the keys under way are counted, by hash; an operation on
+ * one that may be among them waits.
+ */
+static uint16_t *under_way(const struct tern_worker *worker, uint64_t key)
+{
+    return &worker->space->under_way[key * UINT64_C(0x9e3779b97f4a7c15) >> (64 - UNDER_WAY_BITS)];
+}
+
+static void count_under_way(struct tern_worker *worker, const struct op *op, int by)
+{
+    for (size_t i = 0; op->of->manager && i < op->n; i++) {
+        uint16_t *count = under_way(worker, op->sorted[i]);
+        *count = (uint16_t)(*count + by);
+    }
+}
+
+/* A write of keys that were at another node is done there. If a replica has come here meanwhile, it may
+ * be older; the worker goes on when it has got the next value, and so sees what it wrote. */
+static enum tern_status catch_up(struct tern_worker *worker, const struct op *op)
+{
+    if (op->kind == FRAME_PULL || !op->of->manager)
+        return TERN_OK;
+    for (size_t i = 0; i < op->n; i++) {
+        struct entry *entry;
+        if (entry_state(store_look(&op->of->store, op->sorted[i], &entry)) == ENTRY_REPLICA)
+            return sync_wait_round(&worker->node->engine->sync);
+    }
+    return TERN_OK;
+}
+
+static __attribute__((noinline)) enum tern_status wait_for_turn(struct tern_worker *worker,
+                                                                const struct tern_table *table,
+                                                                const uint64_t *keys, size_t n)
+{
+    bool may_overtake = false;
+    for (size_t i = 0; table->core.manager && !may_overtake && i < n; i++)
+        may_overtake = *under_way(worker, keys[i]);
+    enum tern_status status = TERN_OK;
+    for (struct pending *pending = worker->pending; may_overtake && pending && !status;
+         pending = pending->next) {
+        remote_wait(worker->remote, &pending->op, false);
+        status = catch_up(worker, &pending->op);
+    }
+    return status;
+}
+
+/* The outcome of an operation on keys that were at other nodes. */
+static enum tern_status end_away(struct tern_worker *worker, struct op *op)
+{
+    enum tern_status status = op->status ? TERN_OK : catch_up(worker, op);
+    enum tern_status outcome = op_end(op);
+    return outcome ? outcome : status;
+}
+
 /* An operation from start to end. */
 static __attribute__((noinline)) enum tern_status operate(struct tern_worker *worker,
                                                           struct tern_table *table,
@@ -177,13 +238,16 @@ static __attribute__((noinline)) enum tern_status operate(struct tern_worker *wo
                                                           const uint64_t *keys, size_t n,
                                                           void *values)
 {
-    enum tern_status status = do_here(worker, table, kind, keys, n, values);
+    enum tern_status status =
+        worker->pending ? wait_for_turn(worker, table, keys, n) : TERN_OK;
+    if (!status)
+        status = do_here(worker, table, kind, keys, n, values);
     if (!status && worker->space->n_away) {
         struct op op;
         status = start_away(worker, table, kind, keys, values, &op);
         if (!status) {
             remote_wait(worker->remote, &op, false);
-            status = op_end(&op);
+            status = end_away(worker, &op);
         }
     }
     if (!status)
@@ -211,6 +275,7 @@ static void give_pending(struct tern_worker *worker, struct pending *pending)
 /* Puts an operation that was started under the next ticket. */
 static void add_pending(struct tern_worker *worker, struct pending *pending)
 {
+    count_under_way(worker, &pending->op, 1);
     pending->ticket = worker->last_ticket + 1;
     pending->next = NULL;
     if (worker->last_pending)
@@ -242,7 +307,10 @@ static enum tern_status operate_start(struct tern_worker *worker, struct tern_ta
 {
     if (!ticket)
         return fail(TERN_INVALID, "the pointer `ticket` for the result is NULL");
-    enum tern_status status = do_here(worker, table, kind, keys, n, values);
+    enum tern_status status =
+        worker->pending ? wait_for_turn(worker, table, keys, n) : TERN_OK;
+    if (!status)
+        status = do_here(worker, table, kind, keys, n, values);
     if (!status && worker->space->n_away)
         status = start_pending(worker, table, kind, keys, values);
     if (status)
@@ -258,7 +326,7 @@ enum tern_status tern_pull(struct tern_worker *worker, struct tern_table *table,
     if (__builtin_expect(!access_allowed(worker, table, keys, n, values), 0))
         return access_refuse(worker, table, keys, values, "values");
     /* A single key goes straight to its row. */
-    if (n == 1 && keys[0] <= table->core.store.last_key &&
+    if (n == 1 && keys[0] <= table->core.store.last_key && !worker->pending &&
         store_pull_one(&table->core.store, keys[0], values)) {
         count_add(&worker->space->counts[table->id].pulled, 1);
         return TERN_OK;
@@ -271,7 +339,7 @@ enum tern_status tern_push(struct tern_worker *worker, struct tern_table *table,
 {
     if (!access_allowed(worker, table, keys, n, updates))
         return access_refuse(worker, table, keys, updates, "updates");
-    if (n == 1 && keys[0] <= table->core.store.last_key &&
+    if (n == 1 && keys[0] <= table->core.store.last_key && !worker->pending &&
         store_push_one(&table->core.store, keys[0], updates)) {
         count_add(&worker->space->counts[table->id].pushed, 1);
         return TERN_OK;
@@ -336,7 +404,8 @@ static enum tern_status end_pending(struct tern_worker *worker, struct pending *
         worker->pending = pending->next;
     if (worker->last_pending == pending)
         worker->last_pending = before;
-    enum tern_status status = op_end(&pending->op);
+    count_under_way(worker, &pending->op, -1);
+    enum tern_status status = end_away(worker, &pending->op);
     give_pending(worker, pending);
     return status;
 }
@@ -393,14 +462,11 @@ void access_finish_all(struct tern_worker *worker)
     worker->free_pending = NULL;
 }
 
-/* Refuses keys that cannot be pinned, because their rows are elsewhere. */
-static enum tern_status check_home(const struct store *store, const uint64_t *keys, size_t n)
+/* Ends the pins of the first n keys. */
+static void unpin_all(struct store *store, const uint64_t *keys, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        if (!store_is_home(store, keys[i]))
-            return fail(TERN_INVALID, "key %" PRIu64 " of table '%s' is at another node", keys[i],
-                        store->name);
-    return TERN_OK;
+    while (n-- > 0)
+        store_unpin(store, keys[n]);
 }
 
 enum tern_status tern_pin(struct tern_worker *worker, struct tern_table *table,
@@ -410,17 +476,15 @@ enum tern_status tern_pin(struct tern_worker *worker, struct tern_table *table,
         return access_refuse(worker, table, keys, rows, "rows");
     struct store *store = &table->core.store;
     enum tern_status status = check_keys(store, keys, n);
-    if (!status && worker->remote)
-        status = check_home(store, keys, n);
     if (!status)
         status = store_reserve(store, keys, n, NULL);
     for (size_t i = 0; !status && i < n; i++) {
-        rows[i] = store_pin(store, keys[i]);
-        if (!rows[i]) {
-            while (i-- > 0)
-                store_unpin(store, keys[i]);
-            return TERN_NO_MEMORY;
-        }
+        status = store_pin(store, keys[i], &rows[i]);
+        if (!status && !rows[i])
+            status = fail(TERN_INVALID, "key %" PRIu64 " of table '%s' is at another node", keys[i],
+                          store->name);
+        if (status)
+            unpin_all(store, keys, i);
     }
     if (!status) {
         worker->n_pins += n;
@@ -442,8 +506,9 @@ enum tern_status tern_unpin(struct tern_worker *worker, struct tern_table *table
         if (i < worker->n_pins && store_unpin(store, keys[i]))
             continue;
         uint64_t key = keys[i];
+        void *row;
         while (i-- > 0)
-            store_pin(store, keys[i]);
+            store_pin(store, keys[i], &row);
         return fail(TERN_INVALID, "key %" PRIu64 " of table '%s' is not pinned by this worker", key,
                     store->name);
     }

@@ -22,6 +22,11 @@ enum {
     /* Of answers not yet taken by a peer: no more of its requests are served then. Small, so that answers
      * are sent while they are in a core's cache. */
     OUT_LIMIT_BYTES = 128 << 10,
+    /* Short answers wait for company while more requests are at hand: each that is sent wakes its peer.
+     * Up to so many bytes of them, and of requests read meanwhile. */
+    TOGETHER_BYTES = 4 << 10,
+    TURN_BYTES = 512 << 10,
+    DRIVEN_MS = 2,      /* without a worker that drives, until the threads take over */
     TICK_MS = 100,      /* how often the coordinator looks for dead nodes */
     HELLO_MS = 5000,    /* for a connection to say who it is */
     STRANGERS = 256,    /* connections that have not, at the most */
@@ -70,14 +75,16 @@ static void refuse_incoming(struct engine *engine, struct incoming *incoming)
 
 static bool wants_reading(const struct incoming *incoming)
 {
-    return !incoming->held && buffer_size(&incoming->connection.out) < OUT_LIMIT_BYTES;
+    const struct connection *connection = &incoming->connection;
+    return !incoming->held && !connection->rest.n &&
+           buffer_size(&connection->out) < OUT_LIMIT_BYTES;
 }
 
 /* Tells epoll what the connection waits for. */
 static void ask_events(struct engine *engine, struct incoming *incoming)
 {
     struct connection *connection = &incoming->connection;
-    short wanted = stream_events(connection->stream, buffer_size(&connection->out) > 0);
+    short wanted = stream_events(connection->stream, connection_unsent(connection) > 0);
     uint32_t events = 0;
     if (wanted & POLLIN && wants_reading(incoming))
         events |= EPOLLIN;
@@ -184,6 +191,8 @@ static bool serve(struct engine *engine, struct incoming *incoming, uint64_t now
             return false;
         enum served served = server_request(&engine->server, lane, &connection->frame, body, now,
                                             &connection->out, changed);
+        connection->rest = engine->server.kept;
+        engine->server.kept.n = 0;
         if (served == REFUSED)
             return false;
         if (served == HELD)
@@ -194,43 +203,65 @@ static bool serve(struct engine *engine, struct incoming *incoming, uint64_t now
     return true;
 }
 
-/* Executes and answers; closes the connection if there is something wrong with it. */
-static void work_on(struct engine *engine, struct incoming *incoming, uint64_t now, bool *changed)
+/* Executes and answers. `more`: the caller goes on to read if the connection wants it, so a short answer
+ * can wait. False: there was something wrong with the connection, and it is closed. */
+static bool work_on(struct engine *engine, struct incoming *incoming, uint64_t now, bool more,
+                    bool *changed)
 {
     bool full;
     do {
         if (!serve(engine, incoming, now, changed)) {
             refuse_incoming(engine, incoming);
-            return;
+            return false;
         }
-        full = buffer_size(&incoming->connection.out) >= OUT_LIMIT_BYTES;
+        size_t n_bytes = buffer_size(&incoming->connection.out);
+        bool had_rest = incoming->connection.rest.n;
+        if (more && n_bytes < TOGETHER_BYTES && wants_reading(incoming))
+            return true;
+        full = n_bytes >= OUT_LIMIT_BYTES;
         if (!connection_write(&incoming->connection)) {
             close_incoming(engine, incoming);
-            return;
+            return false;
         }
+        /* A kept answer that is out makes room for the next request, too. */
+        full |= had_rest;
     } while (full && wants_reading(incoming));
     ask_events(engine, incoming);
+    return true;
 }
 
+static void note_heard(struct engine *engine, const struct incoming *incoming, uint64_t now)
+{
+    if (incoming->known && engine->server.group && is_member(engine, &incoming->known->lane))
+        group_heard(engine->server.group, incoming->known->lane.node, now);
+}
+
+/* Reads and serves in turns, so that requests are executed while they are in a core's cache. */
 static void handle_event(struct engine *engine, struct incoming *incoming, uint32_t events,
                          uint64_t now, bool *changed)
 {
     struct connection *connection = &incoming->connection;
     bool readable = events & (EPOLLIN | EPOLLERR | EPOLLHUP) || !incoming->known;
-    /* A stranger gets no more memory than its HELLO needs. */
-    size_t most = incoming->known ? READ_BYTES : FRAME_HEADER_BYTES + HELLO_MAX_BYTES;
-    do {
-        if (readable && connection_read(connection, most) < 0) {
+    if (!readable && !work_on(engine, incoming, now, false, changed))
+        return;
+    readable |= wants_reading(incoming) && stream_pending(connection->stream);
+    for (size_t turn = 0; readable;) {
+        /* A stranger gets no more memory than its HELLO needs. */
+        size_t most = incoming->known ? READ_BYTES : FRAME_HEADER_BYTES + HELLO_MAX_BYTES;
+        ssize_t n = connection_read(connection, most);
+        if (n < 0) {
             if (!incoming->known)
                 atomic_fetch_add_explicit(&engine->n_refused, 1, memory_order_relaxed);
             close_incoming(engine, incoming);
             return;
         }
-    } while (readable && wants_reading(incoming) && stream_pending(connection->stream));
-    if (readable && incoming->known && engine->server.group &&
-        is_member(engine, &incoming->known->lane))
-        group_heard(engine->server.group, incoming->known->lane.node, now);
-    work_on(engine, incoming, now, changed);
+        note_heard(engine, incoming, now);
+        turn += (size_t)n;
+        bool more = connection->has_more && turn < TURN_BYTES;
+        if (!work_on(engine, incoming, now, more, changed))
+            return;
+        readable = wants_reading(incoming) && (more || stream_pending(connection->stream));
+    }
 }
 
 /* Takes new connections. Each is read at once: with TLS the handshake may be over already, and what came
@@ -270,7 +301,7 @@ static void retry_held(struct engine *engine, uint64_t now)
             if (!incoming->held)
                 continue;
             incoming->held = false;
-            work_on(engine, incoming, now, &changed);
+            work_on(engine, incoming, now, false, &changed);
         }
     }
 }
@@ -284,11 +315,10 @@ static void close_late_strangers(struct engine *engine, uint64_t now)
     }
 }
 
+/* How long the service thread sleeps at the most: strangers and dead nodes must be noticed. */
 static int next_timeout_ms(const struct engine *engine)
 {
-    if (engine->server.group)
-        return TICK_MS;
-    return count_strangers(engine) ? HELLO_MS : -1;
+    return engine->server.group ? TICK_MS : HELLO_MS;
 }
 
 /* Handles what epoll reported. The caller holds the engine's lock. */
@@ -324,7 +354,7 @@ static void say_farewell(struct engine *engine)
     uint64_t end = clock_now_ns() + FAREWELL_MS * MS;
     for (struct incoming *incoming = engine->incoming; incoming; incoming = incoming->next) {
         struct connection *connection = &incoming->connection;
-        while (connection_write(connection) && buffer_size(&connection->out)) {
+        while (connection_write(connection) && connection_unsent(connection)) {
             uint64_t now = clock_now_ns();
             if (now >= end || !stream_wait(connection->stream, true, (int)((end - now) / MS) + 1))
                 break;
@@ -332,12 +362,40 @@ static void say_farewell(struct engine *engine)
     }
 }
 
+bool engine_is_driven(const struct engine *engine, uint64_t now_ns)
+{
+    uint64_t driven_ns = atomic_load_explicit(&engine->driven_ns, memory_order_relaxed);
+    return now_ns < driven_ns + DRIVEN_MS * MS;
+}
+
+void engine_drive(struct engine *engine, uint64_t now_ns)
+{
+    atomic_store_explicit(&engine->driven_ns, now_ns, memory_order_relaxed);
+    if (pthread_mutex_trylock(&engine->lock) == 0) {
+        struct epoll_event events[EVENTS];
+        int n = epoll_wait(engine->epoll_fd, events, EVENTS, 0);
+        if (n > 0)
+            handle_events(engine, events, n);
+        pthread_mutex_unlock(&engine->lock);
+    }
+    sync_drive(&engine->sync, now_ns);
+}
+
+/* Waits for something to do, unless workers see to it. */
+static int wait_for_events(struct engine *engine, struct epoll_event *events)
+{
+    if (!engine_is_driven(engine, clock_now_ns()))
+        return epoll_wait(engine->epoll_fd, events, EVENTS, next_timeout_ms(engine));
+    poll(NULL, 0, DRIVEN_MS);
+    return 0;
+}
+
 static void *service_main(void *context)
 {
     struct engine *engine = context;
     struct epoll_event events[EVENTS];
     while (!atomic_load_explicit(&engine->stop, memory_order_acquire)) {
-        int n = epoll_wait(engine->epoll_fd, events, EVENTS, next_timeout_ms(engine));
+        int n = wait_for_events(engine, events);
         pthread_mutex_lock(&engine->lock);
         handle_events(engine, events, n < 0 ? 0 : n);
         pthread_mutex_unlock(&engine->lock);
@@ -505,6 +563,7 @@ static enum tern_status init_core(struct engine *engine)
     }
     strcpy(engine->addresses[0], engine->place.coordinator);
     enum tern_status status = server_init(&engine->server, core, group);
+    engine->server.sends_kept = true;
     if (status)
         group_free(group);
     return status;
@@ -514,6 +573,10 @@ static enum tern_status init_core(struct engine *engine)
 static void end(struct engine *engine)
 {
     sync_fini(&engine->sync);
+    for (struct intents *intents = engine->intents, *next; intents; intents = next) {
+        next = intents->next;
+        intents_free(intents);
+    }
     pthread_mutex_lock(&engine->pulse_lock);
     atomic_store_explicit(&engine->stop, true, memory_order_release);
     pthread_cond_signal(&engine->pulse_stop);
@@ -528,7 +591,7 @@ static void end(struct engine *engine)
         close_incoming(engine, engine->incoming);
     for (struct known_lane *known = engine->lanes, *next; known; known = next) {
         next = known->next;
-        buffer_free(&known->lane.sync);
+        server_lane_fini(&known->lane);
         free(known);
     }
     if (engine->listener)

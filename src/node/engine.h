@@ -2,18 +2,22 @@
  * engine - a node's part in a cluster: the thread that serves other nodes, and the pulse that tells
  * the coordinator that this node lives.
  *
- * Threads: the service thread owns the listener and all incoming connections; it sleeps in epoll
- * while there is nothing to do. The pulse thread sends a PING every quarter of the deadline. Workers
- * have connections of their own (remote.h) and pass through neither.
+ * Threads: other nodes are served, and rounds are run (sync.h), by whoever comes by: *driving* is a
+ * function guarded by a try-lock. Workers drive now and then between their steps, and while they wait,
+ * since on a busy machine a thread of our own would have to wait for a core longer than a round takes.
+ * The service thread drives when no worker has for DRIVEN_MS, and sleeps in epoll while there is nothing
+ * to do. The pulse thread sends a PING every quarter of the deadline. Workers have connections of their
+ * own (remote.h) for what they ask.
  *
- * The engine's lock is held by the service thread while it handles requests, and by whoever adds or
- * removes a table; nobody else takes it.
+ * The engine's lock is held by the service thread while it handles requests, by the rounds (sync.h)
+ * while they use the managers of tables, and by whoever adds or removes a table or a worker's intents.
  */
 #ifndef NODE_ENGINE_H
 #define NODE_ENGINE_H
 
 #include <pthread.h>
 
+#include "core/intents.h"
 #include "core/server.h"
 #include "net/stream.h"
 #include "node/place.h"
@@ -37,6 +41,7 @@ struct engine {
     pthread_t service;
     bool has_service;
     atomic_bool stop;
+    _Atomic uint64_t driven_ns; /* when a worker last drove, or tried to */
     _Atomic uint64_t n_refused; /* connections that sent nonsense or were not of this job */
 
     pthread_t pulse;
@@ -45,6 +50,8 @@ struct engine {
     pthread_cond_t pulse_stop; /* on the monotonic clock */
 
     struct sync sync;
+    struct intents *intents; /* of this node's workers; a list, under the lock */
+    uint32_t n_managers;     /* made so far */
 
     _Atomic uint32_t next_lane;
     /* 1 + the number of a node known to be dead; 0: none. Calls that wait for it fail at once. */
@@ -57,6 +64,13 @@ enum tern_status engine_start(struct engine *engine, const struct place *place);
 /* Leaves it: returns when all others have left, too, or one has died, which is the status. The engine
  * is ended in any case. */
 enum tern_status engine_stop(struct engine *engine);
+
+/* Serves what has come, and carries on with the rounds, without waiting; nothing if others do it at this
+ * moment. To be called by workers, `now_ns` being the time. */
+void engine_drive(struct engine *engine, uint64_t now_ns);
+
+/* Whether workers have driven lately, so that the threads leave it to them. */
+bool engine_is_driven(const struct engine *engine, uint64_t now_ns);
 
 /* Lets held requests be tried again. */
 void engine_wake(struct engine *engine);

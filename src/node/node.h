@@ -2,11 +2,11 @@
  * node - the objects behind the public handles. Included by the files of node/ only.
  *
  * node.c opens and closes nodes, table.c tables, worker.c workers; access.c has the calls on keys,
- * range.c those on ranges, together.c what all nodes do at once. In a cluster, engine.c serves other
- * nodes and remote.c asks them.
+ * range.c those on ranges, sample.c those on samples, together.c what all nodes do at once. In a
+ * cluster, engine.c serves other nodes and remote.c asks them.
  *
- * A node's lock guards its list of tables and of workers. The calls on keys never take it: a worker
- * counts what it does in memory of its own.
+ * A node's lock guards its lists of tables, workers and distributions. The calls on keys never take
+ * it: a worker counts what it does in memory of its own.
  */
 #ifndef NODE_NODE_H
 #define NODE_NODE_H
@@ -18,11 +18,14 @@
 #include "node/engine.h"
 #include "node/remote.h"
 
-enum { BLOCK_KEYS = 1024 }; /* keys handed to the store at once */
+enum {
+    BLOCK_KEYS = 1024,   /* keys handed to the store at once */
+    UNDER_WAY_BITS = 10, /* of the hash by which keys under way are counted */
+};
 
 /* Keys a worker has used of one table. Written by its thread alone, read by anybody. */
 struct counts {
-    _Atomic uint64_t pulled, pushed, set, pinned, remote;
+    _Atomic uint64_t pulled, pushed, set, pinned, remote, remote_bytes;
 };
 
 /* What a worker needs room for; freed when it is closed. */
@@ -34,6 +37,8 @@ struct workspace {
     /* The positions of those keys of a call that are at other nodes. */
     uint32_t *away;
     size_t n_away, max_away;
+    /* Keys of managed tables in operations under way, counted by hash (access.c). */
+    uint16_t under_way[1 << UNDER_WAY_BITS];
 };
 
 struct tern_node {
@@ -41,6 +46,8 @@ struct tern_node {
     pthread_mutex_t lock;
     struct tern_table *tables[TERN_MAX_TABLES];
     struct tern_worker *workers; /* a list */
+    struct tern_dist *dists[TERN_MAX_DISTS];
+    uint64_t n_workers_opened, n_dists_opened; /* so far: they name random streams */
 
     /* In a cluster. */
     struct engine *engine; /* NULL: alone */
@@ -54,6 +61,7 @@ struct tern_table {
     struct tern_node *node;
     uint32_t id; /* its place in node->tables and in every workspace */
     uint64_t n_open;
+    uint32_t n_dists; /* open on it */
     struct tern_table_options options; /* with which it was opened */
     char updater_name[32];
     struct counts ended; /* by workers that are closed */
@@ -75,7 +83,11 @@ struct tern_worker {
     uint64_t clock;
     uint64_t last_ticket;
     uint64_t n_pins;
+    uint64_t number;           /* by the order of opening on this node, from 0 */
+    struct sampling *sampling; /* its samples (sample.c); NULL: none so far */
     struct remote *remote;   /* NULL: alone */
+    struct intents *intents; /* the same */
+    uint64_t drive_ns;       /* when it takes its next turn at the rounds */
     struct pending *pending, *last_pending; /* a list, oldest first */
     struct pending *free_pending;           /* a list */
 };
@@ -88,6 +100,11 @@ void access_finish_all(struct tern_worker *worker);
 
 /* Ends a table whatever its n_open. The caller holds the node's lock or is the last to know it. */
 void table_end(struct tern_table *table);
+
+/* Ends the samples of a worker that is being closed, and the distributions on a table that is; for the
+ * latter the caller holds the node's lock or is the last to know it. */
+void sample_end_worker(struct tern_worker *worker);
+void sample_end_table(struct tern_table *table);
 
 /* Adds n to a counter of this thread's. */
 static inline void count_add(_Atomic uint64_t *counter, uint64_t n)

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,10 +15,13 @@ enum {
     OUT_BYTES = 128 << 10,     /* bytes of requests made ahead of the socket */
     TOGETHER_BYTES = 16 << 10, /* requests wait for company up to this many bytes */
     RETRY_MS = 20,
+    DRIVE_MS = 1,  /* the longest wait of a worker that drives: rounds go on */
+    LOCAL_MS = 1,  /* how often a wait looks for keys that come to this node */
     LOOK_MS = 100, /* how often a patient wait looks for dead nodes */
 };
 
 #define MS UINT64_C(1000000)
+#define AWAKE_NS (MS / 5)
 
 enum tern_status remote_init(struct remote *remote, struct engine *engine)
 {
@@ -25,7 +29,7 @@ enum tern_status remote_init(struct remote *remote, struct engine *engine)
     *remote = (struct remote){.engine = engine};
     remote->lane = atomic_fetch_add_explicit(&engine->next_lane, 1, memory_order_relaxed);
     remote->peers = calloc(n_nodes, sizeof *remote->peers);
-    remote->polls = calloc(n_nodes, sizeof *remote->polls);
+    remote->polls = calloc(n_nodes + 1, sizeof *remote->polls);
     enum tern_status status = client_init(&remote->client, &engine->core);
     if (!status && remote->peers && remote->polls)
         return TERN_OK;
@@ -102,21 +106,39 @@ static bool take_welcome(struct remote *remote, struct lane *lane, const struct 
     return true;
 }
 
+/* Has the rest of long values read straight to the caller's memory, where that is possible. */
+static void put_in_place(struct peer *peer, const struct lane *lane)
+{
+    struct connection *connection = &peer->connection;
+    if (!peer->welcomed || !connection->has_header || connection->place)
+        return;
+    uint8_t *place = lane_place(lane, &connection->frame);
+    if (place)
+        connection_put(connection, place);
+}
+
 /* Handles all whole frames that have come. False if the connection must be given up. */
 static bool take_frames(struct remote *remote, struct lane *lane)
 {
     struct peer *peer = peer_of(remote, lane);
+    struct connection *connection = &peer->connection;
     for (;;) {
         const uint8_t *body;
-        enum found found = connection_next(&peer->connection, FRAME_MAX_BODY_BYTES, &body);
+        enum found found = connection_next(connection, FRAME_MAX_BODY_BYTES, &body);
+        if (found == FOUND_NOTHING)
+            put_in_place(peer, lane);
         if (found != FOUND_FRAME)
             return found == FOUND_NOTHING;
-        const struct frame *frame = &peer->connection.frame;
+        if (connection->rest.n && lane_awaits_last(lane)) {
+            fail(TERN_PEER, "node %" PRIu32 " answered a request before it was sent", lane->node);
+            return false;
+        }
+        const struct frame *frame = &connection->frame;
         bool fits = peer->welcomed ? !lane_reply(&remote->client, lane, frame, body)
                                    : take_welcome(remote, lane, frame, body);
         if (!fits)
             return false;
-        connection_drop(&peer->connection);
+        connection_drop(connection);
     }
 }
 
@@ -126,15 +148,15 @@ static bool send_requests(struct remote *remote, struct lane *lane)
     struct connection *connection = &peer_of(remote, lane)->connection;
     for (;;) {
         if (peer_of(remote, lane)->welcomed &&
-            !lane_send(&remote->client, lane, OUT_BYTES, &connection->out)) {
+            !lane_send_in_place(&remote->client, lane, OUT_BYTES, &connection->out,
+                                &connection->rest)) {
             fail(TERN_NO_MEMORY, "no memory for requests to node %" PRIu32, lane->node);
             return false;
         }
-        bool more = lane->unsent != NULL;
         if (!connection_write(connection))
             return false;
-        if (buffer_size(&connection->out) || !more || !lane->unsent ||
-            lane->bytes_under_way >= LANE_BYTES || !peer_of(remote, lane)->welcomed)
+        if (connection_unsent(connection) || !lane_may_send(lane) ||
+            !peer_of(remote, lane)->welcomed)
             return true;
     }
 }
@@ -166,35 +188,53 @@ static void advance_lane(struct remote *remote, struct lane *lane, bool readable
         if (n == 0 || !lane_is_waiting(lane))
             break;
         /* Answers make room for further requests. */
-        if (lane->unsent && !send_requests(remote, lane)) {
+        if (lane_may_send(lane) && !send_requests(remote, lane)) {
             disconnect(remote, lane);
             return;
         }
-        readable = stream_pending(peer->connection.stream);
+        readable = peer->connection.has_more || stream_pending(peer->connection.stream);
     }
+}
+
+/* Notes when a lane begins to wait: requests may come to it by answers of others, too. */
+static void note_waiting(struct peer *peer, const struct lane *lane)
+{
+    bool waits = lane_is_waiting(lane);
+    if (waits && !peer->waits)
+        peer->heard_ns = clock_now_ns();
+    peer->waits = waits;
 }
 
 void remote_nudge(struct remote *remote, struct lane *lane)
 {
     struct peer *peer = peer_of(remote, lane);
+    struct connection *connection = &peer->connection;
     bool alone = lane->unsent == lane->first;
-    if (alone)
-        peer->heard_ns = clock_now_ns();
+    note_waiting(peer, lane);
     if (alone || !peer->welcomed) {
         advance_lane(remote, lane, false);
         return;
     }
-    if (!lane_send(&remote->client, lane, OUT_BYTES, &peer->connection.out) ||
-        (buffer_size(&peer->connection.out) >= TOGETHER_BYTES &&
-         !connection_write(&peer->connection)))
+    if (!lane_send_in_place(&remote->client, lane, OUT_BYTES, &connection->out,
+                            &connection->rest) ||
+        (connection_unsent(connection) >= TOGETHER_BYTES && !connection_write(connection)))
         disconnect(remote, lane);
 }
 
 static void advance_lanes(struct remote *remote, bool readable)
 {
-    for (uint32_t i = 0; i < remote->engine->core.n_nodes; i++)
-        if (lane_is_waiting(&remote->client.lanes[i]))
-            advance_lane(remote, &remote->client.lanes[i], readable);
+    bool local_waits = lane_is_waiting(&remote->client.local);
+    if (local_waits && !remote->local_waits)
+        remote->local_since_ns = clock_now_ns();
+    remote->local_waits = local_waits;
+    if (local_waits)
+        client_do_local(&remote->client);
+    for (uint32_t i = 0; i < remote->engine->core.n_nodes; i++) {
+        struct lane *lane = &remote->client.lanes[i];
+        note_waiting(&remote->peers[i], lane);
+        if (lane_is_waiting(lane))
+            advance_lane(remote, lane, readable);
+    }
 }
 
 /* Fails a lane whose node is dead or has been silent for the deadline. */
@@ -223,6 +263,22 @@ static void look_after(struct remote *remote, struct lane *lane, bool patient, u
     lane_resume(lane);
 }
 
+/* Fails what waits for keys that should have come here long ago. */
+static void look_after_local(struct remote *remote, uint64_t now)
+{
+    struct lane *local = &remote->client.local;
+    uint64_t waited = now - remote->local_since_ns;
+    if (!lane_is_waiting(local) || !remote->local_waits)
+        return;
+    if (waited < remote->engine->place.deadline_ns &&
+        !atomic_load_explicit(&remote->engine->stop, memory_order_relaxed))
+        return;
+    char sentence[160];
+    snprintf(sentence, sizeof sentence, "keys on their way to this node have not come for %.1f s",
+             (double)waited / 1e9);
+    lane_fail(&remote->client, local, TERN_PEER, sentence);
+}
+
 /* Looks after all lanes in use. A node's silence counts while the program asks for answers: when it did
  * something else for long, the wait begins now. */
 static void look_around(struct remote *remote, bool patient)
@@ -231,7 +287,10 @@ static void look_around(struct remote *remote, bool patient)
     uint64_t now = clock_now_ns();
     bool anew = now - remote->looked_ns > engine->place.deadline_ns / 2;
     remote->looked_ns = now;
+    look_after_local(remote, now);
     for (uint32_t i = 0; i < engine->core.n_nodes; i++) {
+        /* An answer on another lane may have given this one its first work. */
+        note_waiting(&remote->peers[i], &remote->client.lanes[i]);
         if (!lane_is_waiting(&remote->client.lanes[i]))
             continue;
         if (anew)
@@ -240,16 +299,29 @@ static void look_around(struct remote *remote, bool patient)
     }
 }
 
+void remote_advance(struct remote *remote)
+{
+    advance_lanes(remote, true);
+}
+
 void remote_progress(struct remote *remote)
 {
     advance_lanes(remote, true);
     look_around(remote, false);
 }
 
-/* Waits for any of the lanes in use. */
+static bool drives(const struct remote *remote)
+{
+    return remote->drives &&
+           atomic_load_explicit(&remote->engine->sync.is_running, memory_order_relaxed);
+}
+
+/* Waits for any of the lanes in use, or, if it is a worker's to drive, for others that ask this node. */
 static void wait_for_lanes(struct remote *remote, int timeout_ms)
 {
     nfds_t n = 0;
+    if (lane_is_waiting(&remote->client.local))
+        timeout_ms = LOCAL_MS;
     for (uint32_t i = 0; i < remote->engine->core.n_nodes; i++) {
         const struct peer *peer = &remote->peers[i];
         if (!lane_is_waiting(&remote->client.lanes[i]))
@@ -263,9 +335,30 @@ static void wait_for_lanes(struct remote *remote, int timeout_ms)
         remote->polls[n++] =
             (struct pollfd){.fd = stream_fd(peer->connection.stream),
                             .events = stream_events(peer->connection.stream,
-                                                    buffer_size(&peer->connection.out) > 0)};
+                                                    connection_unsent(&peer->connection) > 0)};
+    }
+    if (drives(remote)) {
+        remote->polls[n++] = (struct pollfd){.fd = remote->engine->epoll_fd, .events = POLLIN};
+        timeout_ms = timeout_ms < DRIVE_MS ? timeout_ms : DRIVE_MS;
     }
     poll(remote->polls, n, timeout_ms);
+}
+
+void remote_wait_for_any(struct remote *remote, int timeout_ms)
+{
+    wait_for_lanes(remote, timeout_ms);
+}
+
+/* Waits a short while without sleeping: the node that is asked is likely to be driven by a worker, too,
+ * and answers between two of its steps; to fall asleep and be woken takes as long. */
+static void wait_awake(struct remote *remote, const struct op *op)
+{
+    uint64_t now = clock_now_ns(), end = now + AWAKE_NS;
+    for (; !op_is_done(op) && now < end; now = clock_now_ns()) {
+        engine_drive(remote->engine, now);
+        advance_lanes(remote, true);
+        sched_yield();
+    }
 }
 
 void remote_wait(struct remote *remote, struct op *op, bool patient)
@@ -276,7 +369,11 @@ void remote_wait(struct remote *remote, struct op *op, bool patient)
      * is read before anybody is declared dead. */
     if (!op_is_done(op))
         advance_lanes(remote, false);
+    if (!op_is_done(op) && drives(remote))
+        wait_awake(remote, op);
     while (!op_is_done(op)) {
+        if (drives(remote))
+            engine_drive(remote->engine, clock_now_ns());
         wait_for_lanes(remote, timeout_ms);
         advance_lanes(remote, true);
         if (!op_is_done(op))

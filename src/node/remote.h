@@ -17,6 +17,7 @@ struct peer {
     struct connection connection;
     bool welcomed;
     bool refused;      /* by the answer to HELLO, which `trouble` then keeps */
+    bool waits;        /* something is unanswered */
     uint64_t heard_ns; /* when something last came, or waiting began */
     uint64_t retry_ns; /* not to connect again before */
     char trouble[160]; /* why the last connection failed */
@@ -28,6 +29,9 @@ struct remote {
     uint32_t lane;
     struct peer *peers;
     struct pollfd *polls;
+    bool drives; /* a worker's, of a node with managed tables: it drives the engine while it waits */
+    bool local_waits;        /* requests wait for keys that come here */
+    uint64_t local_since_ns; /* when they began to */
     uint64_t looked_ns; /* when it last looked for nodes that do not answer */
 };
 
@@ -37,6 +41,12 @@ void remote_fini(struct remote *remote);
 /* Sends what is queued for a node unless other requests are under way and little is queued: requests
  * that follow each other closely then travel together. */
 void remote_nudge(struct remote *remote, struct lane *lane);
+
+/* Sends and receives, without waiting. */
+void remote_advance(struct remote *remote);
+
+/* Waits until something can be sent or received, or the time is over. */
+void remote_wait_for_any(struct remote *remote, int timeout_ms);
 
 /* Carries on with everything that is under way, without waiting; fails what waits for a node that is
  * dead or does not answer. */

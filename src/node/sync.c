@@ -7,19 +7,44 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "core/manager.h"
 #include "core/replica.h"
 #include "node/engine.h"
 #include "node/remote.h"
+#include "node/why.h"
 
-enum { SYNC_IDLE_MS = 50 };
+enum {
+    IDLE_MS = 50,   /* the longest pause */
+    INTENT_MS = 2,  /* the longest while there are intents: a worker may go on at any time */
+    MAX_PASSES = 8, /* of asking in one round */
+};
 
 #define MS UINT64_C(1000000)
+#define DRIVEN_NS (2 * MS) /* how long the thread leaves the rounds to workers that drive them */
+#define BUSY_NS (MS / 20) /* the pause when there is something to do */
 
-/* The request to one owner in one round. */
+/* The request to one node in one round. */
 struct question {
     struct op op;
-    struct buffer body;
+    struct buffer body, answer;
     bool asked, more;
+    uint64_t sent_ns, last_sent_ns; /* the present and the previous one with an answer; 0: none */
+};
+
+/* The rounds. While one runs, `table` is the one whose questions are under way. */
+struct rounds {
+    struct sync *sync;
+    struct remote remote;
+    struct core *core;
+    struct question *questions; /* by node */
+    bool runs;
+    uint32_t table;
+    int pass;
+    uint64_t pause_ns; /* after the last round */
+    enum tern_status status; /* of this round */
+    bool busy;               /* something was exchanged in it */
+    bool left_over;          /* something must go into another one */
+    bool intends;            /* workers have open intents, or replicas are kept */
 };
 
 void sync_init(struct sync *sync, struct engine *engine)
@@ -28,173 +53,498 @@ void sync_init(struct sync *sync, struct engine *engine)
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&sync->change, &monotonic);
+    pthread_cond_init(&sync->nap_end, &monotonic);
     pthread_condattr_destroy(&monotonic);
+    pthread_cond_init(&sync->change, NULL);
     pthread_mutex_init(&sync->lock, NULL);
+    pthread_mutex_init(&sync->nap_lock, NULL);
 }
 
-void sync_fini(struct sync *sync)
+static void wake(struct sync *sync, bool stop)
 {
-    pthread_mutex_lock(&sync->lock);
-    sync->stop = true;
-    pthread_cond_broadcast(&sync->change);
-    pthread_mutex_unlock(&sync->lock);
-    if (sync->has_thread)
-        pthread_join(sync->thread, NULL);
-    pthread_cond_destroy(&sync->change);
-    pthread_mutex_destroy(&sync->lock);
+    pthread_mutex_lock(&sync->nap_lock);
+    sync->wanted = true;
+    sync->stop |= stop;
+    pthread_cond_signal(&sync->nap_end);
+    pthread_mutex_unlock(&sync->nap_lock);
 }
+
+void sync_poke(struct sync *sync)
+{
+    if (atomic_load_explicit(&sync->naps, memory_order_seq_cst))
+        wake(sync, false);
+}
+
+/* ---- One node's answer -------------------------------------------------------------------------- */
+
+/* Sends the request in the question's body. */
+static enum tern_status send_question(struct rounds *round, uint32_t node, enum frame_kind kind,
+                                      struct op op)
+{
+    struct question *question = &round->questions[node];
+    question->op = op;
+    question->op.payload = buffer_head(&question->body);
+    question->op.payload_bytes = (uint32_t)buffer_size(&question->body);
+    question->op.answer_body = question->answer;
+    question->op.answer_body.begin = question->op.answer_body.end = 0;
+    enum tern_status status =
+        client_call(&round->remote.client, node, &question->op, kind);
+    if (status)
+        return status;
+    question->asked = true;
+    question->sent_ns = clock_now_ns();
+    remote_nudge(&round->remote, &round->remote.client.lanes[node]);
+    return TERN_OK;
+}
+
+/* The outcome of a question that is answered. */
+static enum tern_status hear(struct question *question)
+{
+    question->asked = false;
+    question->answer = question->op.answer_body;
+    return op_end(&question->op);
+}
+
+/* ---- Tables with replicas of every key ---------------------------------------------------------- */
 
 /* Asks one owner: sends deltas, if there are any, and wants the news. */
-static enum tern_status ask(struct remote *remote, struct replication *replication, uint16_t table,
-                            uint32_t owner, struct question *question)
+static enum tern_status ask_owner(struct rounds *round, struct replication *replication,
+                                  uint16_t table, uint32_t owner)
 {
+    struct question *question = &round->questions[owner];
     struct frame frame;
     enum tern_status status =
         replication_request(replication, owner, &question->body, &frame, &question->more);
     if (status)
         return status;
-    question->op = (struct op){.table = table,
-                               .limit = frame.count,
-                               .flags = frame.flags,
-                               .keys_bytes = frame.keys_bytes,
-                               .payload = buffer_head(&question->body),
-                               .payload_bytes = frame.body_bytes};
-    status = client_call(&remote->client, owner, &question->op, FRAME_SYNC);
-    if (status)
-        return status;
-    question->asked = true;
-    remote_nudge(remote, &remote->client.lanes[owner]);
-    return TERN_OK;
+    return send_question(round, owner, FRAME_SYNC,
+                         (struct op){.table = table,
+                                     .limit = frame.count,
+                                     .flags = frame.flags,
+                                     .keys_bytes = frame.keys_bytes});
 }
 
-/* Waits for an owner's answer and takes it over. */
-static enum tern_status take_answer(struct remote *remote, struct replication *replication,
-                                    struct question *question, bool *busy)
+static enum tern_status hear_owner(struct rounds *round, struct replication *replication,
+                                   struct question *question)
 {
-    remote_wait(remote, &question->op, false);
-    question->asked = false;
-    enum tern_status status = op_end(&question->op);
+    enum tern_status status = hear(question);
+    if (status == TERN_CLOSED) {
+        question->more = false;
+        return TERN_OK;
+    }
     if (!status)
         status = replication_answer(replication, &question->op.answer,
                                     buffer_head(&question->op.answer_body));
-    *busy |= question->op.answer.count || question->op.limit;
+    round->busy |= question->op.answer.count || question->op.limit;
     question->more |= question->op.answer.a != 0;
-    buffer_free(&question->op.answer_body);
     return status;
 }
 
-/* One round of one table; again while an owner has more. */
-static enum tern_status sync_table(struct remote *remote, uint16_t number,
-                                   struct replication *replication, struct question *questions,
-                                   bool *busy)
+/* ---- Managed tables ----------------------------------------------------------------------------- */
+
+/* Asks a peer if there is a reason to. */
+static enum tern_status ask_peer(struct rounds *round, struct manager *manager, uint16_t table,
+                                 uint32_t peer)
 {
-    const struct core *core = remote->client.core;
-    enum tern_status status = replication_take(replication);
-    for (uint32_t i = 0; i < core->n_nodes; i++)
-        questions[i].more = i != core->node;
-    for (bool again = true; again && !status;) {
-        again = false;
-        for (uint32_t i = 0; !status && i < core->n_nodes; i++)
-            if (questions[i].more)
-                status = ask(remote, replication, number, i, &questions[i]);
-        /* What was asked must be heard, or its memory could not be freed. */
-        for (uint32_t i = 0; i < core->n_nodes; i++) {
-            if (!questions[i].asked)
-                continue;
-            enum tern_status outcome = take_answer(remote, replication, &questions[i], busy);
-            status = status ? status : outcome;
-            again |= questions[i].more;
+    struct engine *engine = round->sync->engine;
+    enum tern_status status = TERN_OK;
+    pthread_mutex_lock(&engine->lock);
+    bool has_request = manager_has_request(manager, peer);
+    if (has_request)
+        status = manager_request(manager, peer, &round->questions[peer].body);
+    pthread_mutex_unlock(&engine->lock);
+    if (!has_request)
+        return TERN_OK;
+    round->busy |= buffer_size(&round->questions[peer].body) > 0;
+    if (!status)
+        status = send_question(round, peer, FRAME_ROUND, (struct op){.table = table});
+    return status;
+}
+
+static enum tern_status hear_peer(struct rounds *round, struct manager *manager, uint32_t peer)
+{
+    struct engine *engine = round->sync->engine;
+    struct question *question = &round->questions[peer];
+    bool more = false;
+    enum tern_status status = hear(question);
+    pthread_mutex_lock(&engine->lock);
+    if (!status && question->last_sent_ns)
+        manager_note_staleness(manager, peer, question->last_sent_ns, clock_now_ns());
+    question->last_sent_ns = question->sent_ns;
+    if (!status)
+        status = manager_answer(manager, peer, &question->body, &question->op.answer,
+                                buffer_head(&question->op.answer_body), &more);
+    question->more |= more;
+    if (status == TERN_CLOSED) {
+        manager_forget_peer(manager, peer);
+        status = TERN_OK;
+    }
+    /* An ask or a delta that went astray may now be for another peer, which is then asked, too. */
+    for (uint32_t i = 0; i < round->core->n_nodes; i++)
+        round->questions[i].more |= manager_has_todo(manager, i);
+    pthread_mutex_unlock(&engine->lock);
+    round->busy |= question->op.answer.body_bytes > 0;
+    return status;
+}
+
+/* ---- Intents ------------------------------------------------------------------------------------ */
+
+static struct manager *manager_of(const struct core *core, const struct intent *intent)
+{
+    struct core_table *table =
+        atomic_load_explicit(&core->tables[intent->table], memory_order_acquire);
+    return table && table->manager && manager_generation(table->manager) == intent->generation
+               ? table->manager
+               : NULL;
+}
+
+static void begin_intent(void *context, const struct intent *intent)
+{
+    struct manager *manager = manager_of(context, intent);
+    if (manager && intent->kind == INTENT_HERE)
+        manager_fetch(manager, intent->keys, intent->n);
+    else if (manager)
+        manager_want(manager, intent->keys, intent->n);
+}
+
+static void end_intent(void *context, const struct intent *intent)
+{
+    struct manager *manager = manager_of(context, intent);
+    if (manager)
+        manager_unwant(manager, intent->keys, intent->n);
+}
+
+/* Looks at what the workers intend, and at what was changed. */
+static enum tern_status look(struct rounds *round)
+{
+    struct engine *engine = round->sync->engine;
+    enum tern_status status = TERN_OK;
+    pthread_mutex_lock(&engine->lock);
+    for (struct intents **place = &engine->intents; *place;) {
+        struct intents *intents = *place;
+        bool is_over = atomic_load_explicit(&intents->is_over, memory_order_acquire);
+        bool complete = intents_round(intents, begin_intent, end_intent, round->core);
+        if (!complete && !status)
+            status = fail(TERN_NO_MEMORY, "no memory for the intents of a worker");
+        round->intends |= intents_are_open(intents);
+        if (is_over && complete) {
+            *place = intents->next;
+            intents_free(intents);
+        } else {
+            place = &intents->next;
         }
     }
-    return status;
-}
-
-/* One round of all tables. */
-static enum tern_status sync_tables(struct remote *remote, struct question *questions, bool *busy)
-{
-    struct core *core = remote->client.core;
-    enum tern_status status = TERN_OK;
     for (uint16_t i = 0; !status && i < TERN_MAX_TABLES; i++) {
-        struct core_table *table = atomic_load_explicit(&core->tables[i], memory_order_acquire);
-        if (table && table->replication)
-            status = sync_table(remote, i, table->replication, questions, busy);
+        struct core_table *table =
+            atomic_load_explicit(&round->core->tables[i], memory_order_acquire);
+        if (table && table->manager)
+            status = manager_take(table->manager);
     }
+    pthread_mutex_unlock(&engine->lock);
     return status;
 }
 
-/* Sleeps until a round is wanted or the pause is over. The caller holds the lock. */
-static void pause_for(struct sync *sync, uint64_t pause_ns)
+/* ---- Rounds ------------------------------------------------------------------------------------- */
+
+static struct core_table *table_at(const struct rounds *round, uint32_t number)
 {
-    uint64_t wake = clock_now_ns() + pause_ns;
-    struct timespec until = {.tv_sec = (time_t)(wake / UINT64_C(1000000000)),
-                             .tv_nsec = (long)(wake % UINT64_C(1000000000))};
-    int outcome = 0;
-    while (outcome != ETIMEDOUT && !sync->stop && !sync->wanted)
-        outcome = pthread_cond_timedwait(&sync->change, &sync->lock, &until);
-    sync->wanted = false;
+    return atomic_load_explicit(&round->core->tables[number], memory_order_acquire);
 }
 
-static void run_rounds(struct sync *sync, struct remote *remote, struct question *questions)
+/* Asks all peers there is a reason to ask about the present table; true if there was one. */
+static bool ask_all(struct rounds *round)
 {
-    uint64_t pause_ns = 0;
-    pthread_mutex_lock(&sync->lock);
-    while (!sync->stop && !sync->trouble) {
-        bool busy = false;
-        sync->trouble = sync_tables(remote, questions, &busy);
-        if (sync->trouble)
-            snprintf(sync->sentence, sizeof sync->sentence, "%s", tern_error());
-        else
-            sync->n_rounds++;
-        pthread_cond_broadcast(&sync->change);
-        pause_ns = busy ? MS / 4 : pause_ns < SYNC_IDLE_MS * MS ? 2 * pause_ns + MS : pause_ns;
-        pause_for(sync, pause_ns);
+    struct core_table *table = table_at(round, round->table);
+    bool asked = false;
+    for (uint32_t i = 0; !round->status && i < round->core->n_nodes; i++) {
+        if (!round->questions[i].more)
+            continue;
+        round->status =
+            table->manager
+                ? ask_peer(round, table->manager, (uint16_t)round->table, i)
+                : ask_owner(round, table->replication, (uint16_t)round->table, i);
     }
+    for (uint32_t i = 0; i < round->core->n_nodes; i++)
+        asked |= round->questions[i].asked;
+    return asked;
+}
+
+/* Goes on to the next table with something to ask, from `table` on; false if there is none. */
+static bool begin_table(struct rounds *round, uint32_t table)
+{
+    for (; table < TERN_MAX_TABLES && !round->status; table++) {
+        struct core_table *found = table_at(round, table);
+        if (!found || (!found->manager && !found->replication))
+            continue;
+        round->table = table;
+        round->pass = 0;
+        for (uint32_t i = 0; i < round->core->n_nodes; i++)
+            round->questions[i].more = i != round->core->node;
+        if (found->replication)
+            round->status = replication_take(found->replication);
+        if (!round->status && ask_all(round))
+            return true;
+    }
+    return false;
+}
+
+/* Takes all answers about the present table, then asks again or goes on to the next. */
+static bool take_answers(struct rounds *round)
+{
+    struct core_table *table = table_at(round, round->table);
+    struct question *questions = round->questions;
+    bool again = false;
+    for (uint32_t i = 0; table->manager && i < round->core->n_nodes; i++)
+        questions[i].more = false;
+    for (uint32_t i = 0; i < round->core->n_nodes; i++) {
+        if (!questions[i].asked)
+            continue;
+        enum tern_status outcome = table->manager
+                                       ? hear_peer(round, table->manager, i)
+                                       : hear_owner(round, table->replication, &questions[i]);
+        round->status = round->status ? round->status : outcome;
+    }
+    for (uint32_t i = 0; i < round->core->n_nodes; i++)
+        again |= questions[i].more;
+    if (again && !round->status && ++round->pass < MAX_PASSES && ask_all(round))
+        return true;
+    return begin_table(round, round->table + 1);
+}
+
+/* The pause after a round. */
+static uint64_t next_pause(const struct rounds *round)
+{
+    if (round->busy || round->left_over)
+        return BUSY_NS;
+    uint64_t most = (round->intends ? INTENT_MS : IDLE_MS) * MS;
+    uint64_t next = 2 * round->pause_ns + BUSY_NS;
+    return next < most ? next : most;
+}
+
+static void end_round(struct rounds *round)
+{
+    struct sync *sync = round->sync;
+    struct engine *engine = sync->engine;
+    bool has_news = false; /* for traces */
+    pthread_mutex_lock(&engine->lock);
+    for (uint32_t i = 0; i < TERN_MAX_TABLES; i++) {
+        struct core_table *table = table_at(round, i);
+        if (!table || !table->manager)
+            continue;
+        round->left_over |= manager_is_busy(table->manager);
+        round->intends |= manager_is_sharing(table->manager);
+        manager_round_ended(table->manager);
+        has_news |= why_has_news(table->manager);
+    }
+    bool held = engine->server.holds_for_round;
+    engine->server.holds_for_round = false;
+    pthread_mutex_unlock(&engine->lock);
+    if (held)
+        engine_wake(engine);
+    if (has_news)
+        why_write(engine);
+    round->runs = false;
+    round->pause_ns = next_pause(round);
+    sync->n_all_rounds++;
+    sync->n_rounds += !round->left_over && !round->status;
+    sync->trouble = round->status;
+    if (sync->trouble)
+        snprintf(sync->sentence, sizeof sync->sentence, "%s", tern_error());
+    pthread_cond_broadcast(&sync->change);
+}
+
+static bool all_answered(const struct rounds *round)
+{
+    for (uint32_t i = 0; i < round->core->n_nodes; i++)
+        if (round->questions[i].asked && !op_is_done(&round->questions[i].op))
+            return false;
+    return true;
+}
+
+/* Does what can be done without waiting. The caller holds the lock. */
+static void step(struct rounds *round, uint64_t now_ns)
+{
+    struct sync *sync = round->sync;
+    if (sync->trouble)
+        return;
+    if (!round->runs) {
+        if (now_ns < atomic_load_explicit(&sync->next_ns, memory_order_relaxed))
+            return;
+        round->runs = true;
+        round->busy = round->left_over = round->intends = false;
+        round->status = look(round);
+        if (begin_table(round, 0))
+            return;
+    } else {
+        remote_progress(&round->remote);
+        if (!all_answered(round) || take_answers(round))
+            return;
+    }
+    end_round(round);
+    atomic_store_explicit(&sync->next_ns, now_ns + round->pause_ns, memory_order_relaxed);
+}
+
+void sync_drive(struct sync *sync, uint64_t now_ns)
+{
+    if (!atomic_load_explicit(&sync->is_running, memory_order_acquire) ||
+        pthread_mutex_trylock(&sync->lock))
+        return;
+    step(sync->rounds, now_ns);
     pthread_mutex_unlock(&sync->lock);
 }
 
+/* Sleeps until a round is wanted, if it may be woken for that, or the pause, if there is any, is over;
+ * false when there is to be no other. */
+static bool nap(struct sync *sync, uint64_t pause_ns, bool may_be_poked)
+{
+    uint64_t end = clock_now_ns() + pause_ns;
+    struct timespec until = {.tv_sec = (time_t)(end / UINT64_C(1000000000)),
+                             .tv_nsec = (long)(end % UINT64_C(1000000000))};
+    atomic_store_explicit(&sync->naps, may_be_poked, memory_order_seq_cst);
+    pthread_mutex_lock(&sync->nap_lock);
+    int outcome = pause_ns ? 0 : ETIMEDOUT;
+    while (outcome != ETIMEDOUT && !sync->stop && !sync->wanted)
+        outcome = pthread_cond_timedwait(&sync->nap_end, &sync->nap_lock, &until);
+    if (sync->wanted)
+        atomic_store_explicit(&sync->next_ns, 0, memory_order_relaxed);
+    sync->wanted = false;
+    bool goes_on = !sync->stop;
+    pthread_mutex_unlock(&sync->nap_lock);
+    atomic_store_explicit(&sync->naps, false, memory_order_relaxed);
+    return goes_on;
+}
+
+/* Drives while no worker does: waits for answers, and naps between rounds. */
 static void *sync_main(void *context)
 {
     struct sync *sync = context;
-    uint32_t n_nodes = sync->engine->core.n_nodes;
-    struct remote remote;
-    struct question *questions = calloc(n_nodes, sizeof *questions);
-    enum tern_status status = remote_init(&remote, sync->engine);
-    if (questions && !status)
-        run_rounds(sync, &remote, questions);
-    else
-        sync->trouble = TERN_NO_MEMORY;
-    for (uint32_t i = 0; questions && i < n_nodes; i++)
-        buffer_free(&questions[i].body);
-    free(questions);
-    if (!status)
-        remote_fini(&remote);
+    struct rounds *round = sync->rounds;
+    for (bool goes_on = true; goes_on;) {
+        uint64_t now_ns = clock_now_ns(), pause_ns = DRIVEN_NS;
+        bool is_driven = engine_is_driven(sync->engine, now_ns);
+        if (!is_driven) {
+            pthread_mutex_lock(&sync->lock);
+            step(round, now_ns);
+            if (round->runs)
+                remote_wait_for_any(&round->remote, 1);
+            uint64_t next_ns = atomic_load_explicit(&sync->next_ns, memory_order_relaxed);
+            pause_ns = round->runs ? 0 : next_ns > now_ns ? next_ns - now_ns : 1;
+            if (sync->trouble)
+                pause_ns = IDLE_MS * MS;
+            pthread_mutex_unlock(&sync->lock);
+        }
+        goes_on = nap(sync, pause_ns, !is_driven);
+    }
     return NULL;
+}
+
+static struct rounds *rounds_new(struct sync *sync)
+{
+    struct rounds *round = calloc(1, sizeof *round);
+    if (!round)
+        return NULL;
+    round->sync = sync;
+    round->core = &sync->engine->core;
+    round->questions = calloc(round->core->n_nodes, sizeof *round->questions);
+    if (round->questions && !remote_init(&round->remote, sync->engine))
+        return round;
+    free(round->questions);
+    free(round);
+    return NULL;
+}
+
+static void rounds_free(struct rounds *round)
+{
+    for (uint32_t i = 0; i < round->core->n_nodes; i++) {
+        if (round->questions[i].asked)
+            lane_fail(&round->remote.client, &round->remote.client.lanes[i], TERN_CLOSED,
+                      "the node is being closed");
+        buffer_free(&round->questions[i].body);
+        buffer_free(round->questions[i].asked ? &round->questions[i].op.answer_body
+                                              : &round->questions[i].answer);
+    }
+    remote_fini(&round->remote);
+    free(round->questions);
+    free(round);
+}
+
+void sync_fini(struct sync *sync)
+{
+    atomic_store_explicit(&sync->is_running, false, memory_order_relaxed);
+    wake(sync, true);
+    if (sync->has_thread)
+        pthread_join(sync->thread, NULL);
+    if (sync->rounds)
+        rounds_free(sync->rounds);
+    pthread_cond_destroy(&sync->nap_end);
+    pthread_cond_destroy(&sync->change);
+    pthread_mutex_destroy(&sync->nap_lock);
+    pthread_mutex_destroy(&sync->lock);
 }
 
 enum tern_status sync_start(struct sync *sync)
 {
     if (sync->has_thread)
         return TERN_OK;
+    if (!sync->rounds)
+        sync->rounds = rounds_new(sync);
+    if (!sync->rounds)
+        return fail(TERN_NO_MEMORY, "no memory for rounds");
     int failure = pthread_create(&sync->thread, NULL, sync_main, sync);
     if (failure)
         return fail(TERN_NO_MEMORY, "no thread can be started: %s", strerror(failure));
     sync->has_thread = true;
+    atomic_store_explicit(&sync->is_running, true, memory_order_release);
     return TERN_OK;
+}
+
+void sync_lock(struct sync *sync)
+{
+    pthread_mutex_lock(&sync->lock);
+    while (sync->rounds && sync->rounds->runs && !sync->trouble) {
+        step(sync->rounds, clock_now_ns());
+        if (sync->rounds->runs)
+            remote_wait_for_any(&sync->rounds->remote, 1);
+    }
+}
+
+void sync_unlock(struct sync *sync)
+{
+    pthread_mutex_unlock(&sync->lock);
+}
+
+/* Waits until a counter has reached a value, driving the rounds itself. The caller holds the lock. */
+static enum tern_status wait_for(struct sync *sync, const uint64_t *n_rounds, uint64_t enough)
+{
+    while (*n_rounds < enough && !sync->trouble) {
+        atomic_store_explicit(&sync->next_ns, 0, memory_order_relaxed);
+        step(sync->rounds, clock_now_ns());
+        if (!sync->rounds->runs)
+            continue;
+        /* Others may ask this node before they answer, and nobody else may be there to serve them. */
+        pthread_mutex_unlock(&sync->lock);
+        engine_drive(sync->engine, clock_now_ns());
+        pthread_mutex_lock(&sync->lock);
+        if (sync->rounds->runs)
+            remote_wait_for_any(&sync->rounds->remote, 1);
+    }
+    return sync->trouble ? fail(sync->trouble, "%s", sync->sentence) : TERN_OK;
 }
 
 enum tern_status sync_wait(struct sync *sync)
 {
     if (!sync->has_thread)
         return TERN_OK;
-    pthread_mutex_lock(&sync->lock);
-    uint64_t enough = sync->n_rounds + 2;
-    while (sync->n_rounds < enough && !sync->trouble) {
-        sync->wanted = true;
-        pthread_cond_broadcast(&sync->change);
-        pthread_cond_wait(&sync->change, &sync->lock);
-    }
-    enum tern_status status = sync->trouble ? fail(sync->trouble, "%s", sync->sentence) : TERN_OK;
-    pthread_mutex_unlock(&sync->lock);
+    sync_lock(sync);
+    enum tern_status status = wait_for(sync, &sync->n_rounds, sync->n_rounds + 2);
+    sync_unlock(sync);
+    return status;
+}
+
+enum tern_status sync_wait_round(struct sync *sync)
+{
+    sync_lock(sync);
+    enum tern_status status = wait_for(sync, &sync->n_all_rounds, sync->n_all_rounds + 1);
+    sync_unlock(sync);
     return status;
 }

@@ -1,39 +1,67 @@
 /*
- * sync - the thread that runs a node's rounds of replicas (core/replica.h), for as long as there are
- * tables with replicas.
+ * sync - a node's rounds: the exchange of replicas of `replicate` tables (core/replica.h) and the
+ * management of tables whose keys come and go (core/manager.h), for as long as there are such tables.
  *
- * A round asks all owners at once, and the next begins when all have answered. When nothing changes
- * the pauses between rounds grow to SYNC_IDLE_MS, so that an idle cluster costs next to nothing.
+ * A round looks at what workers intend, asks all nodes concerned at once, and ends when all have
+ * answered and there is nothing more to say. The next begins at once while there is something to do;
+ * when nothing changes the pauses grow, so that an idle cluster costs next to nothing.
+ *
+ * Rounds are driven by whoever comes by (engine.h): a step does what can be done without waiting. The
+ * thread that is started here drives them while no worker does.
  */
 #ifndef NODE_SYNC_H
 #define NODE_SYNC_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "base/status.h"
 
 struct engine;
+struct rounds; /* the state of the rounds */
 
 struct sync {
     struct engine *engine;
+    struct rounds *rounds; /* NULL: not started */
     pthread_t thread;
     bool has_thread;
-    pthread_mutex_t lock;  /* held during a round; a table is removed under it */
-    pthread_cond_t change; /* on the monotonic clock: a round is wanted, or one has ended */
-    bool stop, wanted;
-    uint64_t n_rounds;        /* ended without anything left over */
-    enum tern_status trouble; /* of the last round, with its sentence */
+    atomic_bool is_running; /* there are rounds to be driven */
+    pthread_mutex_t lock;   /* of the rounds' state; a table is removed under it, between rounds */
+    pthread_cond_t change;  /* a round has ended */
+    uint64_t n_rounds;      /* ended without anything left over */
+    uint64_t n_all_rounds;  /* ended */
+    enum tern_status trouble; /* of the last round, with its sentence: there is no further one */
     char sentence[160];
+    /* The pause between rounds. */
+    _Atomic uint64_t next_ns; /* when the next round begins; 0: now */
+    pthread_mutex_t nap_lock;
+    pthread_cond_t nap_end; /* on the monotonic clock */
+    bool stop, wanted;      /* under nap_lock */
+    atomic_bool naps;
 };
 
 void sync_init(struct sync *sync, struct engine *engine);
 void sync_fini(struct sync *sync);
 
-/* Starts the thread unless it runs. */
+/* Starts the rounds unless they run. */
 enum tern_status sync_start(struct sync *sync);
 
-/* Waits until two further rounds have ended: everything this node had changed before is then at its
- * owners, and everything its owners had got before is here. */
+/* Takes a step, unless somebody else does at this moment. */
+void sync_drive(struct sync *sync, uint64_t now_ns);
+
+/* Ends the round under way and keeps others from beginning until the lock, which is then held, is
+ * released: tables are added and removed then. */
+void sync_lock(struct sync *sync);
+void sync_unlock(struct sync *sync);
+
+/* Lets the next round begin now. Costs one load while a round is under way. */
+void sync_poke(struct sync *sync);
+
+/* Waits until two further rounds have ended and left nothing over: everything this node had changed
+ * before is then at its owners, and everything its owners had got before is here. */
 enum tern_status sync_wait(struct sync *sync);
+
+/* Waits until a round that begins after the call has ended. */
+enum tern_status sync_wait_round(struct sync *sync);
 
 #endif

@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/manager.h"
 #include "core/replica.h"
+#include "node/why.h"
 
 enum { SHAPE_BYTES = 512 };
 
@@ -80,6 +82,15 @@ static enum tern_status check_options(const char *name, const struct tern_table_
     if (!policy_find(options->policy))
         return fail(TERN_INVALID, "table '%s': there is no policy '%.40s'; there are: %s", name,
                     options->policy, policy_names());
+    if (options->n_replicated && !options->replicated)
+        return fail(TERN_INVALID, "table '%s': the pointer `replicated` is NULL", name);
+    if (options->n_replicated && policy_find(options->policy)->replica != REPLICA_OF_LISTED)
+        return fail(TERN_INVALID, "table '%s': keys are listed, but policy '%s' takes no list", name,
+                    policy_find(options->policy)->name);
+    for (size_t i = 0; options->index == TERN_DENSE && i < options->n_replicated; i++)
+        if (options->replicated[i] >= options->n_keys)
+            return fail(TERN_RANGE, "listed key %" PRIu64 " is outside table '%s' of %" PRIu64 " keys",
+                        options->replicated[i], name, options->n_keys);
     if (options->updater.apply && policy_find(options->policy)->replica == REPLICA_OF_EVERY_KEY)
         return fail(TERN_INVALID,
                     "table '%s': policy '%s' is for tables that are added to, not for "
@@ -153,11 +164,26 @@ static struct store_home home_of(const struct core *core, const struct tern_tabl
     if (policy_find(options->policy)->replica == REPLICA_OF_EVERY_KEY)
         return (struct store_home){.end = options->n_keys, .tracked = true};
     return (struct store_home){
+        .managed = policy_is_managed(policy_find(options->policy)),
         .begin = range_begin(core->node, options->n_keys, core->n_nodes),
         .end = range_begin(core->node + 1, options->n_keys, core->n_nodes),
         .has = is_at_home,
         .context = core,
     };
+}
+
+/* Makes what a table needs whose keys are not all at home for good; false when memory is used up. */
+static bool manage(struct engine *engine, struct core_table *table)
+{
+    if (table->store.home.tracked)
+        table->replication = replication_new(&engine->core, &table->store);
+    if (table->store.home.managed)
+        table->manager =
+            manager_new(&engine->core, &table->store, table->policy, ++engine->n_managers);
+    if (table->manager)
+        why_begin(table->manager);
+    return (table->replication || !table->store.home.tracked) &&
+           (table->manager || !table->store.home.managed);
 }
 
 static enum tern_status make(struct tern_node *node, uint32_t id, const char *name,
@@ -175,17 +201,15 @@ static enum tern_status make(struct tern_node *node, uint32_t id, const char *na
     }
     made->core.policy = policy_find(options->policy);
     made->options.policy = made->core.policy->name;
+    made->options.replicated = NULL; /* the caller's; needed while the table is opened only */
     struct store_home home;
     if (node->engine)
         home = home_of(&node->engine->core, options);
     enum tern_status status =
         store_init(&made->core.store, name, &made->options, node->engine ? &home : NULL);
-    if (!status && made->core.store.home.tracked) {
-        made->core.replication = replication_new(&node->engine->core, &made->core.store);
-        if (!made->core.replication) {
-            store_fini(&made->core.store);
-            status = fail(TERN_NO_MEMORY, "no memory for the replicas of table '%s'", name);
-        }
+    if (!status && node->engine && !manage(node->engine, &made->core)) {
+        store_fini(&made->core.store);
+        status = fail(TERN_NO_MEMORY, "no memory to manage table '%s'", name);
     }
     if (status) {
         free(made);
@@ -237,12 +261,22 @@ static enum tern_status agree_on_number(struct tern_node *node, const char *name
 /* Lets other nodes' requests, and the rounds of replicas, reach the table, or no longer. */
 static void publish(struct engine *engine, uint32_t id, struct core_table *table)
 {
-    pthread_mutex_lock(&engine->sync.lock);
+    sync_lock(&engine->sync);
     pthread_mutex_lock(&engine->lock);
     atomic_store_explicit(&engine->core.tables[id], table, memory_order_release);
+    engine->core.closed[id] = !table;
     pthread_mutex_unlock(&engine->lock);
-    pthread_mutex_unlock(&engine->sync.lock);
+    sync_unlock(&engine->sync);
     engine_wake(engine);
+}
+
+/* Every node wants the listed keys for good, so each gets a replica. */
+static void want_listed(struct engine *engine, struct manager *manager,
+                        const struct tern_table_options *options)
+{
+    pthread_mutex_lock(&engine->lock);
+    manager_want(manager, options->replicated, options->n_replicated);
+    pthread_mutex_unlock(&engine->lock);
 }
 
 /* Finds or makes a table. The caller holds the node's lock. */
@@ -273,7 +307,9 @@ static enum tern_status open_locked(struct tern_node *node, const char *name,
     node->tables[free_id] = *table;
     if (node->engine)
         publish(node->engine, free_id, &(*table)->core);
-    if ((*table)->core.replication)
+    if ((*table)->core.policy->replica == REPLICA_OF_LISTED && node->engine)
+        want_listed(node->engine, (*table)->core.manager, options);
+    if ((*table)->core.replication || (*table)->core.manager)
         status = sync_start(&node->engine->sync);
     return status;
 }
@@ -307,12 +343,14 @@ enum tern_status tern_table_open(struct tern_node *node, const char *name,
 void table_end(struct tern_table *table)
 {
     struct tern_node *node = table->node;
+    sample_end_table(table);
     node->tables[table->id] = NULL;
     if (node->engine)
         publish(node->engine, table->id, NULL);
     for (struct tern_worker *worker = node->workers; worker; worker = worker->next)
         worker->space->counts[table->id] = (struct counts){0};
     replication_free(table->core.replication);
+    manager_free(table->core.manager);
     store_fini(&table->core.store);
     handle_close(&table->handle);
 }
@@ -330,6 +368,10 @@ enum tern_status tern_table_close(struct tern_table *table)
     else if (n_pins)
         status = fail(TERN_BUSY, "%" PRIu64 " row%s of table '%s' still pinned; unpin first",
                       n_pins, n_pins == 1 ? " is" : "s are", table->core.store.name);
+    else if (table->n_dists)
+        status = fail(TERN_BUSY, "%" PRIu32 " distribution%s on table '%s' still open; close first",
+                      table->n_dists, table->n_dists == 1 ? " is" : "s are",
+                      table->core.store.name);
     else
         table_end(table);
     pthread_mutex_unlock(&node->lock);
@@ -343,6 +385,45 @@ void counts_sum(struct counts *sum, const struct counts *more)
     count_add(&sum->set, atomic_load_explicit(&more->set, memory_order_relaxed));
     count_add(&sum->pinned, atomic_load_explicit(&more->pinned, memory_order_relaxed));
     count_add(&sum->remote, atomic_load_explicit(&more->remote, memory_order_relaxed));
+    count_add(&sum->remote_bytes, atomic_load_explicit(&more->remote_bytes, memory_order_relaxed));
+}
+
+/* The age that 99 % of the replicas' values did not exceed: the upper end of a step. */
+static double staleness_p99(const uint64_t steps[TERN_STALENESS_STEPS], uint64_t n)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < TERN_STALENESS_STEPS; i++) {
+        sum += steps[i];
+        if (n && sum * 100 >= n * 99)
+            return 0.1 * (double)(UINT64_C(1) << i);
+    }
+    return 0;
+}
+
+/* Adds what managing the keys took. */
+static void add_managed(const struct tern_table *table, struct tern_table_stats *stats)
+{
+    struct engine *engine = table->node->engine;
+    pthread_mutex_lock(&engine->lock);
+    struct manager_counts counts = *manager_counts(table->core.manager);
+    pthread_mutex_unlock(&engine->lock);
+    stats->rounds = counts.rounds;
+    stats->messages = counts.messages;
+    stats->sent_bytes = counts.bytes_sent;
+    stats->received_bytes = counts.bytes_received;
+    stats->moved_here = counts.moved_here;
+    stats->moved_away = counts.moved_away;
+    stats->replicas_made = counts.replicas_made;
+    stats->replicas_ended = counts.replicas_ended;
+    stats->deltas_sent = counts.deltas_sent;
+    stats->values_received = counts.values_received;
+    stats->redirected = counts.redirected;
+    uint64_t n = 0;
+    for (int i = 0; i < TERN_STALENESS_STEPS; i++)
+        n += counts.staleness[i];
+    stats->staleness_ms_mean = n ? counts.staleness_ns_sum / (double)n / 1e6 : 0;
+    stats->staleness_ms_p99 = staleness_p99(counts.staleness, n);
+    memcpy(stats->staleness_ms, counts.staleness, sizeof stats->staleness_ms);
 }
 
 enum tern_status tern_table_get_stats(struct tern_table *table, struct tern_table_stats *stats)
@@ -372,9 +453,12 @@ enum tern_status tern_table_get_stats(struct tern_table *table, struct tern_tabl
         .set_keys = sum.set,
         .pinned_keys = sum.pinned,
         .remote_keys = sum.remote,
+        .remote_bytes = sum.remote_bytes,
         .rows = rows,
         .value_bytes = rows * store->value_bytes,
         .memory_bytes = store_memory_bytes(store),
     };
+    if (table->core.manager)
+        add_managed(table, stats);
     return TERN_OK;
 }

@@ -4,16 +4,33 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
+
+#define DRIVE_NS UINT64_C(40000)
+
 /* Gives a worker its own connections to the other nodes. */
 static enum tern_status connect_worker(struct tern_worker *worker)
 {
     worker->remote = calloc(1, sizeof *worker->remote);
     if (!worker->remote)
         return fail(TERN_NO_MEMORY, "no memory to open a worker");
-    enum tern_status status = remote_init(worker->remote, worker->node->engine);
-    if (status)
+    worker->intents = intents_new();
+    enum tern_status status = worker->intents
+                                  ? remote_init(worker->remote, worker->node->engine)
+                                  : fail(TERN_NO_MEMORY, "no memory to open a worker");
+    if (status) {
+        if (worker->intents)
+            intents_free(worker->intents);
         free(worker->remote);
-    return status;
+        return status;
+    }
+    struct engine *engine = worker->node->engine;
+    worker->remote->drives = true;
+    pthread_mutex_lock(&engine->lock);
+    worker->intents->next = engine->intents;
+    engine->intents = worker->intents;
+    pthread_mutex_unlock(&engine->lock);
+    return TERN_OK;
 }
 
 enum tern_status tern_worker_open(struct tern_node *node, struct tern_worker **worker)
@@ -40,6 +57,7 @@ enum tern_status tern_worker_open(struct tern_node *node, struct tern_worker **w
     handle_init(&made->handle, HANDLE_WORKER);
 
     pthread_mutex_lock(&node->lock);
+    made->number = node->n_workers_opened++;
     made->next = node->workers;
     node->workers = made;
     pthread_mutex_unlock(&node->lock);
@@ -59,12 +77,16 @@ enum tern_status tern_worker_close(struct tern_worker *worker)
         access_finish_all(worker);
         remote_fini(worker->remote);
         free(worker->remote);
+        /* The rounds end its intents. Release: partner of the acquire in intents_round. */
+        atomic_store_explicit(&worker->intents->is_over, true, memory_order_release);
+        sync_poke(&node->engine->sync);
     }
     pthread_mutex_lock(&node->lock);
     struct tern_worker **place = &node->workers;
     while (*place != worker)
         place = &(*place)->next;
     *place = worker->next;
+    sample_end_worker(worker);
     for (size_t i = 0; i < TERN_MAX_TABLES; i++)
         if (node->tables[i])
             counts_sum(&node->tables[i]->ended, &worker->space->counts[i]);
@@ -75,11 +97,28 @@ enum tern_status tern_worker_close(struct tern_worker *worker)
     return TERN_OK;
 }
 
+/* Takes a turn at the rounds, every DRIVE_NS. */
+static void drive(struct tern_worker *worker)
+{
+    struct engine *engine = worker->node->engine;
+    if (!atomic_load_explicit(&engine->sync.is_running, memory_order_relaxed))
+        return;
+    uint64_t now_ns = clock_now_ns();
+    if (now_ns < worker->drive_ns)
+        return;
+    engine_drive(engine, now_ns);
+    worker->drive_ns = now_ns + DRIVE_NS;
+}
+
 enum tern_status tern_worker_advance(struct tern_worker *worker, uint64_t *clock)
 {
     if (!handle_is((const struct handle *)worker, HANDLE_WORKER))
         return handle_refuse((const struct handle *)worker, HANDLE_WORKER);
     worker->clock++;
+    if (worker->intents) {
+        atomic_store_explicit(&worker->intents->clock, worker->clock, memory_order_relaxed);
+        drive(worker);
+    }
     if (clock)
         *clock = worker->clock;
     return TERN_OK;

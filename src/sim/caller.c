@@ -11,6 +11,7 @@ enum {
     OUT_BYTES = 512 << 10,
     RETRY_MS = 20,
     LOOK_MS = 100,
+    LOCAL_MS = 1,
     HELLO_BYTES = 8,
 };
 
@@ -41,6 +42,7 @@ void caller_fini(struct caller *caller)
         buffer_free(&caller->lines[i].cutter.in);
         lane_fail(&caller->client, &caller->client.lanes[i], TERN_CLOSED, "the process has ended");
     }
+    lane_fail(&caller->client, &caller->client.local, TERN_CLOSED, "the process has ended");
     client_fini(&caller->client);
     free(caller->lines);
     caller->lines = NULL;
@@ -125,32 +127,52 @@ static void advance_line(struct line *line)
     send_out(line, &out);
 }
 
+/* Notes when a lane begins to wait: requests may come to it by answers of others, too. */
+static void note_waiting(struct line *line)
+{
+    bool waits = lane_is_waiting(line->lane);
+    if (waits && !line->waits)
+        line->heard_ns = sim_now_ns(line->holder.caller->sim);
+    line->waits = waits;
+}
+
+/* Does what waits for keys that come to this node, as far as they are here. */
+static void pump_local(struct caller *caller)
+{
+    if (lane_is_waiting(&caller->client.local))
+        client_do_local(&caller->client);
+    if (!lane_is_waiting(&caller->client.local))
+        caller->local_ns = 0;
+    else if (!caller->local_ns)
+        caller->local_ns = sim_now_ns(caller->sim);
+}
+
+static void set_timer(struct caller *caller, uint64_t after_ns)
+{
+    const uint64_t at_ns = sim_now_ns(caller->sim) + after_ns;
+    if (caller->tick_ns && caller->tick_ns <= at_ns)
+        return;
+    caller->tick_ns = at_ns;
+    sim_timer(caller->sim, caller->client.core->node, after_ns, caller->tag);
+}
+
 void caller_pump(struct caller *caller)
 {
     bool waits = false, retries = false;
+    pump_local(caller);
     for (uint32_t i = 0; i < caller->client.core->n_nodes; i++) {
         struct line *line = &caller->lines[i];
-        if (!lane_is_waiting(line->lane))
+        note_waiting(line);
+        if (!line->waits)
             continue;
         advance_line(line);
         waits = true;
         retries |= !line->end;
     }
-    if (!waits || caller->ticking)
-        return;
-    caller->ticking = true;
-    sim_timer(caller->sim, caller->client.core->node, (retries ? RETRY_MS : LOOK_MS) * MS,
-              caller->tag);
-}
-
-void caller_nudge(struct caller *caller)
-{
-    for (uint32_t i = 0; i < caller->client.core->n_nodes; i++) {
-        struct line *line = &caller->lines[i];
-        if (line->lane->unsent && line->lane->unsent == line->lane->first)
-            line->heard_ns = sim_now_ns(caller->sim);
-    }
-    caller_pump(caller);
+    if (caller->local_ns)
+        set_timer(caller, LOCAL_MS * MS);
+    else if (waits)
+        set_timer(caller, (retries ? RETRY_MS : LOOK_MS) * MS);
 }
 
 /* Takes the answer to HELLO. */
@@ -182,6 +204,7 @@ void caller_bytes(struct line *line, const uint8_t *bytes, size_t n)
     enum cut cut;
     while ((cut = cutter_next(&line->cutter, &body)) == CUT_FRAME) {
         const struct frame *frame = &line->cutter.frame;
+        *caller->n_redirected += frame->kind == FRAME_MOVED;
         bool fits = line->welcomed ? !lane_reply(&caller->client, line->lane, frame, body)
                                    : take_welcome(line, frame);
         if (!fits) {
@@ -217,9 +240,20 @@ static void look_after(struct line *line)
     disconnect(line);
 }
 
+/* Fails what waits for keys that should have come here long ago. */
+static void look_after_local(struct caller *caller)
+{
+    uint64_t waited = caller->local_ns ? sim_now_ns(caller->sim) - caller->local_ns : 0;
+    if (waited >= caller->deadline_ns)
+        lane_fail(&caller->client, &caller->client.local, TERN_PEER,
+                  "keys on their way to this node have not come");
+}
+
 void caller_tick(struct caller *caller)
 {
-    caller->ticking = false;
+    if (sim_now_ns(caller->sim) >= caller->tick_ns)
+        caller->tick_ns = 0;
+    look_after_local(caller);
     for (uint32_t i = 0; i < caller->client.core->n_nodes; i++)
         if (lane_is_waiting(caller->lines[i].lane))
             look_after(&caller->lines[i]);

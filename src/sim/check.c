@@ -6,16 +6,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/hash.h"
 #include "tern/sim.h"
 
 enum { N_COUNTS = LAST_VALUES, MAX_LENGTH = TERN_SIM_MAX_NODES * 2 * WINDOW };
 
-bool check_init(struct check *check, uint32_t n_workers, uint32_t last_length)
+bool check_init(struct check *check, uint32_t n_workers, uint64_t seed)
 {
-    *check = (struct check){
-        .n_workers = n_workers, .last_length = last_length, .length = n_workers * WINDOW};
-    const size_t n_tallies = (size_t)N_COUNTS * KEYS * check->length;
+    *check = (struct check){.n_workers = n_workers};
+    tables_choose(&check->tables, n_workers, seed);
+    const size_t n_tallies = (size_t)N_COUNTS * KEYS * check->tables.length;
     check->tallies = calloc(n_tallies, sizeof *check->tallies);
     check->seen = calloc(n_workers * n_tallies, sizeof *check->seen);
     check->seen_values = calloc((size_t)n_workers * KEYS, sizeof *check->seen_values);
@@ -40,57 +39,22 @@ void check_that(struct check *check, bool holds, const char *format, ...)
     va_end(arguments);
 }
 
-/* ---- Tables ----------------------------------------------------------------------------------- */
-
-const char *check_table_name(enum sim_table table)
-{
-    static const char *const names[] = {"dense counts", "sparse counts", "replica counts",
-                                        "last values"};
-    return names[table];
-}
-
-static bool is_dense(enum sim_table table)
-{
-    return table == DENSE_COUNTS || table == REPLICA_COUNTS;
-}
-
-struct tern_table_options check_table_options(const struct check *check, enum sim_table table)
-{
-    struct tern_table_options options = {
-        .struct_size = sizeof options,
-        .index = is_dense(table) ? TERN_DENSE : TERN_SPARSE,
-        .type = TERN_I64,
-        .n_keys = is_dense(table) ? KEYS : 0,
-        .length = table == LAST_VALUES ? check->last_length : check->length,
-    };
-    if (table == REPLICA_COUNTS)
-        options.policy = "replicate";
-    if (table == DENSE_COUNTS)
-        options.init = (struct tern_init){.kind = TERN_INIT_UNIFORM, .seed = 7, .b = 1e9};
-    return options;
-}
-
-uint64_t check_key(enum sim_table table, uint32_t index)
-{
-    return is_dense(table) ? index : hash_u64((uint64_t)table << 32 | (index + 1));
-}
-
 /* What the elements of a row were before anybody wrote to them. */
 static void initial_row(const struct check *check, enum sim_table table, uint32_t index,
                         int64_t *row)
 {
-    struct tern_table_options options = check_table_options(check, table);
-    init_value(&options.init, options.type, check_key(table, index), options.length, row);
+    struct tern_table_options options = tables_options(&check->tables, table);
+    init_value(&options.init, options.type, table_key(table, index), options.length, row);
 }
 
 static struct tally *tallies_of(struct check *check, enum sim_table table, uint32_t index)
 {
-    return &check->tallies[((size_t)table * KEYS + index) * check->length];
+    return &check->tallies[((size_t)table * KEYS + index) * check->tables.length];
 }
 
 static uint32_t *seen_by(struct check *check, uint32_t worker, enum sim_table table, uint32_t index)
 {
-    return &check->seen[(((size_t)worker * N_COUNTS + table) * KEYS + index) * check->length];
+    return &check->seen[(((size_t)worker * N_COUNTS + table) * KEYS + index) * check->tables.length];
 }
 
 static int64_t *seen_value_by(struct check *check, uint32_t worker, uint32_t index)
@@ -108,8 +72,8 @@ static bool is_own(const struct deed *deed, uint32_t element)
 static void write_count(struct check *check, const struct deed *deed, size_t i)
 {
     const uint32_t element = deed->worker * WINDOW + deed->number % WINDOW;
-    int64_t *row = deed->values + i * check->length;
-    for (uint32_t e = 0; e < check->length; e++)
+    int64_t *row = deed->values + i * check->tables.length;
+    for (uint32_t e = 0; e < check->tables.length; e++)
         row[e] = e == element;
     struct tally *tally = &tallies_of(check, deed->table, deed->indexes[i])[element];
     tally->started++;
@@ -120,8 +84,8 @@ static void write_value(struct check *check, const struct deed *deed, size_t i, 
 {
     struct value *value = &check->values[deed->indexes[i]];
     int64_t now = set ? (value->started / SET_STEP + 1) * SET_STEP : value->started + 1;
-    int64_t *row = deed->values + i * check->last_length;
-    for (uint32_t e = 0; e < check->last_length; e++)
+    int64_t *row = deed->values + i * check->tables.last_length;
+    for (uint32_t e = 0; e < check->tables.last_length; e++)
         row[e] = set ? now : 1;
     value->started = now;
     deed->bounds[i] = now;
@@ -142,11 +106,12 @@ void check_written(struct check *check, const struct deed *deed, bool confirmed)
     const uint32_t element = deed->worker * WINDOW + deed->number % WINDOW;
     for (size_t i = 0; i < deed->n; i++) {
         struct value *value = &check->values[deed->indexes[i]];
+        bool at_main = confirmed && !deed->replica[i];
         if (deed->table != LAST_VALUES)
-            tallies_of(check, deed->table, deed->indexes[i])[element].confirmed += confirmed;
+            tallies_of(check, deed->table, deed->indexes[i])[element].confirmed += at_main;
         else if (!confirmed)
             value->unknown = true;
-        else if (value->confirmed < deed->bounds[i])
+        else if (at_main && value->confirmed < deed->bounds[i])
             value->confirmed = deed->bounds[i];
     }
 }
@@ -162,8 +127,8 @@ static void bound_counts(struct check *check, const struct deed *deed, size_t i)
 {
     const struct tally *tallies = tallies_of(check, deed->table, deed->indexes[i]);
     const uint32_t *seen = seen_by(check, deed->worker, deed->table, deed->indexes[i]);
-    int64_t *bounds = deed->bounds + i * check->length;
-    for (uint32_t e = 0; e < check->length; e++)
+    int64_t *bounds = deed->bounds + i * check->tables.length;
+    for (uint32_t e = 0; e < check->tables.length; e++)
         bounds[e] = is_own(deed, e) && !check->lenient ? tallies[e].started
                     : deed->table == REPLICA_COUNTS    ? seen[e]
                                                        : most(tallies[e].confirmed, seen[e]);
@@ -185,6 +150,17 @@ void check_read(struct check *check, const struct deed *deed)
     }
 }
 
+/* What a pull must have returned at least of an element, whose bound for a main copy is given. */
+static int64_t least_count(const struct check *check, const struct deed *deed, size_t i,
+                           const struct tally *tally, uint32_t element, int64_t bound)
+{
+    if (!deed->replica[i])
+        return bound;
+    if (!is_own(deed, element) || check->lenient)
+        return 0;
+    return deed->table == UPDATED_COUNTS ? tally->confirmed : bound;
+}
+
 static void seen_counts(struct check *check, const struct deed *deed, size_t i, bool exact)
 {
     const uint32_t index = deed->indexes[i];
@@ -192,10 +168,10 @@ static void seen_counts(struct check *check, const struct deed *deed, size_t i, 
     uint32_t *seen = seen_by(check, deed->worker, deed->table, index);
     int64_t initial[MAX_LENGTH];
     initial_row(check, deed->table, index, initial);
-    for (uint32_t e = 0; e < check->length; e++) {
-        const size_t at = i * check->length + e;
+    for (uint32_t e = 0; e < check->tables.length; e++) {
+        const size_t at = i * check->tables.length + e;
         const int64_t count = (int64_t)((uint64_t)deed->values[at] - (uint64_t)initial[e]);
-        const int64_t least = deed->bounds[at];
+        const int64_t least = least_count(check, deed, i, &tallies[e], e, deed->bounds[at]);
         const int64_t greatest =
             is_own(deed, e) && exact && !check->lenient ? deed->bounds[at] : tallies[e].started;
         check_that(check, count >= least && count <= greatest,
@@ -203,9 +179,9 @@ static void seen_counts(struct check *check, const struct deed *deed, size_t i, 
                    " additions in element %" PRIu32 " of key %" PRIu32
                    " of table '%s', not %" PRId64 " to %" PRId64 "; worker %" PRIu32
                    " wrote there last in its operation %" PRIu32,
-                   deed->number, deed->worker, count, e, index, check_table_name(deed->table),
+                   deed->number, deed->worker, count, e, index, table_name(deed->table),
                    least, greatest, e / WINDOW, tallies[e].last_op);
-        if (count > seen[e] && count <= tallies[e].started)
+        if (!deed->replica[i] && count > seen[e] && count <= tallies[e].started)
             seen[e] = (uint32_t)count;
     }
 }
@@ -223,17 +199,17 @@ static void seen_value(struct check *check, const struct deed *deed, size_t i, b
     const uint32_t index = deed->indexes[i];
     const struct value *value = &check->values[index];
     int64_t *seen = seen_value_by(check, deed->worker, index);
-    const int64_t *row = deed->values + i * check->last_length;
-    bool own = check_writer(check, index) == deed->worker;
-    const int64_t least = deed->bounds[i];
-    const int64_t greatest = own && exact && !check->lenient ? deed->bounds[i] : value->started;
-    check_that(check, is_uniform(row, check->last_length) && row[0] >= least && row[0] <= greatest,
+    const int64_t *row = deed->values + i * check->tables.last_length;
+    bool own = check_writer(check, index) == deed->worker, strict = own && !check->lenient;
+    const int64_t least = deed->replica[i] && !strict ? 0 : deed->bounds[i];
+    const int64_t greatest = strict && exact ? deed->bounds[i] : value->started;
+    check_that(check, is_uniform(row, check->tables.last_length) && row[0] >= least && row[0] <= greatest,
                "operation %" PRIu32 " of worker %" PRIu32 " read %" PRId64 "%s from key %" PRIu32
                " of table '%s', not %" PRId64 " to %" PRId64,
                deed->number, deed->worker, row[0],
-               is_uniform(row, check->last_length) ? "" : " and others", index,
-               check_table_name(deed->table), least, greatest);
-    if (row[0] > *seen)
+               is_uniform(row, check->tables.last_length) ? "" : " and others", index,
+               table_name(deed->table), least, greatest);
+    if (!deed->replica[i] && row[0] > *seen)
         *seen = row[0];
 }
 
@@ -252,41 +228,59 @@ void check_seen(struct check *check, const struct deed *deed, const bool *resume
 
 /* ---- The end ---------------------------------------------------------------------------------- */
 
-static void stored_counts(struct check *check, uint32_t node, enum sim_table table, uint32_t index,
-                          const int64_t *row)
+static void stored_counts(struct check *check, const struct stored *stored)
 {
-    const struct tally *tallies = tallies_of(check, table, index);
+    const struct tally *tallies = tallies_of(check, stored->table, stored->index);
     int64_t initial[MAX_LENGTH];
-    initial_row(check, table, index, initial);
-    for (uint32_t e = 0; e < check->length; e++) {
-        const int64_t count = (int64_t)((uint64_t)row[e] - (uint64_t)initial[e]);
-        const int64_t confirmed = table == REPLICA_COUNTS ? 0 : tallies[e].confirmed;
-        const int64_t least = check->lenient ? confirmed : tallies[e].started;
+    initial_row(check, stored->table, stored->index, initial);
+    for (uint32_t e = 0; e < check->tables.length; e++) {
+        const int64_t count = (int64_t)((uint64_t)stored->row[e] - (uint64_t)initial[e]);
+        const int64_t certain = stored->is_main ? tallies[e].confirmed : 0;
+        const int64_t least = check->lenient ? certain : tallies[e].started;
         check_that(check, count >= least && count <= tallies[e].started,
                    "in the end node %" PRIu32 " has %" PRId64 " additions in element %" PRIu32
                    " of key %" PRIu32 " of table '%s', not %" PRId64 " to %" PRIu32
                    "; worker %" PRIu32 " wrote there last in its operation %" PRIu32,
-                   node, count, e, index, check_table_name(table), least, tallies[e].started,
-                   e / WINDOW, tallies[e].last_op);
+                   stored->node, count, e, stored->index, table_name(stored->table), least,
+                   tallies[e].started, e / WINDOW, tallies[e].last_op);
     }
 }
 
-void check_stored(struct check *check, uint32_t node, enum sim_table table, uint32_t index,
-                  const int64_t *row)
+static void stored_value(struct check *check, const struct stored *stored)
 {
-    if (check->lost[table][index])
-        return;
-    if (table != LAST_VALUES) {
-        stored_counts(check, node, table, index, row);
-        return;
-    }
-    const struct value *value = &check->values[index];
-    if (value->unknown)
-        return;
+    const struct value *value = &check->values[stored->index];
+    const int64_t certain = stored->is_main ? value->confirmed : 0;
+    const int64_t least = check->lenient ? certain : value->started;
+    const int64_t *row = stored->row;
     check_that(check,
-               is_uniform(row, check->last_length) && row[0] <= value->started &&
-                   row[0] >= (check->lenient ? value->confirmed : value->started),
-               "in the end key %" PRIu32 " of table '%s' is %" PRId64 ", not %" PRId64
-               " to %" PRId64,
-               index, check_table_name(table), row[0], value->confirmed, value->started);
+               is_uniform(row, check->tables.last_length) && row[0] <= value->started &&
+                   row[0] >= least,
+               "in the end key %" PRIu32 " of table '%s' is %" PRId64 " at node %" PRIu32
+               ", not %" PRId64 " to %" PRId64,
+               stored->index, table_name(stored->table), row[0], stored->node, least,
+               value->started);
+}
+
+/* The state is the sum of the row (tables.c). */
+static void stored_state(struct check *check, const struct stored *stored)
+{
+    uint64_t sum = 0;
+    for (uint32_t e = 0; e < check->tables.length; e++)
+        sum += (uint64_t)stored->row[e];
+    check_that(check, sum == (uint64_t)*stored->state,
+               "in the end node %" PRIu32 " has %" PRIu64 " additions and a state of %" PRId64
+               " of key %" PRIu32 " of table '%s'",
+               stored->node, sum, *stored->state, stored->index, table_name(stored->table));
+}
+
+void check_stored(struct check *check, const struct stored *stored)
+{
+    if (check->lost[stored->table][stored->index])
+        return;
+    if (stored->table != LAST_VALUES)
+        stored_counts(check, stored);
+    else if (!check->values[stored->index].unknown)
+        stored_value(check, stored);
+    if (stored->state)
+        stored_state(check, stored);
 }

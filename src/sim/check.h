@@ -1,19 +1,22 @@
 /*
  * check - what workers have done, and therefore what they may see.
  *
- * Four tables. In the three *counting* ones, of which one has replicas everywhere, every worker has WINDOW elements of each row to itself; its
- * operation number c adds 1 to element c % WINDOW of them, once for each key. So each element counts
- * few known operations, and what is lost or done twice can be named. In the fourth, each key has one
- * worker that writes it: a set raises the value to the next multiple of 1000, a push adds 1, so values
- * only grow and tell how many operations they have seen.
+ * In the *counting* tables, which are all but the last, every worker has WINDOW elements of each row to
+ * itself; its operation number c adds 1 to element c % WINDOW of them, once for each key. So each
+ * element counts few known operations, and what is lost or done twice can be named. In the last table
+ * each key has one worker that writes it: a set raises the value to the next multiple of SET_STEP, a
+ * push adds 1, so values only grow and tell how many operations they have seen.
  *
- * Of each element is known how many operations on it were started and how many were confirmed. A pull
- * must return at least what was confirmed when it was started, at least what the worker itself had
- * started or seen before (a lane keeps order); and at most what was started when it ended. In the worker's own elements it must be exact, unless the lane was resumed in
- * between: a pull that is sent again may see what was started after it.
+ * Of each element is known how many operations on it were started and how many were confirmed by its
+ * main copy. A pull from a main copy must return at least what was confirmed when it was started, at
+ * least what the worker itself had started or has seen of main copies (a lane keeps order); and at most
+ * what was started when it ended. In the worker's own elements it must be exact, unless the lane was
+ * resumed in between: a pull that is sent again may see what was started after it. Operations on managed
+ * tables take turns, so there it is exact in any case.
  *
- * A replica shows what this node's workers did at once, and what others did at some time; in the end,
- * after the last rounds, all replicas show everything.
+ * A replica shows what this node's workers did at once, and what others did at some time. Where an
+ * updater is to do it at the main copy, what was done to the replica is shown at some time, too. In the
+ * end, after the last rounds, all replicas show everything.
  *
  * Once a process is restarted or a deadline passes, operations may fail with a sentence; from then on
  * what failed counts as started and not as confirmed. Until then nothing may fail.
@@ -21,17 +24,9 @@
 #ifndef SIM_CHECK_H
 #define SIM_CHECK_H
 
-#include "core/core.h"
+#include "sim/tables.h"
 
-enum sim_table { DENSE_COUNTS, SPARSE_COUNTS, REPLICA_COUNTS, LAST_VALUES, N_SIM_TABLES };
-
-enum {
-    WINDOW = 4,
-    KEYS = 61,          /* of each table */
-    LAST_LENGTH = 2048, /* so that a request has few of them */
-    LAST_SHORT = 4,     /* so that it has many, and sorts them */
-    SET_STEP = 1000,
-};
+enum { SET_STEP = 1000 };
 
 struct tally {
     uint32_t started, confirmed;
@@ -45,10 +40,9 @@ struct value {
 
 struct check {
     uint32_t n_workers;
-    uint32_t last_length;          /* of LAST_VALUES: LAST_LENGTH or LAST_SHORT */
-    uint32_t length;               /* of the counting tables */
+    struct tables tables;
     bool lenient;                  /* operations may fail now */
-    bool lost[N_SIM_TABLES][KEYS]; /* the node with the main copy was restarted */
+    bool lost[N_SIM_TABLES][KEYS]; /* of tables that stay at home: that node was restarted */
     struct tally *tallies;         /* [N_COUNTS][KEYS][length] */
     uint32_t *seen;                /* [n_workers][N_COUNTS][KEYS][length] */
     struct value values[KEYS];
@@ -57,13 +51,9 @@ struct check {
     char violation[256];
 };
 
-bool check_init(struct check *check, uint32_t n_workers, uint32_t last_length);
+/* False when memory is used up. The seed chooses the tables. */
+bool check_init(struct check *check, uint32_t n_workers, uint64_t seed);
 void check_fini(struct check *check);
-
-/* The options of a table, its name, and its keys. */
-const char *check_table_name(enum sim_table table);
-struct tern_table_options check_table_options(const struct check *check, enum sim_table table);
-uint64_t check_key(enum sim_table table, uint32_t index);
 
 /* The worker that alone writes a key of LAST_VALUES. */
 static inline uint32_t check_writer(const struct check *check, uint32_t index)
@@ -78,7 +68,8 @@ struct deed {
     size_t n;
     const uint32_t *indexes; /* of its keys */
     int64_t *values;         /* what is written, or was read: n rows */
-    int64_t *bounds;         /* of a pull: what it must return at least, n rows (LAST_VALUES: n) */
+    int64_t *bounds;         /* of a pull: what a main copy must return, n rows (LAST_VALUES: n) */
+    bool *replica;           /* by key: it was, or may have been, done to a replica */
 };
 
 /* A push or set begins: fills in the values to write and notes them as started. */
@@ -91,9 +82,16 @@ void check_read(struct check *check, const struct deed *deed);
 /* It has ended well: `resumed` says for each key whether its lane was resumed in between. */
 void check_seen(struct check *check, const struct deed *deed, const bool *resumed);
 
-/* What a node has under a key at the end. */
-void check_stored(struct check *check, uint32_t node, enum sim_table table, uint32_t index,
-                  const int64_t *row);
+/* What a node has under a key when all that was done is everywhere. */
+struct stored {
+    uint32_t node;
+    enum sim_table table;
+    uint32_t index;
+    bool is_main;
+    const int64_t *row;
+    const int64_t *state; /* of an updater, beside a main copy; else NULL */
+};
+void check_stored(struct check *check, const struct stored *stored);
 
 /* Notes a comparison; and when it is not as it must be, keeps the first sentence. */
 __attribute__((format(printf, 3, 4))) void check_that(struct check *check, bool holds,

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "base/rand.h"
-#include "sim/machine.h"
+#include "sim/owners.h"
 
 #define MS UINT64_C(1000000)
 
@@ -50,7 +50,7 @@ static void strike_stale(struct cluster *cluster)
     struct core *core = &machine->core;
     const enum sim_table table = DENSE_COUNTS;
     const struct store *store = &machine->tables[table].store;
-    uint64_t key = check_key(table, index);
+    uint64_t key = table_key(table, index);
     uint32_t node = core_home(core, store, key), position = 0;
     if (node == core->node)
         return;
@@ -83,6 +83,19 @@ static void strike_stale(struct cluster *cluster)
     free(ones);
 }
 
+/* What a node has of a table that stays at home is lost. */
+static void lose_table(struct cluster *cluster, const struct machine *machine, enum sim_table table)
+{
+    struct check *check = &cluster->run.check;
+    bool dense = tables_options(&check->tables, table).index == TERN_DENSE;
+    for (uint32_t i = 0; !tables_managed(&check->tables, table) && i < KEYS; i++) {
+        uint64_t key = table_key(table, i);
+        uint32_t home = dense ? range_home(key, KEYS, cluster->run.n_nodes)
+                              : ring_home(machine->core.ring, key);
+        check->lost[table][i] |= home == machine->core.node;
+    }
+}
+
 /* A process ends, with all that it had in memory, and another takes its place. */
 static void strike_restart(struct cluster *cluster)
 {
@@ -92,15 +105,7 @@ static void strike_restart(struct cluster *cluster)
     if (old->state == ENDED)
         return;
     for (int table = 0; table < N_SIM_TABLES; table++)
-        for (uint32_t i = 0; i < KEYS; i++) {
-            uint64_t key = check_key((enum sim_table)table, i);
-            bool dense =
-                check_table_options(&run->check, (enum sim_table)table).index == TERN_DENSE;
-            uint32_t home =
-                dense ? range_home(key, KEYS, run->n_nodes) : ring_home(old->core.ring, key);
-            if (home == node)
-                run->check.lost[table][i] = true;
-        }
+        lose_table(cluster, old, (enum sim_table)table);
     run->check.lenient = true;
     cluster->fired[TERN_SIM_RESTART]++;
     cluster->faults &= ~(1u << TERN_SIM_RESTART);
@@ -157,7 +162,7 @@ static void strike_now_and_then(struct cluster *cluster)
 static void check_home(struct cluster *cluster, enum sim_table table, uint32_t index)
 {
     struct check *check = &cluster->run.check;
-    const uint64_t key = check_key(table, index);
+    const uint64_t key = table_key(table, index);
     const uint32_t home =
         core_home(&cluster->machines[0]->core, &cluster->machines[0]->tables[table].store, key);
     for (uint32_t i = 0; i < cluster->run.n_nodes; i++) {
@@ -171,18 +176,36 @@ static void check_home(struct cluster *cluster, enum sim_table table, uint32_t i
         check_that(check, core_home(&machine->core, store, key) == home && (!has_row || is_here),
                    "key %" PRIu32 " of table '%s' is at home at node %" PRIu32
                    " and has a row at node %" PRIu32,
-                   index, check_table_name(table), home, i);
+                   index, table_name(table), home, i);
         int64_t row[LAST_LENGTH];
-        if (is_here && (store_pull_one(store, key, row) || !store_pull_new(store, key, row)))
-            check_stored(check, i, table, index, row);
+        bool here;
+        if (is_here && (store_pull_one(store, key, row) || !store_pull_new(store, key, row, &here)))
+            check_stored(check, &(struct stored){.node = i,
+                                                 .table = table,
+                                                 .index = index,
+                                                 .is_main = table != REPLICA_COUNTS,
+                                                 .row = row});
     }
 }
 
 static void check_end(struct cluster *cluster)
 {
-    for (int table = 0; table < N_SIM_TABLES; table++)
-        for (uint32_t i = 0; cluster->machines[0]->opened[table] && i < KEYS; i++)
+    for (int table = 0; table < N_SIM_TABLES; table++) {
+        bool stays = !tables_managed(&cluster->run.check.tables, (enum sim_table)table);
+        for (uint32_t i = 0; stays && cluster->machines[0]->opened[table] && i < KEYS; i++)
             check_home(cluster, (enum sim_table)table, i);
+    }
+    owners_check_end(cluster->machines);
+}
+
+/* Looks at one key of a managed table after each event: at all of them in turn. */
+static void check_some_owner(struct cluster *cluster)
+{
+    const struct tables *tables = &cluster->run.check.tables;
+    const uint64_t turn = sim_n_events(cluster->run.sim);
+    const enum sim_table table = (enum sim_table)(turn % N_SIM_TABLES);
+    if (tables_managed(tables, table))
+        owners_check(cluster->machines, table, (uint32_t)(turn / N_SIM_TABLES % KEYS));
 }
 
 /* ---- The run ---------------------------------------------------------------------------------- */
@@ -229,6 +252,7 @@ static enum tern_status run_to_end(struct cluster *cluster)
         strike_now_and_then(cluster);
         if (!cluster->machines[event.node])
             return fail(TERN_NO_MEMORY, "no memory for the simulation");
+        check_some_owner(cluster);
         uint64_t n_now = n_done(cluster);
         if (n_now != n_before)
             progress_ns = sim_now_ns(sim);
@@ -257,8 +281,7 @@ static enum tern_status init_cluster(struct cluster *cluster,
     run->joining = calloc(run->n_nodes, sizeof *run->joining);
     run->phase = calloc(run->n_nodes, sizeof *run->phase);
     cluster->machines = calloc(run->n_nodes, sizeof(struct machine *));
-    bool ready =
-        check_init(&run->check, run->n_nodes * WORKERS, run->seed % 2 ? LAST_LENGTH : LAST_SHORT);
+    bool ready = check_init(&run->check, run->n_nodes * WORKERS, hash_u64(run->seed));
     if (!ready || !run->sim || !run->joining || !run->phase || !cluster->machines)
         return fail(TERN_NO_MEMORY, "no memory for the simulation");
     cluster->events_per_strike = 20 + (uint32_t)below(cluster, 200);
@@ -274,17 +297,24 @@ static enum tern_status init_cluster(struct cluster *cluster,
     return TERN_OK;
 }
 
+/* The machines tell what they have done when they end. */
+static void free_machines(struct cluster *cluster)
+{
+    for (uint32_t i = 0; cluster->machines && i < cluster->run.n_nodes; i++)
+        machine_free(cluster->machines[i]);
+    free(cluster->machines);
+    cluster->machines = NULL;
+}
+
 static void fini_cluster(struct cluster *cluster)
 {
     struct run *run = &cluster->run;
-    for (uint32_t i = 0; cluster->machines && i < run->n_nodes; i++)
-        machine_free(cluster->machines[i]);
+    free_machines(cluster);
     if (run->sim)
         sim_free(run->sim);
     check_fini(&run->check);
     free(run->joining);
     free(run->phase);
-    free(cluster->machines);
 }
 
 static void add_figures(const struct cluster *cluster, struct tern_sim_result *result)
@@ -300,8 +330,13 @@ static void add_figures(const struct cluster *cluster, struct tern_sim_result *r
     result->n_seeds++;
     result->n_events += sim_n_events(run->sim);
     result->virtual_ns += sim_now_ns(run->sim);
-    result->n_operations += run->n_operations;
-    result->n_failed += run->n_failed;
+    result->n_operations += run->figures.n_operations;
+    result->n_failed += run->figures.n_failed;
+    result->n_moves += run->figures.n_moves;
+    result->n_replicas += run->figures.n_replicas;
+    result->n_redirected += run->figures.n_redirected;
+    result->n_intended += run->figures.n_intended;
+    result->n_late += run->figures.n_late;
     result->n_checks += run->check.n_checks;
     result->n_violations = run->check.n_violations;
     result->trace = hash_u64(result->trace + sim_trace(run->sim));
@@ -315,6 +350,7 @@ enum tern_status cluster_run(const struct tern_sim_options *options, uint64_t se
     enum tern_status status = init_cluster(&cluster, options, seed);
     if (!status)
         status = run_to_end(&cluster);
+    free_machines(&cluster);
     if (!status)
         add_figures(&cluster, result);
     fini_cluster(&cluster);

@@ -7,6 +7,9 @@
 #include <string.h>
 
 #include "base/rand.h"
+#include "core/managed.h"
+#include "core/replica.h"
+#include "sim/owners.h"
 
 #define MS UINT64_C(1000000)
 
@@ -19,7 +22,7 @@ enum {
     TAG_PULSE_SLEEP,
     TAG_GROUP,
     TAG_ROUNDS,
-    TAG_ROUNDS_PAUSE,
+    TAG_ROUNDS_PAUSE, /* nothing to do: the rounds look at the time */
     TAG_WORKERS,
     TAG_CALLERS = 16,
 };
@@ -33,6 +36,7 @@ static enum tern_status init_caller(struct machine *machine, struct caller *call
                               .tag = tag,
                               .deadline_ns = SIM_DEADLINE_NS,
                               .dead = &machine->dead,
+                              .n_redirected = &machine->run->figures.n_redirected,
                               .patient = patient};
     return caller_init(caller, machine->run->sim, &machine->core);
 }
@@ -51,7 +55,9 @@ static enum tern_status init_callers(struct machine *machine)
         worker->site = &machine->site;
         worker->index = machine->core.node * WORKERS + i;
         worker->tag = TAG_WORKERS + i;
-        status = init_caller(machine, &worker->caller, 2 + i, TAG_CALLERS + i, false);
+        status = plans_open(&worker->plans, &machine->site);
+        if (!status)
+            status = init_caller(machine, &worker->caller, 2 + i, TAG_CALLERS + i, false);
     }
     return status;
 }
@@ -87,11 +93,11 @@ struct machine *machine_new(struct run *run, uint32_t node, uint64_t incarnation
     machine->core.incarnation = incarnation;
     machine->site = (struct site){.sim = run->sim,
                                   .check = &run->check,
+                                  .figures = &run->figures,
                                   .core = &machine->core,
-                                  .tables = machine->tables,
-                                  .n_operations = &run->n_operations,
-                                  .n_failed = &run->n_failed};
+                                  .tables = machine->tables};
     machine->rounds.site = &machine->site;
+    machine->rounds.service = &machine->service;
     machine->rounds.tag = TAG_ROUNDS_PAUSE;
     if (init_service(machine)) {
         ring_free(machine->core.ring);
@@ -116,12 +122,39 @@ static void drop_call(struct op *op, bool under_way)
     buffer_free(&op->answer_body);
 }
 
+/* Adds up what the manager of a table has done; nothing more will come. */
+static void count_managed(struct run *run, const struct manager *manager)
+{
+    const struct manager_counts *counts = manager_counts(manager);
+    run->figures.n_moves += counts->moved_here;
+    run->figures.n_replicas += counts->replicas_made;
+    run->figures.n_redirected += counts->redirected;
+}
+
+static void close_store(struct machine *machine, struct core_table *table)
+{
+    replication_free(table->replication);
+    if (table->manager)
+        count_managed(machine->run, table->manager);
+    manager_free(table->manager);
+    store_fini(&table->store);
+}
+
+static void free_intents(struct intents *intents)
+{
+    for (struct intents *next; intents; intents = next) {
+        next = intents->next;
+        intents_free(intents);
+    }
+}
+
 void machine_free(struct machine *machine)
 {
     if (!machine)
         return;
     for (int i = 0; i < WORKERS; i++)
         worker_fini(&machine->workers[i]);
+    free_intents(machine->site.intents);
     caller_fini(&machine->control);
     caller_fini(&machine->pulse);
     rounds_fini(&machine->rounds);
@@ -129,10 +162,8 @@ void machine_free(struct machine *machine)
     drop_call(&machine->ping, machine->pinging);
     service_fini(&machine->service);
     for (int i = 0; i < N_SIM_TABLES; i++)
-        if (machine->opened[i]) {
-            replication_free(machine->tables[i].replication);
-            store_fini(&machine->tables[i].store);
-        }
+        if (machine->opened[i])
+            close_store(machine, &machine->tables[i]);
     ring_free(machine->core.ring);
     free(machine);
 }
@@ -145,30 +176,50 @@ static bool is_at_home(const void *context, uint64_t key)
     return ring_home(core->ring, key) == core->node;
 }
 
+static struct store_home home_of(const struct core *core, const struct policy *policy,
+                                 uint64_t n_keys)
+{
+    if (policy->replica == REPLICA_OF_EVERY_KEY)
+        return (struct store_home){.end = n_keys, .tracked = true};
+    return (struct store_home){.begin = range_begin(core->node, n_keys, core->n_nodes),
+                               .end = range_begin(core->node + 1, n_keys, core->n_nodes),
+                               .has = is_at_home,
+                               .context = core,
+                               .managed = policy_is_managed(policy)};
+}
+
+/* Makes what a table needs whose keys are not all at home for good; false when memory is used up. */
+static bool manage(struct core *core, struct core_table *made, size_t round_bytes,
+                   const struct tern_table_options *options)
+{
+    if (made->store.home.tracked)
+        made->replication = replication_new(core, &made->store);
+    if (made->store.home.managed)
+        made->manager = manager_new(core, &made->store, made->policy, 1);
+    if (made->manager)
+        made->manager->round_bytes = round_bytes;
+    if (made->manager && made->policy->replica == REPLICA_OF_LISTED)
+        manager_want(made->manager, options->replicated, options->n_replicated);
+    return (made->replication || !made->store.home.tracked) &&
+           (made->manager || !made->store.home.managed);
+}
+
 static void open_store(struct machine *machine, enum sim_table table, uint16_t number)
 {
     struct core *core = &machine->core;
-    struct tern_table_options options = check_table_options(&machine->run->check, table);
-    struct store_home home = {.begin = range_begin(core->node, options.n_keys, core->n_nodes),
-                              .end = range_begin(core->node + 1, options.n_keys, core->n_nodes),
-                              .has = is_at_home,
-                              .context = core};
-    if (table == REPLICA_COUNTS)
-        home = (struct store_home){.end = options.n_keys, .tracked = true};
+    struct check *check = &machine->run->check;
+    struct tern_table_options options = tables_options(&check->tables, table);
     struct core_table *made = &machine->tables[table];
-    made->policy = policy_find(options.policy);
-    enum tern_status status = store_init(&made->store, check_table_name(table), &options, &home);
-    bool fresh = number < TERN_MAX_TABLES && !core->tables[number];
-    check_that(&machine->run->check, !status && fresh, "table '%s' got number %" PRIu16 ": %s",
-               check_table_name(table), number, status ? tern_error() : "in use");
+    made->policy = check->tables.policies[table];
+    struct store_home home = home_of(core, made->policy, options.n_keys);
+    enum tern_status status = store_init(&made->store, table_name(table), &options, &home);
+    bool fresh = number < N_SIM_TABLES && !core->tables[number];
+    check_that(check, !status && fresh, "table '%s' got number %" PRIu16 ": %s", table_name(table),
+               number, status ? tern_error() : "in use");
     machine->opened[table] = !status;
-    if (!status && table == REPLICA_COUNTS) {
-        made->replication = replication_new(core, &made->store);
-        if (!made->replication)
-            check_that(&machine->run->check, false, "no memory for replicas");
-    }
     if (status || !fresh)
         return;
+    check_that(check, manage(core, made, check->tables.round_bytes, &options), "no memory to manage a table");
     machine->site.numbers[table] = number;
     atomic_store_explicit(&core->tables[number], made, memory_order_release);
     service_retry(&machine->service);
@@ -185,11 +236,11 @@ static enum sim_table next_table(const struct machine *machine)
 
 enum meeting { AT_BARRIER, AT_REDUCTION, AT_BROADCAST };
 
-/* What all do after a phase. The last two are barriers: what all have done is with the owners after the
- * one and everywhere after the other. */
+/* What all do after a phase. From the last one with operations on it is a barrier, so that what each
+ * has done until then is done before the others go on. */
 static enum meeting meeting_after(const struct run *run, uint32_t phase)
 {
-    return phase >= PHASES - 1 ? AT_BARRIER : (enum meeting)(rand_at(run->seed, phase) % 3);
+    return phase >= WORK_PHASES ? AT_BARRIER : (enum meeting)(rand_at(run->seed, phase) % 3);
 }
 
 static uint32_t root_of(const struct run *run, uint32_t phase)
@@ -200,7 +251,7 @@ static uint32_t root_of(const struct run *run, uint32_t phase)
 static void begin_call(struct machine *machine, enum frame_kind kind)
 {
     machine->calling = !client_call(&machine->control.client, 0, &machine->call, kind);
-    caller_nudge(&machine->control);
+    caller_pump(&machine->control);
 }
 
 static void call_join(struct machine *machine)
@@ -213,7 +264,7 @@ static void call_join(struct machine *machine)
 
 static void call_table(struct machine *machine)
 {
-    const char *name = check_table_name(next_table(machine));
+    const char *name = table_name(next_table(machine));
     const size_t length = strlen(name);
     machine->shape[0] = (uint8_t)length;
     machine->shape[1] = 0;
@@ -299,10 +350,13 @@ static void begin_phase(struct machine *machine)
     machine->phase++;
     machine->enough_rounds = 0;
     machine->state = WORKING;
-    for (int i = 0; i < WORKERS; i++)
-        worker_begin(
-            &machine->workers[i],
-            machine->phase == PHASES ? 0 : (machine->run->n_steps + PHASES - 2) / (PHASES - 1));
+    for (int i = 0; i < WORKERS; i++) {
+        if (machine->phase <= WORK_PHASES)
+            worker_begin(&machine->workers[i],
+                         (machine->run->n_steps + WORK_PHASES - 1) / WORK_PHASES);
+        if (machine->phase == CLOSED_PHASE)
+            plans_close(&machine->workers[i].plans);
+    }
 }
 
 static void take_answer(struct machine *machine)
@@ -319,6 +373,8 @@ static void take_answer(struct machine *machine)
         break;
     case MEETING:
         met(machine);
+        if (machine->phase == QUIET_PHASE)
+            owners_check_quiet(machine);
         if (machine->phase < PHASES)
             begin_phase(machine);
         else
@@ -360,7 +416,7 @@ static void begin_ping(struct machine *machine)
         return;
     machine->ping = (struct op){0};
     machine->pinging = !client_call(&machine->pulse.client, 0, &machine->ping, FRAME_PING);
-    caller_nudge(&machine->pulse);
+    caller_pump(&machine->pulse);
 }
 
 static void end_ping(struct machine *machine)
@@ -380,16 +436,34 @@ static void end_ping(struct machine *machine)
 
 /* ---- Events ----------------------------------------------------------------------------------- */
 
-/* True when the workers are done and two further rounds have ended: what was done here is then with the
- * owners, and what they had is here. */
-static bool work(struct machine *machine)
+/* When the workers are done, waits for two further clean rounds: then meets the others, or leaves if
+ * they do not come. */
+static void work(struct machine *machine)
 {
+    struct site *site = &machine->site;
+    const uint64_t n_clean = machine->rounds.n_clean, now_ns = sim_now_ns(site->sim);
     bool done = true;
     for (int i = 0; i < WORKERS; i++)
         done &= worker_run(&machine->workers[i]);
-    if (done && !machine->enough_rounds)
-        machine->enough_rounds = machine->rounds.n_rounds + 2;
-    return done && (machine->rounds.over || machine->rounds.n_rounds >= machine->enough_rounds);
+    if (done && !machine->enough_rounds) {
+        machine->enough_rounds = n_clean + 2;
+        machine->since_ns = now_ns;
+    }
+    bool late = now_ns > machine->since_ns + SIM_DEADLINE_NS;
+    if (done && n_clean >= machine->enough_rounds) {
+        machine->state = MEETING;
+    } else if (done && (site->rounds_over || late)) {
+        site_ended(site, fail(TERN_PEER, "rounds do not end"), "waiting for rounds");
+        machine->state = LEAVING;
+    }
+}
+
+static void run_rounds(struct machine *machine)
+{
+    if (!rounds_run(&machine->rounds))
+        return;
+    for (int i = 0; i < WORKERS; i++)
+        plans_looked(&machine->workers[i].plans);
 }
 
 /* Goes on as far as it can now. */
@@ -400,9 +474,9 @@ static void advance(struct machine *machine)
     if (machine->calling && op_is_done(&machine->call))
         end_call(machine);
     if (machine->state > JOINING && machine->state < ENDED)
-        rounds_run(&machine->rounds);
-    if (machine->state == WORKING && work(machine))
-        machine->state = MEETING;
+        run_rounds(machine);
+    if (machine->state == WORKING)
+        work(machine);
     if (!machine->calling && machine->state == JOINING)
         call_join(machine);
     if (!machine->calling && machine->state == OPENING)
@@ -425,8 +499,6 @@ static void take_timer(struct machine *machine, uint64_t tag)
         caller_tick(&machine->pulse);
     } else if (tag == TAG_ROUNDS) {
         caller_tick(&machine->rounds.caller);
-    } else if (tag == TAG_ROUNDS_PAUSE) {
-        machine->rounds.resting = false;
     } else if (tag == TAG_PULSE_SLEEP) {
         begin_ping(machine);
         sim_timer(sim, node, SIM_DEADLINE_NS / 4, TAG_PULSE_SLEEP);
@@ -435,7 +507,7 @@ static void take_timer(struct machine *machine, uint64_t tag)
         sim_timer(sim, node, TICK_MS * MS, TAG_GROUP);
     } else if (tag >= TAG_CALLERS) {
         caller_tick(&machine->workers[tag - TAG_CALLERS].caller);
-    } else {
+    } else if (tag >= TAG_WORKERS) {
         machine->workers[tag - TAG_WORKERS].resting = false;
     }
 }

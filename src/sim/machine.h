@@ -4,6 +4,11 @@
  * It does what a program does: joins, opens its tables, lets its workers work in phases with a
  * barrier, a reduction or a broadcast after each, and leaves. A pulse tells the coordinator that it
  * lives, as node/engine.c's does.
+ *
+ * Before it meets the others after a phase, it waits for two rounds that leave nothing over: what was
+ * done here is then with the owners, and what they had is here. In the phases after the last with
+ * operations all replicas become equal; then the workers are closed, and replicas go away; then every
+ * home learns where its keys are.
  */
 #ifndef SIM_MACHINE_H
 #define SIM_MACHINE_H
@@ -12,10 +17,15 @@
 #include "sim/service.h"
 #include "sim/worker.h"
 
-/* The last phase has no operations: replicas become equal then. */
-enum { WORKERS = 2, PHASES = 4 };
+enum {
+    WORKERS = 2,
+    WORK_PHASES = 3,
+    QUIET_PHASE, /* replicas become equal */
+    CLOSED_PHASE, /* and go away */
+    PHASES        /* the last: all is known */
+};
 
-#define SIM_DEADLINE_NS UINT64_C(2000000000)
+#define SIM_DEADLINE_NS UINT64_C(1000000000)
 
 /* What all machines of a run share. */
 struct run {
@@ -24,7 +34,7 @@ struct run {
     uint32_t n_nodes, n_steps;
     uint32_t epoch;
     uint64_t seed;
-    uint64_t n_operations, n_failed;
+    struct figures figures;
     /* By node, as it has said so itself. */
     bool *joining;
     uint32_t *phase; /* the latest it has come to */
@@ -42,7 +52,8 @@ struct machine {
     struct worker workers[WORKERS];
     struct caller control, pulse;
     struct rounds rounds;
-    uint64_t enough_rounds; /* for what was done in this phase; 0: it is not over */
+    uint64_t enough_rounds; /* clean ones, for what was done in this phase; 0: it is not over */
+    uint64_t since_ns;      /* when that was decided */
     struct op call, ping;
     bool calling, pinging;
     int64_t given[2]; /* of a call */

@@ -1,14 +1,17 @@
 /*
- * rounds - the rounds of replicas of a simulated node: what node/sync.c does in a thread.
+ * rounds - the rounds of a simulated node: what node/sync.c does for tables with replicas of every key
+ * (core/replica.h) and for those whose keys come and go (core/manager.h).
  *
- * A round takes what this node has changed, asks all owners at once, again while one has more, and ends
- * when all have answered. Pauses between rounds grow while nothing changes.
+ * A round looks at what workers intend and at what was changed; then, one table after the other, it
+ * asks all nodes concerned at once, again while there is more to say or hear, and ends when all have
+ * answered. Requests that were held until then are tried again. Pauses grow while nothing changes.
  */
 #ifndef SIM_ROUNDS_H
 #define SIM_ROUNDS_H
 
-#include "core/replica.h"
-#include "sim/worker.h"
+#include "sim/caller.h"
+#include "sim/service.h"
+#include "sim/site.h"
 
 struct question {
     struct op op;
@@ -17,22 +20,27 @@ struct question {
 };
 
 struct rounds {
-    const struct site *site;
+    struct site *site;
+    struct service *service;
     struct caller caller;
     uint64_t tag; /* of the timer between rounds */
-    struct question *questions;
-    bool running; /* a round is under way */
-    bool resting; /* that timer is set */
-    bool busy;    /* something was exchanged in this round */
-    uint64_t pause_ns;
-    uint64_t n_rounds; /* that have ended */
-    bool over;         /* a round has failed: there will be no further one */
+    struct question *questions; /* by node */
+    bool running;               /* a round is under way */
+    uint16_t table;             /* the number of the one that is being asked about */
+    int pass;
+    enum tern_status status; /* of this round */
+    char sentence[160];      /* when it is not TERN_OK */
+    bool busy;               /* something was exchanged in this round */
+    bool left_over;          /* something must go into another one */
+    bool intends;            /* workers have open intents, or replicas are kept */
+    uint64_t pause_ns, next_ns;
+    uint64_t n_clean; /* rounds that ended with nothing left over */
 };
 
 enum tern_status rounds_init(struct rounds *rounds);
 void rounds_fini(struct rounds *rounds);
 
-/* Goes on as far as it can now, once the table is open. */
-void rounds_run(struct rounds *rounds);
+/* Goes on as far as it can now, once there is a table that needs rounds. True if a round has begun. */
+bool rounds_run(struct rounds *rounds);
 
 #endif

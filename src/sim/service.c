@@ -46,7 +46,7 @@ void service_fini(struct service *service)
         close_incoming(service, service->incoming);
     for (struct known_lane *known = service->lanes, *next; known; known = next) {
         next = known->next;
-        buffer_free(&known->lane.sync);
+        server_lane_fini(&known->lane);
         free(known);
     }
     group_free(service->server.group);
@@ -85,6 +85,15 @@ static struct known_lane *know_lane(struct service *service, uint32_t node,
     known->next = service->lanes;
     service->lanes = known;
     return known;
+}
+
+const struct server_lane *service_lane(const struct service *service, uint32_t node, uint64_t id)
+{
+    for (const struct known_lane *known = service->lanes; known; known = known->next)
+        if (known->lane.node == node && known->id == id &&
+            known->lane.incarnation == service->incarnations[node])
+            return &known->lane;
+    return NULL;
 }
 
 /* A node that calls as a new process: nothing of the old one counts any more. Incarnations of the

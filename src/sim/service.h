@@ -45,6 +45,9 @@ void service_bytes(struct service *service, struct incoming *incoming, const uin
                    size_t n);
 void service_closed(struct service *service, struct incoming *incoming);
 
+/* What is remembered of a lane of another node's present process; NULL if it has not called. */
+const struct server_lane *service_lane(const struct service *service, uint32_t node, uint64_t id);
+
 /* Lets the coordinator look for dead nodes. */
 void service_tick(struct service *service);
 

@@ -6,28 +6,32 @@
 #include <stdlib.h>
 
 #include "base/rand.h"
+#include "core/defect.h"
 
 #define US UINT64_C(1000)
 
-enum { REST_US = 1500, HOT_KEYS = 8 };
+enum {
+    REST_US = 1500,
+    HOT_KEYS = 8,
+    STEPS_PER_PLAN = 2,
+    STEPS_PER_CLOSE = 30,
+};
 
 static uint64_t below(const struct worker *worker, uint64_t n)
 {
     return rand_below(sim_random(worker->site->sim), n);
 }
 
-void site_ended(const struct site *site, enum tern_status status, const char *what)
-{
-    ++*site->n_operations;
-    sim_note(site->sim, (uint64_t)status);
-    if (!status)
-        return;
-    ++*site->n_failed;
-    check_that(site->check, site->check->lenient && status == TERN_PEER && tern_error()[0],
-               "%s failed with %s: %s", what, tern_status_name(status), tern_error());
-}
-
 /* ---- What a worker does next ------------------------------------------------------------------ */
+
+static enum sim_table choose_table(const struct worker *worker)
+{
+    static const enum sim_table tables[] = {
+        DENSE_COUNTS,    SPARSE_COUNTS,  REPLICA_COUNTS, ADAPTIVE_COUNTS, ADAPTIVE_COUNTS,
+        MANAGED_COUNTS,  MANAGED_COUNTS, UPDATED_COUNTS, LAST_VALUES,     LAST_VALUES,
+    };
+    return tables[below(worker, sizeof tables / sizeof *tables)];
+}
 
 static size_t choose_n(const struct worker *worker)
 {
@@ -48,50 +52,14 @@ static enum frame_kind choose_kind(const struct worker *worker, enum sim_table t
 static uint32_t choose_index(const struct worker *worker, enum sim_table table, bool writes)
 {
     const uint32_t n_workers = worker->site->check->n_workers;
+    uint32_t index;
     if (table == LAST_VALUES && writes) {
         uint32_t n_own = (KEYS - 1 - worker->index) / n_workers + 1;
         return worker->index + n_workers * (uint32_t)below(worker, n_own);
     }
+    if (below(worker, 2) && plans_choose(&worker->plans, table, &index))
+        return index;
     return (uint32_t)below(worker, below(worker, 2) ? HOT_KEYS : KEYS);
-}
-
-/* ---- One operation ---------------------------------------------------------------------------- */
-
-static size_t row_length(const struct check *check, enum sim_table table)
-{
-    return table == LAST_VALUES ? check->last_length : check->length;
-}
-
-/* Does what can be done at this node; gives the positions of the other keys. */
-static enum tern_status do_here(struct slot *slot, struct store *store, uint32_t *away,
-                                size_t *n_away)
-{
-    const size_t n = slot->deed.n;
-    struct entry *entries[MAX_KEYS];
-    uint32_t missed[MAX_KEYS];
-    *n_away = 0;
-    if (slot->kind != FRAME_PULL) {
-        enum tern_status status = store_reserve(store, slot->keys, n, entries);
-        if (status)
-            return status;
-        *n_away = slot->kind == FRAME_PUSH
-                      ? store_push(store, slot->keys, n, entries, slot->deed.values, away)
-                      : store_set(store, slot->keys, n, entries, slot->deed.values, away);
-        return TERN_OK;
-    }
-    size_t n_missed = store_pull(store, slot->keys, n, slot->deed.values, missed);
-    for (size_t i = 0; i < n_missed; i++) {
-        uint64_t key = slot->keys[missed[i]];
-        if (!store_is_home(store, key)) {
-            away[(*n_away)++] = missed[i];
-            continue;
-        }
-        enum tern_status status =
-            store_pull_new(store, key, (char *)slot->deed.values + missed[i] * store->value_bytes);
-        if (status)
-            return status;
-    }
-    return TERN_OK;
 }
 
 static const struct line *line_of(const struct worker *worker, const struct slot *slot, size_t i)
@@ -101,36 +69,82 @@ static const struct line *line_of(const struct worker *worker, const struct slot
     return &worker->caller.lines[core_home(core, store, slot->keys[i])];
 }
 
+static void free_slot(struct slot *slot)
+{
+    free(slot->deed.values);
+    free(slot->deed.bounds);
+    *slot = (struct slot){.used = false};
+}
+
+/* Chooses an operation; false when memory is used up. */
 static bool fill_slot(struct worker *worker, struct slot *slot)
 {
-    struct check *check = worker->site->check;
-    const uint64_t draw = below(worker, 10);
-    const enum sim_table table = draw < 3   ? DENSE_COUNTS
-                                 : draw < 6 ? SPARSE_COUNTS
-                                 : draw < 8 ? REPLICA_COUNTS
-                                            : LAST_VALUES;
-    const size_t n = choose_n(worker), length = row_length(check, table);
+    const enum sim_table table = choose_table(worker);
+    const size_t n = choose_n(worker);
+    const size_t bytes = n * tables_length(&worker->site->check->tables, table) * sizeof(int64_t);
+    slot->used = true;
     slot->kind = choose_kind(worker, table);
     slot->deed = (struct deed){.worker = worker->index,
                                .number = worker->n_started++,
                                .table = table,
                                .n = n,
                                .indexes = slot->indexes,
-                               .values = malloc(n * length * sizeof(int64_t)),
-                               .bounds = malloc(n * length * sizeof(int64_t))};
+                               .values = malloc(bytes),
+                               .bounds = malloc(bytes),
+                               .replica = slot->replica};
     for (size_t i = 0; i < n; i++) {
         slot->indexes[i] = choose_index(worker, table, slot->kind != FRAME_PULL);
-        slot->keys[i] = check_key(table, slot->indexes[i]);
+        slot->keys[i] = table_key(table, slot->indexes[i]);
         slot->resumed[i] = line_of(worker, slot, i)->n_resumed;
     }
     return slot->deed.values && slot->deed.bounds;
 }
 
-static void free_slot(struct slot *slot)
+/* ---- One operation ---------------------------------------------------------------------------- */
+
+static bool is_managed(const struct worker *worker, const struct slot *slot)
 {
-    slot->used = false;
-    free(slot->deed.values);
-    free(slot->deed.bounds);
+    return tables_managed(&worker->site->check->tables, slot->deed.table);
+}
+
+/* Notes which keys have replicas here, just before they are used. */
+static void note_replicas(const struct worker *worker, struct slot *slot)
+{
+    for (size_t i = 0; is_managed(worker, slot) && i < slot->deed.n; i++)
+        site_has(worker->site, slot->deed.table, slot->indexes[i], &slot->replica[i]);
+}
+
+static enum tern_status pull_here(struct slot *slot, struct store *store)
+{
+    uint32_t missed[MAX_KEYS];
+    size_t n_missed = store_pull(store, slot->keys, slot->deed.n, slot->deed.values, missed);
+    enum tern_status status = TERN_OK;
+    for (size_t i = 0; !status && i < n_missed; i++) {
+        uint64_t key = slot->keys[missed[i]];
+        char *value = (char *)slot->deed.values + missed[i] * store->value_bytes;
+        bool here = store_is_home(store, key);
+        if (here)
+            status = store_pull_new(store, key, value, &here);
+        if (!here)
+            slot->away[slot->n_away++] = missed[i];
+    }
+    return status;
+}
+
+/* Does what can be done at this node; notes the positions of the other keys. */
+static enum tern_status do_here(struct slot *slot, struct store *store)
+{
+    const size_t n = slot->deed.n;
+    const int64_t *values = slot->deed.values;
+    struct entry *entries[MAX_KEYS];
+    if (slot->kind == FRAME_PULL)
+        return pull_here(slot, store);
+    enum tern_status status = store_reserve(store, slot->keys, n, entries);
+    if (!status)
+        slot->n_away = slot->kind == FRAME_PUSH
+                           ? store_push(store, slot->keys, n, entries, values, slot->away)
+                           : store_set(store, slot->keys, n, entries, values, slot->away);
+    return status;
 }
 
 static void end_slot(struct worker *worker, struct slot *slot, enum tern_status status)
@@ -140,12 +154,15 @@ static void end_slot(struct worker *worker, struct slot *slot, enum tern_status 
     snprintf(what, sizeof what, "operation %" PRIu32 ", a %s of worker %" PRIu32 ",",
              slot->deed.number, frame_kind_name(slot->kind), worker->index);
     site_ended(site, status, what);
+    for (size_t i = 0; i < slot->n_away; i++)
+        slot->replica[slot->away[i]] = slot->was_local;
     if (slot->kind != FRAME_PULL) {
         check_written(site->check, &slot->deed, !status);
     } else if (!status) {
         bool resumed[MAX_KEYS];
         for (size_t i = 0; i < slot->deed.n; i++)
-            resumed[i] = line_of(worker, slot, i)->n_resumed != slot->resumed[i];
+            resumed[i] = !is_managed(worker, slot) &&
+                         line_of(worker, slot, i)->n_resumed != slot->resumed[i];
         check_seen(site->check, &slot->deed, resumed);
     }
     if (worker->waits_for == slot)
@@ -156,27 +173,74 @@ static void end_slot(struct worker *worker, struct slot *slot, enum tern_status 
 static void start_slot(struct worker *worker, struct slot *slot)
 {
     const struct site *site = worker->site;
-    if (!fill_slot(worker, slot)) {
-        free_slot(slot);
-        return;
-    }
+    slot->started = true;
     if (slot->kind == FRAME_PULL)
         check_read(site->check, &slot->deed);
     else
         check_write(site->check, &slot->deed, slot->kind == FRAME_SET);
-    uint32_t away[MAX_KEYS];
-    size_t n_away;
-    slot->used = true;
-    slot->op = (struct op){0};
-    enum tern_status status = do_here(slot, &site->tables[slot->deed.table].store, away, &n_away);
-    if (!status && n_away)
+    note_replicas(worker, slot);
+    enum tern_status status = do_here(slot, &site->tables[slot->deed.table].store);
+    if (!status && slot->n_away)
         status = client_start(&worker->caller.client, &slot->op, slot->kind,
-                              site->numbers[slot->deed.table], slot->keys, slot->deed.values, away,
-                              n_away);
-    if (status || !n_away)
+                              site->numbers[slot->deed.table], slot->keys, slot->deed.values,
+                              slot->away, slot->n_away);
+    if (status || !slot->n_away)
         end_slot(worker, slot, status);
     else if (below(worker, 2))
         worker->waits_for = slot;
+}
+
+/* ---- Tables whose keys come and go ------------------------------------------------------------ */
+
+static bool share_key(const struct slot *later, const struct slot *earlier)
+{
+    for (size_t i = 0; i < earlier->n_away; i++)
+        for (size_t k = 0; k < later->deed.n; k++)
+            if (earlier->keys[earlier->away[i]] == later->keys[k])
+                return true;
+    return false;
+}
+
+/* Whether an operation must wait for others. */
+static bool must_wait(const struct worker *worker, const struct slot *slot)
+{
+    for (int i = 0; is_managed(worker, slot) && i < SLOTS; i++) {
+        const struct slot *other = &worker->slots[i];
+        if (other != slot && other->used && other->deed.table == slot->deed.table &&
+            share_key(slot, other))
+            return !defect(DEFECT_TURN_SKIPPED);
+    }
+    return false;
+}
+
+/* Whether a write that was done at other nodes must wait for a round. */
+static bool must_catch_up(const struct worker *worker, const struct slot *slot)
+{
+    if (slot->kind == FRAME_PULL || !is_managed(worker, slot) || defect(DEFECT_CATCH_UP_SKIPPED))
+        return false;
+    for (size_t i = 0; !slot->op.behind && i < slot->n_away; i++) {
+        bool is_replica;
+        site_has(worker->site, slot->deed.table, slot->indexes[slot->away[i]], &is_replica);
+        if (is_replica)
+            return true;
+    }
+    return slot->op.behind;
+}
+
+/* An operation is done at all nodes. */
+static void finish_slot(struct worker *worker, struct slot *slot)
+{
+    struct site *site = worker->site;
+    if (!slot->last_round && !slot->op.status && must_catch_up(worker, slot))
+        slot->last_round = site->n_begun + 1;
+    if (slot->last_round > site->n_ended && !site->rounds_over) {
+        site->round_wanted = true;
+        return;
+    }
+    enum tern_status status = op_end(&slot->op);
+    if (!status && slot->last_round > site->n_ended)
+        status = fail(TERN_PEER, "there are no further rounds");
+    end_slot(worker, slot, status);
 }
 
 /* ---- A worker --------------------------------------------------------------------------------- */
@@ -194,27 +258,69 @@ static struct slot *find_free(struct worker *worker)
     return NULL;
 }
 
-bool worker_run(struct worker *worker)
+/* Ends what is done, and starts what had to wait. True if nothing is under way. */
+static bool go_on(struct worker *worker)
 {
-    bool busy = false;
+    bool idle = true, waits_here = lane_is_waiting(&worker->caller.client.local);
     for (int i = 0; i < SLOTS; i++) {
         struct slot *slot = &worker->slots[i];
-        if (slot->used && op_is_done(&slot->op))
-            end_slot(worker, slot, op_end(&slot->op));
-        busy |= slot->used;
+        slot->was_local |= slot->started && waits_here;
+        if (slot->started && op_is_done(&slot->op))
+            finish_slot(worker, slot);
     }
+    for (int i = 0; i < SLOTS; i++) {
+        struct slot *slot = &worker->slots[i];
+        if (slot->used && !slot->started && !must_wait(worker, slot)) {
+            worker->waits_for = NULL;
+            start_slot(worker, slot);
+        }
+        idle &= !slot->used;
+    }
+    return idle;
+}
+
+/* Between operations: the clock advances, intents are signalled, now and then the worker is closed and
+ * another opened in its place. */
+static void look_ahead(struct worker *worker, bool idle)
+{
+    struct plans *plans = &worker->plans;
+    plans_check(plans);
+    if (idle && below(worker, STEPS_PER_CLOSE) == 0) {
+        plans_close(plans);
+        plans_open(plans, worker->site);
+    }
+    if (plans->intents && below(worker, 2))
+        plans_advance(plans);
+    if (plans->intents && below(worker, STEPS_PER_PLAN) == 0)
+        plans_make(plans);
+}
+
+/* Begins the next operation in a free slot. */
+static void begin_next(struct worker *worker, struct slot *slot)
+{
+    worker->n_left--;
+    if (!fill_slot(worker, slot))
+        free_slot(slot);
+    else if (must_wait(worker, slot))
+        worker->waits_for = slot;
+    else
+        start_slot(worker, slot);
+    worker->resting = true;
+    sim_timer(worker->site->sim, worker->site->core->node, below(worker, REST_US * US),
+              worker->tag);
+}
+
+bool worker_run(struct worker *worker)
+{
+    bool idle = go_on(worker);
     struct slot *slot = find_free(worker);
     if (worker->n_left && slot && !worker->waits_for && !worker->resting) {
-        worker->n_left--;
-        start_slot(worker, slot);
-        caller_nudge(&worker->caller);
-        worker->resting = true;
-        sim_timer(worker->site->sim, worker->site->core->node, below(worker, REST_US * US),
-                  worker->tag);
-        return false;
+        look_ahead(worker, idle);
+        begin_next(worker, slot);
+        idle = false;
     }
     caller_pump(&worker->caller);
-    return !worker->n_left && !busy;
+    return !worker->n_left && idle;
 }
 
 void worker_fini(struct worker *worker)
@@ -225,7 +331,7 @@ void worker_fini(struct worker *worker)
         if (!slot->used)
             continue;
         op_end(&slot->op);
-        if (slot->kind != FRAME_PULL)
+        if (slot->started && slot->kind != FRAME_PULL)
             check_written(worker->site->check, &slot->deed, false);
         free_slot(slot);
     }

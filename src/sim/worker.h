@@ -1,39 +1,42 @@
 /*
  * worker - one worker of a simulated node: random pulls, pushes and sets, some waited for at once and
- * some left under way, on one key or many. node/access.c and node/remote.c do the same for a program.
+ * some left under way, on one key or many, and intents for keys to come (plans.h). node/access.c and
+ * node/remote.c do the same for a program. Their rules for tables whose keys come and go:
+ *
+ *  1. An operation waits for earlier ones on the same keys, as far as they are done at other nodes: it
+ *     might be done here before them.
+ *  2. A write that was done at another node ends with a further round if a replica has come here, which
+ *     may be older than the write. So a worker sees what it wrote.
  */
 #ifndef SIM_WORKER_H
 #define SIM_WORKER_H
 
 #include "sim/caller.h"
-#include "sim/check.h"
+#include "sim/plans.h"
 
 enum { MAX_KEYS = 24, SLOTS = 4 };
 
-/* What a worker sees of its node, and of the run. */
-struct site {
-    struct sim *sim;
-    struct check *check;
-    struct core *core;
-    struct core_table *tables; /* by enum sim_table */
-    uint16_t numbers[N_SIM_TABLES];
-    uint64_t *n_operations, *n_failed; /* of the run */
-};
-
-/* An operation under way. */
+/* An operation that waits for its turn, is under way, or catches up. */
 struct slot {
     bool used;
+    bool started;
     enum frame_kind kind;
     struct op op;
     struct deed deed;
     uint32_t indexes[MAX_KEYS];
     uint64_t keys[MAX_KEYS];
+    bool replica[MAX_KEYS];
     uint64_t resumed[MAX_KEYS]; /* line.n_resumed of the key's lane at the start */
+    uint32_t away[MAX_KEYS];    /* positions of the keys that were not here */
+    size_t n_away;
+    bool was_local;      /* some of those keys may have been used here after all */
+    uint64_t last_round; /* that it waits for; 0: none */
 };
 
 struct worker {
-    const struct site *site;
+    struct site *site;
     struct caller caller;
+    struct plans plans;
     uint32_t index; /* among those of all nodes */
     uint64_t tag;   /* of the timer between operations */
     uint32_t n_left, n_started;
@@ -50,8 +53,5 @@ bool worker_run(struct worker *worker);
 
 /* Its process is gone: what was under way stays unconfirmed. Frees everything. */
 void worker_fini(struct worker *worker);
-
-/* The outcome of an operation: failures are violations unless they are to be expected. */
-void site_ended(const struct site *site, enum tern_status status, const char *what);
 
 #endif

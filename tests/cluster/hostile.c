@@ -53,6 +53,7 @@ enum kind {
     REDUCE,
     BROADCAST,
     SYNC,
+    ROUND,
     PING,
     BYE,
     WELCOME,
@@ -60,6 +61,7 @@ enum kind {
     DONE,
     ROSTER,
     MOVED,
+    NEWS,
     ERROR,
     KINDS
 };
@@ -398,7 +400,7 @@ static bool enter(int fd, uint32_t node, uint64_t incarnation, uint64_t lane, ui
 /* A frame with a right header, more or less sensible contents, and never a BYE. */
 static size_t make_anything(uint8_t *at, uint64_t number)
 {
-    struct header header = {.kind = (uint8_t)(1 + below(below(4) ? SYNC : KINDS - 1)),
+    struct header header = {.kind = (uint8_t)(1 + below(below(4) ? ROUND : KINDS - 1)),
                             .flags = (uint8_t)(below(8) ? below(2) : 0),
                             .table = (uint16_t)(below(20) ? 0 : below(70000)),
                             .epoch = below(100) ? 1 : below(5),

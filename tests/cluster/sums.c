@@ -2,7 +2,10 @@
  * sums - every node pushes ones at random keys with several workers, pulls between, and checks the
  * exact sums after a barrier. Run by tests/cli/test_cluster.sh under `tern run` and other launchers.
  *
- * sums [dense|sparse] [keys] [workers] [steps] [policy]
+ * sums [dense|sparse] [keys] [workers] [steps] [policy] [ahead]
+ *
+ * With `ahead`, workers signal intent for their keys so many steps before they use them, ask for some of
+ * them outright, and draw half of them from a few that all workers use.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -17,7 +20,7 @@ enum { LENGTH = 4, BATCH = 50, HANGS_S = 200 };
 
 static struct tern_node *node;
 static struct tern_table *table;
-static uint64_t n_keys, n_steps;
+static uint64_t n_keys, n_steps, ahead;
 static bool sparse;
 
 static void check(enum tern_status status)
@@ -43,6 +46,28 @@ static uint64_t next_random(uint64_t *state)
     return x ^ x >> 31;
 }
 
+/* The numbers of the keys of a step: always the same ones. */
+static void draw(uint64_t seed, uint64_t step, uint64_t numbers[BATCH])
+{
+    uint64_t random = seed << 32 ^ step * 977;
+    for (int i = 0; i < BATCH; i++) {
+        uint64_t range = ahead && next_random(&random) % 2 ? n_keys / 100 + 1 : n_keys;
+        numbers[i] = next_random(&random) % range;
+    }
+}
+
+/* Says that a step's keys will be used in it. */
+static void intend(struct tern_worker *worker, uint64_t seed, uint64_t step)
+{
+    uint64_t keys[BATCH];
+    draw(seed, step, keys);
+    for (int i = 0; i < BATCH; i++)
+        keys[i] = key_of(keys[i]);
+    check(tern_intent(worker, table, keys, BATCH, step, step + 1));
+    if (step % 5 == 0)
+        check(tern_localize(worker, table, keys, 5));
+}
+
 /* What a worker pushed, per key; adds up to what the table must hold. */
 struct job {
     uint64_t seed;
@@ -54,7 +79,7 @@ static void *work(void *context)
     struct job *job = context;
     struct tern_worker *worker;
     check(tern_worker_open(node, &worker));
-    uint64_t random = job->seed, keys[2][BATCH], tickets[2] = {0};
+    uint64_t keys[2][BATCH], tickets[2] = {0};
     int64_t ones[BATCH][LENGTH], values[BATCH][LENGTH];
     for (int i = 0; i < BATCH; i++)
         for (int j = 0; j < LENGTH; j++)
@@ -63,10 +88,13 @@ static void *work(void *context)
         uint64_t *batch = keys[step % 2];
         if (tickets[step % 2])
             check(tern_wait(worker, tickets[step % 2]));
+        for (uint64_t s = step ? step + ahead : 0; ahead && s <= step + ahead; s++)
+            if (s < n_steps)
+                intend(worker, job->seed, s);
+        draw(job->seed, step, batch);
         for (int i = 0; i < BATCH; i++) {
-            uint64_t k = next_random(&random) % n_keys;
-            batch[i] = key_of(k);
-            job->pushed[k]++;
+            job->pushed[batch[i]]++;
+            batch[i] = key_of(batch[i]);
         }
         check(tern_push_start(worker, table, batch, BATCH, ones, &tickets[step % 2]));
         if (step % 3 == 0) {
@@ -80,8 +108,10 @@ static void *work(void *context)
                         exit(1);
                     }
         }
+        check(tern_worker_advance(worker, NULL));
     }
-    check(tern_wait(worker, tickets[0]));
+    if (tickets[0])
+        check(tern_wait(worker, tickets[0]));
     if (tickets[1])
         check(tern_wait(worker, tickets[1]));
     check(tern_worker_close(worker));
@@ -143,6 +173,7 @@ int main(int argc, char **argv)
     n_keys = argc > 2 ? strtoull(argv[2], NULL, 10) : 100000;
     size_t n_workers = argc > 3 ? strtoull(argv[3], NULL, 10) : 2;
     n_steps = argc > 4 ? strtoull(argv[4], NULL, 10) : 500;
+    ahead = argc > 6 ? strtoull(argv[6], NULL, 10) : 0;
     if (!n_keys || !n_workers || n_workers > 64 || !n_steps)
         return 2;
     alarm(HANGS_S);
@@ -153,6 +184,13 @@ int main(int argc, char **argv)
                                          .n_keys = sparse ? 0 : n_keys,
                                          .length = LENGTH,
                                          .policy = argc > 5 ? argv[5] : NULL};
+    uint64_t listed[10];
+    for (uint64_t i = 0; i < 10; i++)
+        listed[i] = key_of(i % n_keys);
+    if (options.policy && !strcmp(options.policy, "multi")) {
+        options.replicated = listed;
+        options.n_replicated = 10;
+    }
     uint32_t self, n_nodes;
     check(tern_node_open(NULL, &node));
     check(tern_node_self(node, &self, &n_nodes));

@@ -19,7 +19,7 @@ sums() {
     index=$1
     prefix=${2:-plain}
     for i in 0 1 2 3; do
-        $prefix "$i" "$programs/sums" "$index" 100000 2 $steps
+        $prefix "$i" "$programs/sums" "$index" 100000 2 $steps static
     done
     collect 0 1 2 3
 }

@@ -1,0 +1,119 @@
+/*
+ * managed - what the two halves of the manager share: manager.c, the side that wants keys, and share.c,
+ * the side that owns them. Included by these two only.
+ */
+#ifndef CORE_MANAGED_H
+#define CORE_MANAGED_H
+
+#include "base/keymap.h"
+#include "core/manager.h"
+#include "core/trace.h"
+#include "wire/section.h"
+
+enum {
+    ROUND_BYTES = 1 << 20, /* aimed at for a request or an answer, unless a test chooses less */
+};
+
+/* What is kept per wanted key: the number of its active intents, and what was done about it. */
+#define WANTED_COUNT UINT32_C(0x03ffffff)
+#define WANTED_SPARE (UINT32_C(1) << 26)  /* a slot is set aside for it */
+#define WANTED_ONCE (UINT32_C(1) << 27)   /* to be moved here, whoever wants it */
+#define WANTED_ENDING (UINT32_C(1) << 28) /* its end is to be told, or being told */
+#define WANTED_TOLD (UINT32_C(1) << 29)   /* the owner knows that this node wants it */
+#define WANTED_SENT (UINT32_C(1) << 30)   /* an ask is under way */
+#define WANTED_ASKED (UINT32_C(1) << 31)  /* an ask is to be sent or under way */
+
+struct keys {
+    uint64_t *keys;
+    size_t n, max;
+};
+
+/* What there is to say to one node, and to answer it. */
+struct box {
+    /* As the one who wants: the node is believed to be the owner. */
+    struct keys asks, fetches, ends;
+    struct keys deltas;
+    struct buffer delta_values; /* of the deltas, in their order */
+    size_t n_told;              /* keys of which the node knows that they are wanted here */
+    bool is_closed;             /* the node has closed the table */
+    /* To the home of keys that have moved away from here. */
+    struct keys located;
+    uint32_t *locations;
+    size_t max_locations;
+    /* As the owner. */
+    struct keys news; /* keys whose present value the node has not got */
+    struct keys due;  /* keys that may move there, since nobody else wants them */
+};
+
+struct manager {
+    struct core *core;
+    uint32_t n_nodes; /* of the core, which may be gone when the manager is freed */
+    struct store *store;
+    const struct policy *policy;
+    uint32_t generation;
+    size_t round_bytes; /* ROUND_BYTES */
+    struct box *boxes; /* by node */
+    uint32_t *wanted;  /* dense: by key */
+    struct keymap wanted_sparse;
+    struct keymap told_at; /* 1 + the node that knows a key to be wanted here, until it has a row here */
+    struct keys spares; /* slots set aside, one for each key that is WANTED_SPARE */
+    struct keys pool;   /* free slots, at hand without the store's lock */
+    struct keys marked; /* slots of rows that were changed, while they are taken */
+    char *delta;        /* room for one */
+    bool out_of_memory;
+    bool is_left_over; /* a delta came back in this round */
+    struct manager_counts counts;
+    struct trace trace;
+
+    /* Shares: two sets of nodes each, of set_words words. */
+    size_t set_words;
+    uint64_t *shares;
+    uint32_t n_shares, max_shares;
+    uint32_t free_share; /* 1 + the first of a list; 0: none */
+    uint32_t next_share;
+    /* Of the request being answered. */
+    struct keys away_asks, away_deltas;
+};
+
+/* Appends to a list; false, and noted, when memory is used up. */
+bool keys_add(struct manager *manager, struct keys *list, uint64_t key);
+
+uint32_t wanted_get(const struct manager *manager, uint64_t key);
+
+/* A slot that is free now is kept for the next row that comes. */
+void pool_give(struct manager *manager, uint32_t slot);
+
+/*
+ * Most of what a round costs is the wait for memory: a key's entry, its row and what is known of both lie
+ * anywhere. So loops over keys fetch ahead, in two steps: what the key leads to, then what the entry
+ * leads to.
+ */
+enum { FETCH_KEY = 16, FETCH_ROW = 8 }; /* keys ahead */
+
+void fetch_key(const struct manager *manager, uint64_t key);
+void fetch_row(const struct manager *manager, uint64_t key, bool base);
+void fetch_slot(const struct manager *manager, uint32_t slot, bool base);
+
+/* Fetches ahead for the i-th of n items, of which each begins with its key. */
+static inline void fetch_items(const struct manager *manager, const uint8_t *items,
+                               size_t item_bytes, size_t i, size_t n, bool base)
+{
+    if (i + FETCH_KEY < n)
+        fetch_key(manager, section_get(items + (i + FETCH_KEY) * item_bytes));
+    if (i + FETCH_ROW < n)
+        fetch_row(manager, section_get(items + (i + FETCH_ROW) * item_bytes), base);
+}
+
+/* Bytes of an item of SECTION_MAINS. */
+static inline size_t share_main_item_bytes(const struct store *store)
+{
+    return 16 + section_padded(store->value_bytes) + section_padded(store->states.stride);
+}
+
+/* The main copy of a key in `slot` was changed by node `by`: all others that want it must get it. */
+void share_changed(struct manager *manager, uint64_t key, uint32_t slot, uint32_t by);
+
+/* This node does not want a key any more: if it owns it, and just one other wants it, it may move. */
+void share_reconsider(struct manager *manager, uint64_t key);
+
+#endif

@@ -1,0 +1,154 @@
+/*
+ * manager - the keys of one table that come and go: who wants which, where it is, and what is told.
+ *
+ * The life of a key (AdaPM, Sections 4.1 and B). Its main copy is at its *owner*, at first its home.
+ * A node that begins to want a key asks the owner. The owner decides: if nobody else wants the key, its
+ * main copy moves to the node; otherwise it stays, and the node gets a replica for as long as it wants
+ * the key. Replicas are kept alike through the owner. All this travels in rounds: a request to each
+ * owner concerned, with everything there is to say, and its answer with everything there is to know.
+ *
+ * The node's side, per key:
+ *
+ *  1. It counts its active intents. On the change from none to some it asks the owner, unless it is the
+ *     owner; on the change back it tells the owner so, if the owner knows that it wanted the key.
+ *  2. What was changed in a replica is sent as a delta, which is taken as sent under the row's latch;
+ *     if the receiver turns out not to be the owner, the delta is taken back and sent elsewhere.
+ *  3. A replica ends when the owner has confirmed the end and everything changed in it; until then it can
+ *     be read and written, so a worker always sees its own pushes.
+ *
+ * The owner's side, per key that others want: the set of nodes that want it, and the set of those that
+ * have not got the present value. This *share* exists only while somebody else wants the key, and while
+ * it does the row is ENTRY_SHARED, so that local changes are marked.
+ *
+ *  4. A key moves only if exactly one node wants it and the owner does not (or on tern_localize).
+ *  5. A key moves only in an answer. The server keeps an answer until the next request of that lane
+ *     shows that it has arrived (server.h), and sends the same bytes when asked again: no move is lost
+ *     or repeated.
+ *  6. Each move raises the key's number (location.h); the old owner tells the home where the key went.
+ *     A node that is asked for a key it does not own says where it believes it is. It always knows
+ *     somebody who had the key later than itself, so whoever follows arrives.
+ *
+ * Pure. A node's manager is used by one thread at a time: the caller locks.
+ */
+#ifndef CORE_MANAGER_H
+#define CORE_MANAGER_H
+
+#include "base/buffer.h"
+#include "core/core.h"
+#include "wire/frame.h"
+
+struct manager;
+struct trace;
+
+/* What a manager has done so far. */
+struct manager_counts {
+    uint64_t rounds;
+    uint64_t moved_here, moved_away;        /* main copies */
+    uint64_t replicas_made, replicas_ended; /* here */
+    uint64_t values_sent, values_received;  /* of replicas, new ones among them */
+    uint64_t deltas_sent, deltas_received;
+    uint64_t redirected;              /* asks and deltas that met a node that was not the owner */
+    uint64_t bytes_sent, bytes_received; /* of requests and answers of rounds, at this node */
+    uint64_t messages;
+    /* How old replicas were when their next value came, by powers of two of 0.1 ms. */
+    uint64_t staleness[TERN_STALENESS_STEPS];
+    double staleness_ns_sum;
+};
+
+/* NULL when memory is used up. `generation` tells tables apart that have the same number in turn. */
+struct manager *manager_new(struct core *core, struct store *store, const struct policy *policy,
+                            uint32_t generation);
+void manager_free(struct manager *manager);
+
+uint32_t manager_generation(const struct manager *manager);
+const struct manager_counts *manager_counts(const struct manager *manager);
+
+/* What has happened to the keys here (trace.h). The clock in it is for the caller to set. */
+struct trace *manager_trace(struct manager *manager);
+
+/* ---- The node's side --------------------------------------------------------------------------- */
+
+/* Intents for n keys begin or end. A failure for want of memory is kept for manager_take. */
+void manager_want(struct manager *manager, const uint64_t *keys, size_t n);
+void manager_unwant(struct manager *manager, const uint64_t *keys, size_t n);
+
+/* The n keys are to move here, once. */
+void manager_fetch(struct manager *manager, const uint64_t *keys, size_t n);
+
+/* Begins a round: collects what was changed since the last one. */
+enum tern_status manager_take(struct manager *manager);
+
+/* Whether there is a reason to ask a peer in this round. */
+bool manager_has_request(const struct manager *manager, uint32_t peer);
+
+/* Whether there is something to say to a peer, not only to hear. */
+bool manager_has_todo(const struct manager *manager, uint32_t peer);
+
+/* Makes the body of the request to a peer, as much as fits; it replaces what is in `body`, which must
+ * stay until the answer is there. */
+enum tern_status manager_request(struct manager *manager, uint32_t peer, struct buffer *body);
+
+/* Takes the answer. *more: there is more to say or hear, so ask again in this round. */
+enum tern_status manager_answer(struct manager *manager, uint32_t peer, const struct buffer *sent,
+                                const struct frame *answer, const uint8_t *body, bool *more);
+
+/* Notes how old the replicas of a peer's keys have become: the values they had were told in answer to a
+ * request sent at `then_ns`. */
+void manager_note_staleness(struct manager *manager, uint32_t peer, uint64_t then_ns,
+                            uint64_t now_ns);
+
+/* A peer has closed the table: there is nothing more to say to it. */
+void manager_forget_peer(struct manager *manager, uint32_t peer);
+
+/* The round is over. */
+void manager_round_ended(struct manager *manager);
+
+/* Whether something is left over that another round must deal with: changes, asks, ends. */
+bool manager_is_busy(const struct manager *manager);
+
+/* Whether replicas are here, or others have replicas of rows here. */
+bool manager_is_sharing(const struct manager *manager);
+
+/* ---- The owner's side -------------------------------------------------------------------------- */
+
+/* Handles the request of node `from` and appends the answer to `out`. */
+enum tern_status manager_serve(struct manager *manager, uint32_t from, const struct frame *request,
+                               const uint8_t *body, struct buffer *out);
+
+/* Node `by` has written to main copies here: those with replicas must get the new values. (They were
+ * marked, too; but who wrote may wait for the answer to its next round.) True if `by` is one of them: the
+ * values it has, or that are on their way to it, may be older than what it wrote. */
+bool manager_written(struct manager *manager, uint32_t by, const uint64_t *keys, size_t n);
+
+/* Where a key that others ask for is. */
+enum whereabouts {
+    KEY_HERE,    /* the main copy is here */
+    KEY_UNKNOWN, /* not here, but it may be on its way: known when the present round is over */
+    KEY_AWAY,    /* at *location, as far as is known */
+};
+enum whereabouts manager_find(struct manager *manager, uint64_t key, uint32_t *location);
+
+/* ---- Explanation -------------------------------------------------------------------------------- */
+
+enum copy {
+    COPY_NONE,
+    COPY_REPLICA,
+    COPY_MAIN, /* also that of a key at home here that was never used: its row is made when it is */
+};
+
+/* What is known here of one key. */
+struct key_facts {
+    enum copy copy;       /* here */
+    uint32_t home, owner; /* as far as is known */
+    uint32_t n_moves;     /* modulo 2^16, as far as is known */
+    uint32_t n_intents;   /* active at this node */
+    bool is_asked_for;    /* by this node, and not answered yet */
+    bool is_ending;       /* this node is telling the owner that it does not want it any more */
+    uint32_t n_wanting;   /* other nodes that want it; known to the owner alone */
+};
+void manager_facts(const struct manager *manager, uint64_t key, struct key_facts *facts);
+
+/* Whether a node wants a key whose main copy is here, and whether it has still to get the present value. */
+bool manager_wanted_by(const struct manager *manager, uint64_t key, uint32_t node, bool *is_behind);
+
+#endif

@@ -1,0 +1,572 @@
+/*
+ * share - the owner's side of the manager: who wants the keys that are here, what they have not got,
+ * and the decision between moving a key and copying it. See manager.h.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/defect.h"
+#include "core/managed.h"
+#include "core/reply.h"
+
+/* ---- Shares ------------------------------------------------------------------------------------ */
+
+/* A share is two sets of nodes: those that want the key, and of them those that miss its value. */
+static uint64_t *wants(const struct manager *manager, uint32_t share)
+{
+    return manager->shares + (size_t)(share - 1) * 2 * manager->set_words;
+}
+
+static uint64_t *misses(const struct manager *manager, uint32_t share)
+{
+    return wants(manager, share) + manager->set_words;
+}
+
+static bool has(const uint64_t *set, uint32_t node)
+{
+    return set[node / 64] >> node % 64 & 1;
+}
+
+static void add(uint64_t *set, uint32_t node)
+{
+    set[node / 64] |= UINT64_C(1) << node % 64;
+}
+
+static void drop(uint64_t *set, uint32_t node)
+{
+    set[node / 64] &= ~(UINT64_C(1) << node % 64);
+}
+
+/* The number of nodes in a set, and one of them. */
+static uint32_t count(const struct manager *manager, const uint64_t *set, uint32_t *one)
+{
+    uint32_t n = 0;
+    for (size_t i = 0; i < manager->set_words; i++) {
+        if (set[i])
+            *one = (uint32_t)(64 * i + (size_t)__builtin_ctzll(set[i]));
+        n += (uint32_t)__builtin_popcountll(set[i]);
+    }
+    return n;
+}
+
+/* An empty share, 1 + its index; 0 when memory is used up. A free one has the next free in its sets. */
+static uint32_t new_share(struct manager *manager)
+{
+    size_t words = 2 * manager->set_words;
+    uint32_t share = manager->free_share;
+    if (share) {
+        manager->free_share = (uint32_t)wants(manager, share)[0];
+    } else {
+        if (manager->next_share == manager->max_shares) {
+            uint32_t max = manager->max_shares ? 2 * manager->max_shares : 256;
+            uint64_t *shares = realloc(manager->shares, max * words * sizeof *shares);
+            if (!shares) {
+                manager->out_of_memory = true;
+                return 0;
+            }
+            manager->shares = shares;
+            manager->max_shares = max;
+        }
+        share = ++manager->next_share;
+    }
+    memset(wants(manager, share), 0, words * sizeof(uint64_t));
+    manager->n_shares++;
+    return share;
+}
+
+static void free_share(struct manager *manager, uint32_t share)
+{
+    wants(manager, share)[0] = manager->free_share;
+    manager->free_share = share;
+    manager->n_shares--;
+}
+
+/* The share of a key whose main copy is here; 0 if nobody else wants it. */
+static uint32_t share_of(const struct manager *manager, uint64_t key)
+{
+    struct entry *entry;
+    uint64_t word = store_look(manager->store, key, &entry);
+    return entry_state(word) == ENTRY_SHARED ? store_facts(manager->store, entry_slot(word))->shared
+                                             : 0;
+}
+
+/* Nobody else wants the key any more. */
+static void end_share(struct manager *manager, uint64_t key, uint32_t share)
+{
+    uint32_t slot;
+    if (store_share(manager->store, key, false, &slot))
+        store_facts(manager->store, slot)->shared = 0;
+    free_share(manager, share);
+}
+
+/* Notes that a node is to get the value of a key. */
+static void miss(struct manager *manager, uint64_t key, uint32_t share, uint32_t node)
+{
+    if (has(misses(manager, share), node))
+        return;
+    if (keys_add(manager, &manager->boxes[node].news, key))
+        add(misses(manager, share), node);
+}
+
+void share_changed(struct manager *manager, uint64_t key, uint32_t slot, uint32_t by)
+{
+    uint32_t share = store_facts(manager->store, slot)->shared;
+    if (!share || manager->policy->replica == REPLICA_NEVER)
+        return;
+    for (size_t i = 0; i < manager->set_words; i++)
+        for (uint64_t set = wants(manager, share)[i]; set; set &= set - 1) {
+            uint32_t node = (uint32_t)(64 * i + (size_t)__builtin_ctzll(set));
+            if (node != by && !(defect(DEFECT_NEWS_FORGOTTEN) && node % 4 == 1))
+                miss(manager, key, share, node);
+        }
+}
+
+/* ---- The decision ------------------------------------------------------------------------------- */
+
+static bool wanted_here(const struct manager *manager, uint64_t key)
+{
+    return wanted_get(manager, key) & WANTED_COUNT;
+}
+
+/* Whether a key moves to `node`: the only one that wants it. */
+static bool may_move(const struct manager *manager, uint64_t key, uint32_t share, uint32_t node)
+{
+    uint32_t only = 0;
+    return manager->policy->main == MAIN_ON_INTENT &&
+           (count(manager, wants(manager, share), &only) == 1 ||
+            defect(DEFECT_MOVE_WITH_TWO_INTENTS)) &&
+           has(wants(manager, share), node) &&
+           (!wanted_here(manager, key) || defect(DEFECT_MOVE_WANTED_HERE));
+}
+
+/* One node may be left that alone wants the key: it is told in the answer to its next request. */
+static void reconsider(struct manager *manager, uint64_t key, uint32_t share)
+{
+    uint32_t only = 0;
+    if (manager->policy->main == MAIN_ON_INTENT && !wanted_here(manager, key) &&
+        count(manager, wants(manager, share), &only) == 1)
+        keys_add(manager, &manager->boxes[only].due, key);
+}
+
+void share_reconsider(struct manager *manager, uint64_t key)
+{
+    uint32_t share = share_of(manager, key);
+    if (share)
+        reconsider(manager, key, share);
+}
+
+/* ---- Requests of others ------------------------------------------------------------------------- */
+
+/* Makes the main copy of a key that was never used, if it is at home here. */
+static bool is_here(struct manager *manager, uint64_t key)
+{
+    struct store *store = manager->store;
+    struct entry *entry;
+    uint64_t word = store_look(store, key, &entry);
+    if (entry_state(word) == ENTRY_NONE && store_is_home(store, key) && !store_create(store, key))
+        word = store_look(store, key, &entry);
+    return entry_is_main(word);
+}
+
+/* Where a key is that is not here, as far as is known. */
+static uint32_t whereabouts(const struct manager *manager, uint64_t key)
+{
+    uint32_t location;
+    if (store_location(manager->store, key, &location))
+        return location;
+    return location_make(core_home(manager->core, manager->store, key), 0);
+}
+
+enum whereabouts manager_find(struct manager *manager, uint64_t key, uint32_t *location)
+{
+    /* A key at home here that was never used needs no row to be read, and if there is no memory for one,
+     * whoever writes it must hear so. */
+    struct entry *entry;
+    uint64_t word = store_look(manager->store, key, &entry);
+    if (entry_is_main(word) ||
+        (entry_state(word) == ENTRY_NONE && store_is_home(manager->store, key)))
+        return KEY_HERE;
+    *location = whereabouts(manager, key);
+    return wanted_get(manager, key) & (WANTED_SENT | WANTED_TOLD) ? KEY_UNKNOWN : KEY_AWAY;
+}
+
+void manager_facts(const struct manager *manager, uint64_t key, struct key_facts *facts)
+{
+    const struct store *store = manager->store;
+    uint32_t wanted = wanted_get(manager, key), share = share_of(manager, key), one;
+    *facts = (struct key_facts){
+        .home = core_home(manager->core, store, key),
+        .n_intents = wanted & WANTED_COUNT,
+        .is_asked_for = wanted & WANTED_ASKED,
+        .is_ending = wanted & WANTED_ENDING,
+        .n_wanting = share ? count(manager, wants(manager, share), &one) : 0,
+    };
+    struct entry *entry;
+    uint64_t word = store_look(store, key, &entry);
+    uint32_t location = location_make(facts->home, 0);
+    if (entry_is_main(word) || (entry_state(word) == ENTRY_NONE && store_is_home(store, key)))
+        facts->copy = COPY_MAIN;
+    else
+        store_location(store, key, &location);
+    if (entry_state(word) == ENTRY_REPLICA)
+        facts->copy = COPY_REPLICA;
+    if (entry_in_slabs(word) && facts->copy == COPY_MAIN)
+        location = store_facts(store, entry_slot(word))->location;
+    facts->owner = facts->copy == COPY_MAIN ? manager->core->node : location_node(location);
+    facts->n_moves = location & 0xffff;
+}
+
+bool manager_wanted_by(const struct manager *manager, uint64_t key, uint32_t node, bool *is_behind)
+{
+    uint32_t share = share_of(manager, key);
+    if (!share || !has(wants(manager, share), node))
+        return false;
+    *is_behind = has(misses(manager, share), node);
+    return true;
+}
+
+bool manager_written(struct manager *manager, uint32_t by, const uint64_t *keys, size_t n)
+{
+    bool behind = false;
+    for (size_t i = 0; manager->n_shares && i < n; i++) {
+        struct entry *entry;
+        uint64_t word = store_look(manager->store, keys[i], &entry);
+        if (entry_state(word) != ENTRY_SHARED)
+            continue;
+        share_changed(manager, keys[i], entry_slot(word), manager->core->node);
+        behind |= has(wants(manager, store_facts(manager->store, entry_slot(word))->shared), by);
+    }
+    return behind && manager->policy->replica != REPLICA_NEVER;
+}
+
+static void serve_delta(struct manager *manager, uint32_t from, const uint8_t *item)
+{
+    uint64_t key = section_get(item);
+    uint32_t slot;
+    if (!is_here(manager, key)) {
+        keys_add(manager, &manager->away_deltas, key);
+        return;
+    }
+    if (store_merge_delta(manager->store, key, item + 8, &slot))
+        return;
+    manager->counts.deltas_received++;
+    /* The sender has what it sent in its replica, but not what an updater makes of it. */
+    bool knows = !manager->store->updater.apply || defect(DEFECT_UPDATE_UNTOLD);
+    if (!defect(DEFECT_DELTA_UNTOLD))
+        share_changed(manager, key, slot, knows ? from : manager->core->node);
+}
+
+static void serve_end(struct manager *manager, uint32_t from, uint64_t key)
+{
+    uint32_t share = share_of(manager, key), only;
+    if (!share || !has(wants(manager, share), from))
+        return;
+    drop(wants(manager, share), from);
+    drop(misses(manager, share), from);
+    trace_note(&manager->trace, TRACE_OTHER_LEAVES, key, from);
+    if (count(manager, wants(manager, share), &only) == 0)
+        end_share(manager, key, share);
+    else
+        reconsider(manager, key, share);
+}
+
+/* Tells the home of a key where it went, unless it is one of the two who know. */
+static void locate(struct manager *manager, uint64_t key, uint32_t location)
+{
+    if (store_is_home(manager->store, key))
+        return;
+    uint32_t home = core_home(manager->core, manager->store, key);
+    if (home == location_node(location))
+        return;
+    struct box *box = &manager->boxes[home];
+    if (!keys_add(manager, &box->located, key))
+        return;
+    if (box->located.n > box->max_locations) {
+        size_t max = box->located.max;
+        uint32_t *locations = realloc(box->locations, max * sizeof *locations);
+        if (!locations) {
+            box->located.n--;
+            manager->out_of_memory = true;
+            return;
+        }
+        box->locations = locations;
+        box->max_locations = max;
+    }
+    box->locations[box->located.n - 1] = location;
+}
+
+/* Items of one section, written straight into the answer. */
+struct writer {
+    uint8_t *header;
+    size_t item_bytes;
+    uint32_t count;
+};
+
+static uint8_t *writer_next(const struct writer *writer)
+{
+    return writer->header + SECTION_HEADER_BYTES + writer->count * writer->item_bytes;
+}
+
+/* How many items a section can have that must end before `end`: about a round's bytes more than it has. */
+static size_t room_for(const struct manager *manager, const struct writer *writer,
+                       const uint8_t *end)
+{
+    size_t left = (size_t)(end - writer_next(writer)), more = left / writer->item_bytes;
+    size_t enough = manager->round_bytes / writer->item_bytes + 1;
+    return writer->count + (more < enough ? more : enough);
+}
+
+/* Completes the section; the place after it, which is its begin if it is empty. */
+static uint8_t *writer_end(const struct writer *writer, enum section_kind kind)
+{
+    if (!writer->count)
+        return writer->header;
+    section_write(writer->header, kind, writer->count, writer->item_bytes);
+    return writer_next(writer);
+}
+
+/* Sends the main copy of a key, which has this share or none (0), away; false if it cannot leave now. */
+static bool move_away(struct manager *manager, uint64_t key, uint32_t share, uint32_t to,
+                      struct writer *mains)
+{
+    struct store *store = manager->store;
+    uint8_t *item = writer_next(mains), *value = item + 16;
+    uint8_t *state = value + section_padded(store->value_bytes);
+    uint32_t location, slot;
+    if (!store_send_away(store, key, to, value, state, &location, &slot))
+        return false;
+    pool_give(manager, slot);
+    if (defect(DEFECT_STATE_LEFT_BEHIND))
+        memset(state, 0, store->states.stride);
+    memset(value + store->value_bytes, 0, section_padded(store->value_bytes) - store->value_bytes);
+    memset(state + store->states.stride, 0,
+           section_padded(store->states.stride) - store->states.stride);
+    section_put(item, key);
+    section_put(item + 8, defect(DEFECT_NUMBER_NOT_RAISED) ? location - 1 : location);
+    mains->count++;
+    if (share && !defect(DEFECT_SHARE_LOST))
+        free_share(manager, share);
+    if (!defect(DEFECT_HOME_NOT_TOLD))
+        locate(manager, key, location);
+    manager->counts.moved_away++;
+    trace_note(&manager->trace, TRACE_MAIN_LEFT, key, to);
+    return true;
+}
+
+/* Makes the share of a key whose main copy is here; 0 when memory is used up. */
+static uint32_t begin_share(struct manager *manager, uint64_t key)
+{
+    uint32_t share = new_share(manager), slot;
+    if (!share)
+        return 0;
+    if (!store_share(manager->store, key, true, &slot)) {
+        free_share(manager, share);
+        return 0;
+    }
+    store_facts(manager->store, slot)->shared = share;
+    return share;
+}
+
+/* A node wants a key. */
+static void serve_ask(struct manager *manager, uint32_t from, uint64_t key, struct writer *mains)
+{
+    if (!is_here(manager, key)) {
+        keys_add(manager, &manager->away_asks, key);
+        return;
+    }
+    uint32_t share = share_of(manager, key);
+    /* The most common case: nobody else wants it. */
+    if (!share && manager->policy->main == MAIN_ON_INTENT && !wanted_here(manager, key) &&
+        move_away(manager, key, 0, from, mains))
+        return;
+    if (!share)
+        share = begin_share(manager, key);
+    if (!share)
+        return;
+    add(wants(manager, share), from);
+    if (may_move(manager, key, share, from) && move_away(manager, key, share, from, mains))
+        return;
+    trace_note(&manager->trace, TRACE_OTHER_WANTS, key, from);
+    if (manager->policy->replica != REPLICA_NEVER)
+        miss(manager, key, share, from);
+}
+
+/* A node wants a key moved there. One that others have replicas of stays. */
+static void serve_fetch(struct manager *manager, uint32_t from, uint64_t key, struct writer *mains)
+{
+    if (!is_here(manager, key))
+        keys_add(manager, &manager->away_asks, key);
+    else if (!share_of(manager, key))
+        move_away(manager, key, 0, from, mains);
+}
+
+/* Keys that may move to `from` by now, if that still holds. */
+static void serve_due(struct manager *manager, uint32_t from, size_t most, struct writer *mains)
+{
+    struct keys *due = &manager->boxes[from].due;
+    while (due->n && mains->count < most) {
+        uint64_t key = due->keys[--due->n];
+        uint32_t share = share_of(manager, key);
+        if (share && may_move(manager, key, share, from))
+            move_away(manager, key, share, from, mains);
+    }
+}
+
+/* Values that `from` has not got. */
+static void serve_news(struct manager *manager, uint32_t from, size_t most, struct writer *copies)
+{
+    struct store *store = manager->store;
+    struct keys *news = &manager->boxes[from].news;
+    while (news->n && copies->count < most) {
+        uint64_t key = news->keys[--news->n];
+        if (news->n > FETCH_KEY)
+            fetch_key(manager, news->keys[news->n - FETCH_KEY]);
+        if (news->n > FETCH_ROW)
+            fetch_row(manager, news->keys[news->n - FETCH_ROW], false);
+        uint32_t share = share_of(manager, key);
+        if (!share || !has(misses(manager, share), from))
+            continue;
+        /* The set first, then the value: a change in between is told again. */
+        drop(misses(manager, share), from);
+        uint8_t *item = writer_next(copies);
+        struct entry *entry;
+        uint32_t slot = entry_slot(store_look(store, key, &entry));
+        uint32_t number = store_facts(store, slot)->location;
+        memset(item + 16 + store->value_bytes, 0, copies->item_bytes - 16 - store->value_bytes);
+        section_put(item, key);
+        section_put(item + 8, location_make(manager->core->node, number));
+        store_pull_one(store, key, item + 16);
+        copies->count++;
+        manager->counts.values_sent++;
+    }
+}
+
+static uint8_t *write_away(const struct manager *manager, struct keys *away,
+                           enum section_kind kind, uint8_t *out)
+{
+    struct writer writer = {.header = out, .item_bytes = 16};
+    for (size_t i = 0; i < away->n; i++) {
+        uint8_t *item = writer_next(&writer);
+        section_put(item, away->keys[i]);
+        section_put(item + 8, whereabouts(manager, away->keys[i]));
+        writer.count++;
+    }
+    away->n = 0;
+    return writer_end(&writer, kind);
+}
+
+/* The bytes that an item of a request must have; 0 for sections that have no place there. */
+static size_t expected_bytes(const struct manager *manager, enum section_kind kind)
+{
+    switch (kind) {
+    case SECTION_DELTAS:
+        return 8 + section_padded(manager->store->value_bytes);
+    case SECTION_ASKS:
+    case SECTION_FETCHES:
+    case SECTION_ENDS:
+        return 8;
+    case SECTION_LOCATED:
+        return 16;
+    default:
+        return 0;
+    }
+}
+
+/* Checks a whole request before anything of it is done, and counts its keys. */
+static enum tern_status check_request(const struct manager *manager, const uint8_t *body,
+                                      size_t bytes, size_t n_keys[SECTION_KINDS])
+{
+    struct section section;
+    size_t at = 0;
+    bool wrong;
+    while (section_next(body, bytes, &at, &section, &wrong)) {
+        n_keys[section.kind] += section.count;
+        wrong = section.item_bytes != expected_bytes(manager, section.kind);
+        for (uint32_t i = 0; !wrong && i < section.count; i++) {
+            const uint8_t *item = section.items + i * section.item_bytes;
+            wrong = section_get(item) > manager->store->last_key ||
+                    (section.kind == SECTION_LOCATED &&
+                     location_node((uint32_t)section_get(item + 8)) >= manager->core->n_nodes);
+        }
+        if (wrong)
+            break;
+    }
+    if (wrong || n_keys[SECTION_ASKS] + n_keys[SECTION_FETCHES] > 2 * FRAME_MAX_KEYS)
+        return fail(TERN_INVALID, "a round of table '%s' makes no sense", manager->store->name);
+    return TERN_OK;
+}
+
+static void serve_section(struct manager *manager, uint32_t from, const struct section *section,
+                          struct writer *mains)
+{
+    for (uint32_t i = 0; i < section->count; i++) {
+        const uint8_t *item = section->items + i * section->item_bytes;
+        uint64_t key = section_get(item);
+        fetch_items(manager, section->items, section->item_bytes, i, section->count, false);
+        switch (section->kind) {
+        case SECTION_DELTAS:
+            serve_delta(manager, from, item);
+            break;
+        case SECTION_ENDS:
+            serve_end(manager, from, key);
+            break;
+        case SECTION_ASKS:
+            serve_ask(manager, from, key, mains);
+            break;
+        case SECTION_FETCHES:
+            serve_fetch(manager, from, key, mains);
+            break;
+        default:
+            if (location_node((uint32_t)section_get(item + 8)) != manager->core->node)
+                store_learn(manager->store, key, (uint32_t)section_get(item + 8));
+            break;
+        }
+    }
+}
+
+enum tern_status manager_serve(struct manager *manager, uint32_t from, const struct frame *request,
+                               const uint8_t *body, struct buffer *out)
+{
+    size_t n_keys[SECTION_KINDS] = {0};
+    enum tern_status status = check_request(manager, body, request->body_bytes, n_keys);
+    if (status)
+        return status;
+    struct writer mains = {.item_bytes = share_main_item_bytes(manager->store)};
+    struct writer copies = {.item_bytes = 16 + section_padded(manager->store->value_bytes)};
+    size_t n_asks = n_keys[SECTION_ASKS] + n_keys[SECTION_FETCHES];
+    size_t needed = 4 * SECTION_HEADER_BYTES + n_asks * mains.item_bytes +
+                    16 * (n_asks + n_keys[SECTION_DELTAS]);
+    size_t room = needed + 2 * manager->round_bytes + mains.item_bytes + copies.item_bytes;
+    /* The limit of a frame holds for what we send, too. */
+    if (room > FRAME_MAX_BODY_BYTES)
+        room = FRAME_MAX_BODY_BYTES;
+    uint8_t *answer = needed <= room ? reply_reserve(out, room) : NULL;
+    if (!answer)
+        return fail(TERN_NO_MEMORY, "no memory to answer a round of table '%s'",
+                    manager->store->name);
+    mains.header = answer;
+    trace_tick(&manager->trace);
+    struct section section;
+    size_t at = 0;
+    bool wrong;
+    while (section_next(body, request->body_bytes, &at, &section, &wrong))
+        serve_section(manager, from, &section, &mains);
+    size_t others = 4 * SECTION_HEADER_BYTES +
+                    16 * (manager->away_asks.n + manager->away_deltas.n);
+    serve_due(manager, from, room_for(manager, &mains, answer + room - others), &mains);
+    copies.header = writer_end(&mains, SECTION_MAINS);
+    serve_news(manager, from, room_for(manager, &copies, answer + room - others), &copies);
+    uint8_t *end = writer_end(&copies, SECTION_COPIES);
+    end = write_away(manager, &manager->away_asks, SECTION_AWAY_ASKS, end);
+    end = write_away(manager, &manager->away_deltas, SECTION_AWAY_DELTAS, end);
+    struct frame reply = reply_frame(request, manager->core->epoch, FRAME_NEWS);
+    reply.table = request->table;
+    reply.a = manager->boxes[from].news.n || manager->boxes[from].due.n;
+    reply.body_bytes = (uint32_t)(end - answer);
+    reply_commit(out, &reply);
+    manager->counts.bytes_sent += FRAME_HEADER_BYTES + reply.body_bytes;
+    manager->counts.bytes_received += FRAME_HEADER_BYTES + request->body_bytes;
+    manager->counts.messages++;
+    return TERN_OK;
+}

@@ -1,0 +1,221 @@
+/* owners - see owners.h. */
+#include "sim/owners.h"
+
+#include <inttypes.h>
+
+#include "core/managed.h"
+#include "wire/section.h"
+
+static uint64_t look(const struct machine *machine, enum sim_table table, uint32_t index)
+{
+    struct entry *entry;
+    return store_look(&machine->tables[table].store, table_key(table, index), &entry);
+}
+
+static bool is_home(const struct machine *machine, enum sim_table table, uint32_t index)
+{
+    return store_is_home(&machine->tables[table].store, table_key(table, index));
+}
+
+/* Whether a node has the main copy; that of a key which was never used is at home. */
+static bool is_main(const struct machine *machine, enum sim_table table, uint32_t index)
+{
+    uint64_t word = look(machine, table, index);
+    return entry_is_main(word) ||
+           (entry_state(word) == ENTRY_NONE && is_home(machine, table, index));
+}
+
+/* ---- At any time -------------------------------------------------------------------------------- */
+
+/* Whether an answer has the main copy of a key. */
+static bool has_main(const struct buffer *answer, uint64_t key)
+{
+    struct frame frame;
+    struct section section;
+    size_t at = 0;
+    bool wrong, found = false;
+    if (buffer_size(answer) < FRAME_HEADER_BYTES || frame_decode(buffer_head(answer), &frame) ||
+        frame.kind != FRAME_NEWS)
+        return false;
+    const uint8_t *body = buffer_head(answer) + FRAME_HEADER_BYTES;
+    while (section_next(body, frame.body_bytes, &at, &section, &wrong))
+        for (uint32_t i = 0; section.kind == SECTION_MAINS && i < section.count; i++)
+            found |= section_get(section.items + i * section.item_bytes) == key;
+    return found;
+}
+
+/* Whether the main copy is on its way from one node to another: in an answer that was given to the
+ * question that is under way. */
+static bool is_on_its_way(const struct machine *from, const struct machine *to,
+                          enum sim_table table, uint32_t index)
+{
+    const uint32_t node = from->core.node;
+    const struct rounds *rounds = &to->rounds;
+    if (!rounds->questions[node].asked || rounds->table != to->site.numbers[table])
+        return false;
+    const struct server_lane *lane =
+        service_lane(&from->service, to->core.node, rounds->caller.id);
+    return lane && lane->sync_number == rounds->caller.client.lanes[node].last_number &&
+           has_main(&lane->sync, table_key(table, index));
+}
+
+void owners_check(struct machine *const *machines, enum sim_table table, uint32_t index)
+{
+    struct check *check = &machines[0]->run->check;
+    const uint32_t n_nodes = machines[0]->run->n_nodes;
+    uint32_t n_mains = 0, n_on_way = 0;
+    for (uint32_t i = 0; i < n_nodes; i++) {
+        if (!machines[i]->opened[table])
+            return;
+        n_mains += is_main(machines[i], table, index);
+    }
+    for (uint32_t i = 0; i < n_nodes; i++)
+        for (uint32_t k = 0; k < n_nodes; k++)
+            n_on_way += i != k && is_on_its_way(machines[i], machines[k], table, index);
+    uint32_t n = n_mains + n_on_way;
+    check_that(check, n == 1 || (n == 0 && check->lenient),
+               "key %" PRIu32 " of table '%s' has %" PRIu32 " main copies and %" PRIu32
+               " on their way",
+               index, table_name(table), n_mains, n_on_way);
+}
+
+/* ---- When all is quiet -------------------------------------------------------------------------- */
+
+/* What a node has under a key is all that was done to it. */
+static void check_row(const struct machine *machine, enum sim_table table, uint32_t index)
+{
+    const struct store *store = &machine->tables[table].store;
+    int64_t row[LAST_LENGTH];
+    uint64_t word = look(machine, table, index);
+    if (!store_pull_one(store, table_key(table, index), row))
+        return;
+    check_stored(&machine->run->check,
+                 &(struct stored){.node = machine->core.node,
+                                  .table = table,
+                                  .index = index,
+                                  .is_main = entry_is_main(word),
+                                  .row = row,
+                                  .state = entry_is_main(word)
+                                               ? store_state(store, entry_slot(word))
+                                               : NULL});
+}
+
+static void check_intended(const struct machine *machine, enum sim_table table, uint32_t index)
+{
+    struct check *check = &machine->run->check;
+    const struct tables *tables = &check->tables;
+    const bool listed = tables_listed(tables, table, index);
+    bool open = listed, begun = listed, is_replica;
+    for (int i = 0; i < WORKERS; i++) {
+        bool has_begun;
+        open |= plans_has(&machine->workers[i].plans, table, index, &has_begun);
+        begun |= has_begun;
+    }
+    bool here = site_has(&machine->site, table, index, &is_replica);
+    check_that(check, open || !is_replica,
+               "in the end node %" PRIu32 " has a replica of key %" PRIu32
+               " of table '%s' without intent",
+               machine->core.node, index, table_name(table));
+    if (listed || tables_copied(tables, table))
+        check_that(check, here || !begun,
+                   "in the end node %" PRIu32 " has no row of key %" PRIu32
+                   " of table '%s', which is intended there",
+                   machine->core.node, index, table_name(table));
+}
+
+void owners_check_quiet(const struct machine *machine)
+{
+    const struct check *check = &machine->run->check;
+    for (int i = 0; i < N_SIM_TABLES; i++) {
+        const enum sim_table table = (enum sim_table)i;
+        for (uint32_t k = 0; tables_managed(&check->tables, table) && k < KEYS; k++) {
+            check_row(machine, table, k);
+            if (!check->lenient)
+                check_intended(machine, table, k);
+        }
+    }
+}
+
+/* ---- When all is over --------------------------------------------------------------------------- */
+
+/* Where a node that does not have the main copy believes it to be. */
+static uint32_t believes(const struct machine *machine, enum sim_table table, uint32_t index)
+{
+    return core_owner(&machine->core, &machine->tables[table].store, table_key(table, index));
+}
+
+/* Whether whoever begins at a node and follows what each believes comes to the owner. */
+static bool leads_to(struct machine *const *machines, uint32_t from, uint32_t owner,
+                     enum sim_table table, uint32_t index)
+{
+    for (uint32_t steps = 0; from != owner && steps < machines[0]->run->n_nodes; steps++)
+        from = believes(machines[from], table, index);
+    return from == owner;
+}
+
+static void check_directory(struct machine *const *machines, uint32_t owner, enum sim_table table,
+                            uint32_t index)
+{
+    struct check *check = &machines[0]->run->check;
+    for (uint32_t i = 0; i < machines[0]->run->n_nodes; i++) {
+        check_that(check, leads_to(machines, i, owner, table, index),
+                   "in the end node %" PRIu32 " does not find key %" PRIu32
+                   " of table '%s', which is at node %" PRIu32,
+                   i, index, table_name(table), owner);
+        check_that(check,
+                   i == owner || !is_home(machines[i], table, index) ||
+                       believes(machines[i], table, index) == owner,
+                   "in the end node %" PRIu32 ", its home, does not know that key %" PRIu32
+                   " of table '%s' is at node %" PRIu32,
+                   i, index, table_name(table), owner);
+    }
+}
+
+static void check_key(struct machine *const *machines, enum sim_table table, uint32_t index)
+{
+    struct check *check = &machines[0]->run->check;
+    uint32_t owner = machines[0]->run->n_nodes;
+    owners_check(machines, table, index);
+    for (uint32_t i = 0; i < machines[0]->run->n_nodes; i++) {
+        if (!machines[i]->opened[table])
+            continue;
+        if (is_main(machines[i], table, index))
+            owner = i;
+        check_row(machines[i], table, index);
+        if (!check->lenient)
+            check_intended(machines[i], table, index);
+    }
+    if (!check->lenient)
+        check_directory(machines, owner, table, index);
+}
+
+/* Nobody wants anything of anybody any more, and every slot has a row or is free. */
+static void check_idle(const struct machine *machine, enum sim_table table)
+{
+    struct check *check = &machine->run->check;
+    const struct store *store = &machine->tables[table].store;
+    const struct manager *manager = machine->tables[table].manager;
+    const uint64_t n_used = store->n_slots - store->n_free_slots - manager->pool.n;
+    check_that(check, n_used == store->n_rows,
+               "in the end node %" PRIu32 " has %" PRIu64 " rows of table '%s' in %" PRIu64
+               " slots",
+               machine->core.node, (uint64_t)store->n_rows, table_name(table), n_used);
+    check_that(check, !manager_is_sharing(manager) && !manager_is_busy(manager),
+               "in the end node %" PRIu32 " still shares keys of table '%s'", machine->core.node,
+               table_name(table));
+}
+
+void owners_check_end(struct machine *const *machines)
+{
+    const struct check *check = &machines[0]->run->check;
+    for (int i = 0; i < N_SIM_TABLES; i++) {
+        const enum sim_table table = (enum sim_table)i;
+        if (!tables_managed(&check->tables, table))
+            continue;
+        for (uint32_t k = 0; k < KEYS; k++)
+            check_key(machines, table, k);
+        bool idle = !check->lenient && !tables_listed(&check->tables, table, 0);
+        for (uint32_t k = 0; idle && k < machines[0]->run->n_nodes; k++)
+            check_idle(machines[k], table);
+    }
+}

@@ -1,0 +1,178 @@
+/* plans - see plans.h. */
+#include "sim/plans.h"
+
+#include <inttypes.h>
+
+#include "base/rand.h"
+#include "core/manager.h"
+
+enum { HOT_KEYS = 8, AHEAD = 24, LENGTH = 10, ROW_BYTES = 1024 };
+
+static uint64_t below(const struct plans *plans, uint64_t n)
+{
+    return rand_below(sim_random(plans->site->sim), n);
+}
+
+enum tern_status plans_open(struct plans *plans, struct site *site)
+{
+    *plans = (struct plans){.site = site, .intents = intents_new()};
+    if (!plans->intents)
+        return fail(TERN_NO_MEMORY, "no memory for the intents of a worker");
+    plans->intents->next = site->intents;
+    site->intents = plans->intents;
+    return TERN_OK;
+}
+
+void plans_close(struct plans *plans)
+{
+    if (plans->intents)
+        atomic_store_explicit(&plans->intents->is_over, true, memory_order_release);
+    plans->site->round_wanted = true;
+    plans->intents = NULL;
+    plans->n = 0;
+}
+
+/* ---- Making plans ------------------------------------------------------------------------------ */
+
+/* A managed table in which something can be asked for. */
+static enum sim_table choose_table(const struct plans *plans)
+{
+    enum sim_table table;
+    do
+        table = (enum sim_table)below(plans, N_SIM_TABLES);
+    while (!tables_managed(&plans->site->check->tables, table));
+    return table;
+}
+
+static void add_intent(struct plans *plans, const struct plan *plan, enum intent_kind kind)
+{
+    const struct site *site = plans->site;
+    uint64_t keys[PLAN_KEYS];
+    for (size_t i = 0; i < plan->n; i++)
+        keys[i] = table_key(plan->table, plan->indexes[i]);
+    bool added = intents_add(plans->intents, kind, site->numbers[plan->table],
+                             manager_generation(site->tables[plan->table].manager), keys, plan->n,
+                             plan->start, plan->end);
+    check_that(site->check, added, "no memory for an intent");
+    plans->site->round_wanted = true;
+}
+
+void plans_make(struct plans *plans)
+{
+    const struct tables *tables = &plans->site->check->tables;
+    struct plan plan = {.table = choose_table(plans), .n = 1 + below(plans, PLAN_KEYS)};
+    /* One of four is late. */
+    plan.start = plans->clock + (below(plans, 4) ? below(plans, AHEAD) : 0);
+    plan.end = plan.start + 1 + below(plans, LENGTH);
+    plan.early =
+        plan.start > plans->clock + EARLY && tables->round_bytes >= (size_t)PLAN_KEYS * ROW_BYTES;
+    for (size_t i = 0; i < plan.n; i++)
+        plan.indexes[i] = (uint32_t)below(plans, below(plans, 2) ? HOT_KEYS : KEYS);
+    const struct policy *policy = tables->policies[plan.table];
+    if (!tables_intended(tables, plan.table)) {
+        add_intent(plans, &plan, INTENT_HERE);
+    } else if (plans->n < MAX_PLANS) {
+        add_intent(plans, &plan,
+                   policy->timing == TIMING_AT_ONCE ? INTENT_AT_ONCE : INTENT_TIMED);
+        plans->all[plans->n++] = plan;
+    }
+}
+
+/* ---- What must hold of them -------------------------------------------------------------------- */
+
+static bool is_open(const struct plans *plans, const struct plan *plan)
+{
+    return plan->end > plans->clock;
+}
+
+/* Whether the round that acted on a plan, or one after it, has left nothing over. */
+static bool is_settled(const struct plans *plans, const struct plan *plan)
+{
+    return plan->round && plans->site->last_clean >= plan->round;
+}
+
+/* The keys of a plan are to be here now that it begins. */
+static void begin_plan(struct plans *plans, const struct plan *plan)
+{
+    const struct site *site = plans->site;
+    if (!tables_copied(&site->check->tables, plan->table))
+        return;
+    for (size_t i = 0; i < plan->n; i++) {
+        bool is_replica, here = site_has(site, plan->table, plan->indexes[i], &is_replica);
+        check_that(site->check, here || !is_settled(plans, plan),
+                   "key %" PRIu32 " of table '%s' is not at node %" PRIu32
+                   " at clock %" PRIu64 ", although a round had acted on the intent for it",
+                   plan->indexes[i], table_name(plan->table), site->core->node, plans->clock);
+        site->figures->n_intended += plan->early;
+        site->figures->n_late += plan->early && !here;
+    }
+}
+
+void plans_advance(struct plans *plans)
+{
+    plans->clock++;
+    atomic_store_explicit(&plans->intents->clock, plans->clock, memory_order_relaxed);
+    size_t n = 0;
+    for (size_t i = 0; i < plans->n; i++) {
+        struct plan *plan = &plans->all[i];
+        if (plan->start == plans->clock)
+            begin_plan(plans, plan);
+        if (plan->end + LINGERS > plans->clock)
+            plans->all[n++] = *plan;
+    }
+    plans->n = n;
+}
+
+void plans_looked(struct plans *plans)
+{
+    for (size_t i = 0; i < plans->n; i++) {
+        struct plan *plan = &plans->all[i];
+        if (!plan->round && plan->start <= plans->clock + SURELY)
+            plan->round = plans->site->n_begun;
+    }
+}
+
+void plans_check(struct plans *plans)
+{
+    const struct site *site = plans->site;
+    for (size_t i = 0; i < plans->n; i++) {
+        struct plan *plan = &plans->all[i];
+        for (size_t k = 0; plan->round && is_open(plans, plan) && k < plan->n; k++) {
+            bool is_replica, here = site_has(site, plan->table, plan->indexes[k], &is_replica);
+            check_that(site->check, here || !plan->here[k],
+                       "key %" PRIu32 " of table '%s' has gone from node %" PRIu32
+                       ", where it is intended until clock %" PRIu64 ", at clock %" PRIu64,
+                       plan->indexes[k], table_name(plan->table), site->core->node, plan->end,
+                       plans->clock);
+            plan->here[k] = here;
+        }
+    }
+}
+
+bool plans_choose(const struct plans *plans, enum sim_table table, uint32_t *index)
+{
+    const struct plan *chosen = NULL;
+    uint64_t n = 0;
+    for (size_t i = 0; i < plans->n; i++)
+        if (plans->all[i].table == table && plans->all[i].start <= plans->clock &&
+            below(plans, ++n) == 0)
+            chosen = &plans->all[i];
+    if (!chosen)
+        return false;
+    *index = chosen->indexes[below(plans, chosen->n)];
+    return true;
+}
+
+bool plans_has(const struct plans *plans, enum sim_table table, uint32_t index, bool *begun)
+{
+    bool open = false;
+    *begun = false;
+    for (size_t i = 0; i < plans->n; i++) {
+        const struct plan *plan = &plans->all[i];
+        for (size_t k = 0; plan->table == table && is_open(plans, plan) && k < plan->n; k++) {
+            open |= plan->indexes[k] == index;
+            *begun |= plan->indexes[k] == index && plan->start <= plans->clock;
+        }
+    }
+    return open;
+}

@@ -1,0 +1,71 @@
+/*
+ * plans - what a simulated worker says it will use (core/intents.h), and whether it is here then.
+ *
+ * A worker signals intents for some keys, early or late, for short or long, overlapping, of which it
+ * uses some. What must hold of a key with intent, in tables where every node with intent gets it:
+ *
+ *  1. When the worker's clock reaches the start, and a round that acted on the intent, or a later one, has
+ *     ended with nothing left over, the key is here. Rounds act on an intent at the latest when its start is SURELY clocks ahead or fewer
+ *     (core/timing.h), so one that is signalled EARLY is in time unless rounds are held up: that is
+ *     counted.
+ *  2. Once the key is here, it stays until the clock reaches the end.
+ *
+ * Where keys are moved and never copied the second holds, too.
+ */
+#ifndef SIM_PLANS_H
+#define SIM_PLANS_H
+
+#include "sim/site.h"
+
+enum {
+    PLAN_KEYS = 6,
+    MAX_PLANS = 8,
+    SURELY = 8,  /* the quantile of timing.h for a worker that takes a round for a clock is 9 */
+    EARLY = 10,  /* clocks, in which rounds end unless they are held up */
+    LINGERS = 3, /* clocks for which its keys are used after it is over */
+};
+
+/* One intent. */
+struct plan {
+    enum sim_table table;
+    uint64_t start, end;
+    size_t n;
+    uint32_t indexes[PLAN_KEYS];
+    bool here[PLAN_KEYS]; /* since it was acted on */
+    bool early;           /* it was signalled more than EARLY clocks ahead, and rounds have room for it */
+    uint64_t round;       /* that has acted on it for sure; 0: none yet */
+};
+
+struct plans {
+    struct site *site;
+    struct intents *intents; /* NULL: the worker is closed */
+    uint64_t clock;
+    struct plan all[MAX_PLANS]; /* those that are over only for a while */
+    size_t n;
+};
+
+/* The worker is opened: its clock is 0. */
+enum tern_status plans_open(struct plans *plans, struct site *site);
+
+/* It is closed, whatever it still intended. */
+void plans_close(struct plans *plans);
+
+/* Signals an intent for random keys of a random table, or asks for keys to be moved here. */
+void plans_make(struct plans *plans);
+
+/* Advances the clock. */
+void plans_advance(struct plans *plans);
+
+/* A round has begun and has looked at what is intended. */
+void plans_looked(struct plans *plans);
+
+/* Checks that what was here and is intended is still here. */
+void plans_check(struct plans *plans);
+
+/* A key of the table that is to be used now, or was until just now; false if there is none. */
+bool plans_choose(const struct plans *plans, enum sim_table table, uint32_t *index);
+
+/* Whether an intent for the key is open, and whether one has begun. */
+bool plans_has(const struct plans *plans, enum sim_table table, uint32_t index, bool *begun);
+
+#endif

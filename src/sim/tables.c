@@ -1,0 +1,83 @@
+/* tables - see tables.h. */
+#include "sim/tables.h"
+
+#include "base/hash.h"
+#include "base/rand.h"
+
+const char *table_name(enum sim_table table)
+{
+    static const char *const names[] = {"dense counts",   "sparse counts",  "replica counts",
+                                        "adaptive counts", "managed counts", "updated counts",
+                                        "last values"};
+    return names[table];
+}
+
+static bool is_dense(enum sim_table table)
+{
+    return table == DENSE_COUNTS || table == REPLICA_COUNTS || table == ADAPTIVE_COUNTS;
+}
+
+uint64_t table_key(enum sim_table table, uint32_t index)
+{
+    return is_dense(table) ? index : hash_u64((uint64_t)table << 32 | (index + 1));
+}
+
+void tables_choose(struct tables *tables, uint32_t n_workers, uint64_t seed)
+{
+    static const char *const managed[] = {"adaptive-replicate", "adaptive-relocate",
+                                          "adaptive-at-once", "relocate", "multi"};
+    static const size_t n_managed = sizeof managed / sizeof *managed;
+    const char *policies[N_SIM_TABLES] = {
+        [DENSE_COUNTS] = "static",
+        [SPARSE_COUNTS] = "static",
+        [REPLICA_COUNTS] = "replicate",
+        [ADAPTIVE_COUNTS] = "adaptive",
+        [MANAGED_COUNTS] = managed[rand_below(rand_at(seed, 0), n_managed)],
+        [UPDATED_COUNTS] = "adaptive",
+        [LAST_VALUES] = rand_at(seed, 1) % 2 ? "static" : "adaptive",
+    };
+    *tables = (struct tables){.length = n_workers * WINDOW,
+                              .last_length = rand_at(seed, 2) % 2 ? LAST_LENGTH : LAST_SHORT,
+                              .round_bytes = (size_t)64 << rand_below(rand_at(seed, 3), 15)};
+    for (int i = 0; i < N_SIM_TABLES; i++)
+        tables->policies[i] = policy_find(policies[i]);
+    for (uint32_t i = 0; i < LISTED_KEYS; i++)
+        tables->listed[i] = table_key(MANAGED_COUNTS, i);
+}
+
+/* The updater of UPDATED_COUNTS: adds, and keeps the sum of all it has added to a row as its state. So
+ * what it did without its state, and what was lost of either, is seen. */
+static void add_and_sum(const struct tern_updater *updater, enum tern_type type, size_t length,
+                        void *value, void *state, const void *update)
+{
+    (void)updater;
+    (void)type;
+    uint64_t *row = value, *sum = state;
+    const uint64_t *added = update;
+    for (size_t i = 0; i < length; i++) {
+        row[i] += added[i];
+        *sum += added[i];
+    }
+}
+
+struct tern_table_options tables_options(const struct tables *tables, enum sim_table table)
+{
+    struct tern_table_options options = {
+        .struct_size = sizeof options,
+        .index = is_dense(table) ? TERN_DENSE : TERN_SPARSE,
+        .type = TERN_I64,
+        .n_keys = is_dense(table) ? KEYS : 0,
+        .length = tables_length(tables, table),
+        .policy = tables->policies[table]->name,
+    };
+    if (table == DENSE_COUNTS || table == ADAPTIVE_COUNTS)
+        options.init = (struct tern_init){.kind = TERN_INIT_UNIFORM, .seed = 7, .b = 1e9};
+    if (table == UPDATED_COUNTS)
+        options.updater = (struct tern_updater){
+            .name = "add and sum", .state_per_row = 1, .apply = add_and_sum};
+    if (tables->policies[table]->replica == REPLICA_OF_LISTED) {
+        options.replicated = tables->listed;
+        options.n_replicated = LISTED_KEYS;
+    }
+    return options;
+}

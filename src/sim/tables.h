@@ -1,0 +1,78 @@
+/*
+ * tables - the tables of a simulated cluster: two that stay at home, one with replicas everywhere, three
+ * whose keys come and go, and one of values that are set.
+ *
+ * Policies that are not the same in every run follow from the seed, as does the length of the last
+ * table's values.
+ */
+#ifndef SIM_TABLES_H
+#define SIM_TABLES_H
+
+#include "core/core.h"
+
+enum sim_table {
+    DENSE_COUNTS,
+    SPARSE_COUNTS,
+    REPLICA_COUNTS,
+    ADAPTIVE_COUNTS, /* dense */
+    MANAGED_COUNTS,  /* sparse, of another policy in every run */
+    UPDATED_COUNTS,  /* sparse, adaptive, with an updater */
+    LAST_VALUES,
+    N_SIM_TABLES
+};
+
+enum {
+    KEYS = 61,          /* of each table */
+    WINDOW = 4,         /* elements of a counting table for each worker */
+    LISTED_KEYS = 5,    /* the first ones: every node has them under the policy `multi` */
+    LAST_LENGTH = 2048, /* so that a request has few of them */
+    LAST_SHORT = 4,     /* so that it has many, and sorts them */
+};
+
+struct tables {
+    uint32_t length;      /* of the counting tables */
+    uint32_t last_length; /* of LAST_VALUES: LAST_LENGTH or LAST_SHORT */
+    size_t round_bytes;   /* of a manager's request or answer; few, so that rounds have several */
+    const struct policy *policies[N_SIM_TABLES];
+    uint64_t listed[LISTED_KEYS];
+};
+
+/* The tables of a run. */
+void tables_choose(struct tables *tables, uint32_t n_workers, uint64_t seed);
+
+struct tern_table_options tables_options(const struct tables *tables, enum sim_table table);
+
+const char *table_name(enum sim_table table);
+uint64_t table_key(enum sim_table table, uint32_t index);
+
+static inline uint32_t tables_length(const struct tables *tables, enum sim_table table)
+{
+    return table == LAST_VALUES ? tables->last_length : tables->length;
+}
+
+/* Whether keys of the table come and go. */
+static inline bool tables_managed(const struct tables *tables, enum sim_table table)
+{
+    return policy_is_managed(tables->policies[table]);
+}
+
+/* Whether the table acts on intent. */
+static inline bool tables_intended(const struct tables *tables, enum sim_table table)
+{
+    return tables->policies[table]->main == MAIN_ON_INTENT ||
+           tables->policies[table]->replica == REPLICA_ON_INTENT;
+}
+
+/* Whether a key of the table that is intended, perhaps by several nodes, is at all of them. */
+static inline bool tables_copied(const struct tables *tables, enum sim_table table)
+{
+    return tables->policies[table]->replica == REPLICA_ON_INTENT;
+}
+
+/* Whether every node is to have the key for good. */
+static inline bool tables_listed(const struct tables *tables, enum sim_table table, uint32_t index)
+{
+    return tables->policies[table]->replica == REPLICA_OF_LISTED && index < LISTED_KEYS;
+}
+
+#endif

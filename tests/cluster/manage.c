@@ -1,0 +1,281 @@
+/*
+ * manage - what becomes of keys that are intended, asked for, changed and left, at every node of a
+ * cluster; a case by its name. Run by tests/cluster/test_manage.sh.
+ *
+ * manage CASE        the last line is "node K: CASE holds"
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <tern/tern.h>
+
+enum { N_KEYS = 400, LENGTH = 4, HANGS_S = 100 };
+
+static struct tern_node *node;
+static struct tern_worker *worker;
+static uint32_t self, n_nodes;
+static uint64_t all_keys[N_KEYS];
+
+static void check(enum tern_status status)
+{
+    if (status != TERN_OK) {
+        fprintf(stderr, "%s: %s\n", tern_status_name(status), tern_error());
+        exit(1);
+    }
+}
+
+#define hold(condition)                                                            \
+    do {                                                                           \
+        if (!(condition)) {                                                        \
+            fprintf(stderr, "line %d: does not hold: %s\n", __LINE__, #condition); \
+            exit(1);                                                               \
+        }                                                                          \
+    } while (0)
+
+static struct tern_table *open_table(const char *name, enum tern_type type, const char *policy,
+                                     const struct tern_updater *updater)
+{
+    struct tern_table_options options = {.struct_size = sizeof options,
+                                         .type = type,
+                                         .n_keys = N_KEYS,
+                                         .length = LENGTH,
+                                         .policy = policy};
+    struct tern_table *table;
+    if (updater)
+        options.updater = *updater;
+    check(tern_table_open(node, name, &options, &table));
+    return table;
+}
+
+static struct tern_table_stats stats_of(struct tern_table *table)
+{
+    struct tern_table_stats stats = {.struct_size = sizeof stats};
+    check(tern_table_get_stats(table, &stats));
+    return stats;
+}
+
+/* Pushes x to n keys from `first` on. */
+static void push_all(struct tern_table *table, uint64_t first, size_t n, int64_t x)
+{
+    static int64_t updates[N_KEYS * LENGTH];
+    for (size_t i = 0; i < n * LENGTH; i++)
+        updates[i] = x;
+    check(tern_push(worker, table, all_keys + first, n, updates));
+}
+
+/* Whether all of n keys from `first` on have the value x here. */
+static bool have_all(struct tern_table *table, uint64_t first, size_t n, int64_t x)
+{
+    static int64_t values[N_KEYS * LENGTH];
+    check(tern_pull(worker, table, all_keys + first, n, values));
+    for (size_t i = 0; i < n * LENGTH; i++)
+        if (values[i] != x)
+            return false;
+    return true;
+}
+
+/* How many keys of a pull of the first n were at other nodes. */
+static uint64_t remote_of_pull(struct tern_table *table, size_t n)
+{
+    static int64_t values[N_KEYS * LENGTH];
+    uint64_t before = stats_of(table).remote_keys;
+    check(tern_pull(worker, table, all_keys, n, values));
+    return stats_of(table).remote_keys - before;
+}
+
+static void advance_to(uint64_t clock)
+{
+    uint64_t now = 0;
+    check(tern_worker_clock(worker, &now));
+    while (now < clock)
+        check(tern_worker_advance(worker, &now));
+}
+
+/* ---- Cases --------------------------------------------------------------------------------------- */
+
+/* What is refused has no effect, nor has an intent whose time is over or empty. */
+static void bounds(void)
+{
+    struct tern_table *table = open_table("bounds", TERN_I64, "adaptive", NULL);
+    uint64_t keys[N_KEYS + 1];
+    memcpy(keys, all_keys, sizeof all_keys);
+    keys[N_KEYS] = N_KEYS;
+    advance_to(10);
+    hold(tern_intent(worker, table, keys, N_KEYS + 1, 10, 20) == TERN_RANGE);
+    hold(strstr(tern_error(), "400") && strstr(tern_error(), "bounds"));
+    hold(tern_intent(worker, table, keys, N_KEYS, 20, 10) == TERN_INVALID);
+    hold(tern_localize(worker, table, keys, N_KEYS + 1) == TERN_RANGE);
+    check(tern_intent(worker, table, keys, N_KEYS, 3, 10));
+    check(tern_intent(worker, table, keys, N_KEYS, 15, 15));
+    check(tern_localize(worker, table, keys, N_KEYS));
+    for (int i = 0; i < 20; i++)
+        check(tern_quiesce(node));
+    struct tern_table_stats stats = stats_of(table);
+    hold(stats.moved_here == 0 && stats.moved_away == 0 && stats.replicas_made == 0);
+    /* A start that has passed means now. */
+    check(tern_barrier(node));
+    if (self == 1) {
+        check(tern_intent(worker, table, keys, N_KEYS, 3, 20));
+        while (stats_of(table).moved_here < N_KEYS * (n_nodes - 1) / n_nodes)
+            check(tern_flush(worker));
+        hold(remote_of_pull(table, N_KEYS) == 0);
+    }
+}
+
+/* Keys that all nodes intend are copied to all; when the workers close, the copies end. */
+static void closing(void)
+{
+    struct tern_table *table = open_table("closing", TERN_I64, "adaptive", NULL);
+    check(tern_intent(worker, table, all_keys, N_KEYS, 0, UINT64_MAX));
+    while (remote_of_pull(table, N_KEYS))
+        check(tern_flush(worker));
+    check(tern_barrier(node));
+    push_all(table, 0, N_KEYS, 1);
+    check(tern_worker_close(worker));
+    for (int64_t left = 1; left;) {
+        struct tern_table_stats stats = stats_of(table);
+        left = (int64_t)(stats.replicas_made - stats.replicas_ended);
+        check(tern_all_reduce(node, TERN_I64, 1, &left));
+    }
+    check(tern_worker_open(node, &worker));
+    hold(have_all(table, 0, N_KEYS, n_nodes));
+}
+
+/* A table that one node closes while its keys travel: it waits for nothing, and the others learn of it
+ * as a status when they need its rows. */
+static void closed_table(void)
+{
+    struct tern_table *table = open_table("closed", TERN_I64, "adaptive", NULL);
+    struct tern_table *other = open_table("other", TERN_I64, "adaptive", NULL);
+    int64_t values[LENGTH * N_KEYS];
+    check(tern_barrier(node));
+    for (uint64_t step = 0; step < 50 && (self != 1 || step < 10); step++) {
+        check(tern_intent(worker, table, all_keys + step, N_KEYS / 2, step, step + 2));
+        check(tern_intent(worker, other, all_keys + step, N_KEYS / 2, step, step + 2));
+        enum tern_status status = tern_pull(worker, table, all_keys + step, N_KEYS / 2, values);
+        hold(status == TERN_OK || status == TERN_CLOSED);
+        push_all(other, step, N_KEYS / 2, 1);
+        check(tern_worker_advance(worker, NULL));
+    }
+    check(tern_table_close(table));
+    hold(tern_intent(worker, table, all_keys, 1, 0, 100) == TERN_CLOSED);
+    check(tern_quiesce(node));
+    /* The other table is as it should be. */
+    hold(have_all(other, 0, 1, n_nodes));
+    hold(have_all(other, 49, 1, 10 + 50 * ((int64_t)n_nodes - 1)));
+    hold(have_all(other, 49 + N_KEYS / 2 - 1, 1, (int64_t)n_nodes - 1));
+}
+
+/* tern_localize returns when the keys are here; each node in turn has them all. */
+static void localize(void)
+{
+    struct tern_table *table = open_table("localize", TERN_I64, "relocate", NULL);
+    for (uint32_t turn = 0; turn < 3 * n_nodes; turn++) {
+        if (turn % n_nodes == self) {
+            check(tern_localize(worker, table, all_keys, N_KEYS));
+            push_all(table, 0, N_KEYS, 1);
+            hold(remote_of_pull(table, N_KEYS) == 0);
+            hold(have_all(table, 0, N_KEYS, turn + 1));
+        }
+        check(tern_barrier(node));
+    }
+    hold(stats_of(table).replicas_made == 0);
+    /* All at once: every key is somewhere, and nothing is lost. */
+    for (int i = 0; i < 20; i++) {
+        check(tern_localize(worker, table, all_keys, N_KEYS));
+        push_all(table, 0, N_KEYS, 1);
+    }
+    check(tern_quiesce(node));
+    hold(have_all(table, 0, N_KEYS, (int64_t)(23 * n_nodes)));
+}
+
+/* After tern_flush what was pushed to a replica is at the main copy. Node 0 never moves its keys, because
+ * it intends them for ever. */
+static void flush(void)
+{
+    struct tern_table *table = open_table("flush", TERN_I64, "adaptive", NULL);
+    const size_t n = N_KEYS / n_nodes;
+    if (self == 0)
+        check(tern_intent(worker, table, all_keys, n, 0, UINT64_MAX));
+    check(tern_flush(worker));
+    check(tern_barrier(node));
+    check(tern_intent(worker, table, all_keys, n, 0, UINT64_MAX));
+    while (remote_of_pull(table, n))
+        check(tern_flush(worker));
+    check(tern_barrier(node));
+    for (int64_t turn = 1; turn <= 20; turn++) {
+        push_all(table, 0, n, 1);
+        check(tern_flush(worker));
+        check(tern_barrier(node));
+        hold(self != 0 || have_all(table, 0, n, turn * n_nodes));
+        check(tern_barrier(node));
+    }
+    hold(self == 0 || stats_of(table).deltas_sent > 0);
+    hold(stats_of(table).moved_away == 0);
+}
+
+/* Tables with updaters, managed and not, that get the same gradients in the same order hold the same
+ * bits: the state travels with the key, and what a replica gathers is applied once. */
+static void updaters(void)
+{
+    const struct tern_updater kinds[] = {tern_updater_adagrad(0.1, 1e-8),
+                                         tern_updater_ftrl(0.1, 1, 0.001, 0.01),
+                                         tern_updater_adam(0.01, 0.9, 0.999, 1e-8)};
+    const char *const names[][2] = {
+        {"adagrad", "adagrad-static"}, {"ftrl", "ftrl-static"}, {"adam", "adam-static"}};
+    const size_t n = 40;
+    float gradients[40 * LENGTH], values[2][40 * LENGTH];
+    for (int kind = 0; kind < 3; kind++) {
+        struct tern_table *managed = open_table(names[kind][0], TERN_F32, "adaptive", &kinds[kind]);
+        struct tern_table *fixed = open_table(names[kind][1], TERN_F32, "static", &kinds[kind]);
+        uint64_t clock = 0;
+        check(tern_worker_clock(worker, &clock));
+        for (uint32_t turn = 0; turn < 10 * n_nodes; turn++) {
+            /* In some turns the key moves to the one that pushes, in others all have replicas. */
+            bool mine = turn % n_nodes == self;
+            if (mine || turn % 3 == 0)
+                check(tern_intent(worker, managed, all_keys, n, clock, clock + 2));
+            check(tern_quiesce(node));
+            for (size_t i = 0; i < n * LENGTH; i++)
+                gradients[i] = (float)((i * 7 + turn * 13) % 32) / 8 - 2;
+            if (mine) {
+                check(tern_push(worker, managed, all_keys, n, gradients));
+                check(tern_push(worker, fixed, all_keys, n, gradients));
+            }
+            check(tern_quiesce(node));
+            check(tern_pull(worker, managed, all_keys, n, values[0]));
+            check(tern_pull(worker, fixed, all_keys, n, values[1]));
+            hold(!memcmp(values[0], values[1], sizeof values[0]));
+            check(tern_worker_advance(worker, &clock));
+        }
+        hold(self == 0 || stats_of(managed).moved_here + stats_of(managed).replicas_made > 0);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } cases[] = {{"bounds", bounds},     {"closing", closing}, {"closed-table", closed_table},
+                 {"localize", localize}, {"flush", flush},     {"updaters", updaters}};
+    alarm(HANGS_S);
+    for (uint64_t i = 0; i < N_KEYS; i++)
+        all_keys[i] = i;
+    check(tern_node_open(NULL, &node));
+    check(tern_node_self(node, &self, &n_nodes));
+    check(tern_worker_open(node, &worker));
+    for (size_t i = 0; argc == 2 && i < sizeof cases / sizeof cases[0]; i++) {
+        if (strcmp(argv[1], cases[i].name))
+            continue;
+        cases[i].run();
+        check(tern_worker_close(worker));
+        check(tern_node_close(node));
+        printf("node %" PRIu32 ": %s holds\n", self, argv[1]);
+        return 0;
+    }
+    return 2;
+}

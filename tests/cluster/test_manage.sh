@@ -1,0 +1,95 @@
+# test_manage.sh - four nodes with two workers each push and pull under every policy, with intents and
+# requests to have keys here; after tern_quiesce every sum is exact at every node, also when connections
+# break all the time.
+. "$(dirname "$0")/lib.sh"
+
+steps=300
+cut_steps=1500
+cut_s=2
+keys=3000
+if $quick; then
+    steps=60
+    cut_steps=300
+    cut_s=1
+fi
+
+exact() {
+    [ "$statuses" = "$1" ] &&
+        [ "$(grep -c ', 0 wrong sums, right range' "$out")" -eq "$(echo "$1" | wc -w)" ]
+}
+
+for policy in adaptive adaptive-replicate adaptive-relocate adaptive-at-once relocate multi replicate \
+    static; do
+    for index in dense sparse; do
+        new_unix
+        for i in 0 1 2 3; do
+            start $i 4 "$programs/sums" $index $keys 2 $steps $policy 20
+        done
+        collect 0 1 2 3
+        check "sums: $policy, $index" exact '0 0 0 0'
+    done
+done
+
+# Few keys that all workers use all the time, and no intent at all.
+new_unix
+for i in 0 1 2 3; do
+    start $i 4 "$programs/sums" dense 60 2 $steps adaptive 3
+done
+collect 0 1 2 3
+check 'sums: adaptive, 60 keys' exact '0 0 0 0'
+new_unix
+for i in 0 1 2 3; do
+    start $i 4 "$programs/sums" sparse $keys 2 $steps adaptive
+done
+collect 0 1 2 3
+check 'sums: adaptive, no intent' exact '0 0 0 0'
+
+# ---- What becomes of keys, case by case ------------------------------------------------------------
+
+case_holds() {
+    [ "$statuses" = '0 0 0' ] && [ "$(grep -c "$1 holds" "$out")" -eq 3 ]
+}
+
+for case in bounds closing closed-table localize flush updaters; do
+    new_unix
+    for i in 0 1 2; do
+        start $i 3 "$programs/manage" $case
+    done
+    collect 0 1 2
+    check "case: $case" case_holds $case
+done
+
+# ---- Broken connections ---------------------------------------------------------------------------
+
+# A proxy takes the place of a node's socket; the node itself is reached behind it.
+intercept() {
+    tries=0
+    until [ -S "$1" ] || [ $tries -gt 500 ]; do
+        tries=$((tries + 1))
+        sleep 0.01
+    done
+    mv "$1" "$1.real"
+    "$programs/proxy" -c 5 -f $cut_s "unix:$1" "unix:$1.real" >"$1.log" 2>&1 &
+    proxies="$proxies $!"
+    running="$running $!"
+}
+
+for policy in adaptive relocate; do
+    new_unix
+    path=${coordinator#unix:}
+    proxies=
+    for k in 1 2 0; do
+        start $k 3 "$programs/sums" sparse $keys 2 $cut_steps $policy 20
+        if [ $k -eq 0 ]; then intercept "$path"; else intercept "$path.$k"; fi
+    done
+    collect 0 1 2
+    for p in $proxies; do
+        kill -TERM "$p"
+        wait "$p"
+        forget "$p"
+    done
+    n_cut=$(cat "$path"*.log | awk '{ n += $3 } END { print n + 0 }')
+    check "sums: $policy, exact although $n_cut connections were cut" exact '0 0 0'
+    check "connections were cut ($policy)" [ "$n_cut" -gt 20 ]
+done
+finish
