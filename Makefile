@@ -27,6 +27,7 @@ CFLAGS += -std=c17 $(OPT) $(WARN) -fPIC -fvisibility=hidden -fno-common -ffp-con
           -fno-math-errno -pthread
 CPPFLAGS += -D_GNU_SOURCE -Iinclude -MMD -MP
 LDLIBS += -lssl -lcrypto -lm -pthread
+TASK_LIBS := -lz -lzstd
 
 ifeq ($(SAN),address)
   CFLAGS += -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
@@ -42,6 +43,7 @@ KERNEL_USED     := $(patsubst %,src/kernel/%.c,$(or $(KERNELS_$(ARCH)),scalar))
 
 LIB_SRC  := $(filter-out $(KERNEL_FILES),$(sort $(wildcard src/*/*.c))) $(KERNEL_USED)
 CLI_SRC  := $(sort $(wildcard cli/*.c))
+TASK_SRC := $(sort $(wildcard tasks/*/*.c))
 TEST_SRC := $(sort $(wildcard tests/unit/*/test_*.c))
 CLUSTER_SRC := $(sort $(wildcard tests/cluster/*.c))
 SUPPORT_SRC := $(sort $(wildcard tests/support/*.c))
@@ -78,9 +80,12 @@ $(BUILD)/obj/src/kernel/avx2.o:   CFLAGS += -mavx2
 $(BUILD)/obj/src/kernel/avx512.o: CFLAGS += -mavx512f -mavx512dq -mavx512bw -mavx512vl \
                                             -mprefer-vector-width=512
 
+$(BUILD)/obj/tasks/common/dense.o: CFLAGS += -ffp-contract=fast
+
 $(BUILD)/obj/src/%.o: CPPFLAGS += -Isrc
 $(BUILD)/obj/tests/%.o: CPPFLAGS += -Isrc -Itests
 $(BUILD)/obj/bench/%.o: CPPFLAGS += -Isrc
+$(BUILD)/obj/tasks/%.o $(BUILD)/obj/cli/%.o $(BUILD)/obj/tests/unit/tasks/%.o: CPPFLAGS += -Itasks
 
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
@@ -110,9 +115,19 @@ $(BUILD)/libtern.so: $(BUILD)/libtern.so.$(VERSION)
 	$(q)ln -sf $(<F) $(BUILD)/libtern.so.$(SOVERSION)
 	$(q)ln -sf $(<F) $@
 
-$(BUILD)/tern: $(call obj,$(CLI_SRC)) $(BUILD)/libtern.a
+$(BUILD)/libtasks.a: $(call obj,$(TASK_SRC))
+	@rm -f $@
+	$(say) AR $@
+	$(q)$(AR) rcs $@ $^
+
+$(BUILD)/tern: $(call obj,$(CLI_SRC)) $(BUILD)/libtasks.a $(BUILD)/libtern.a
 	$(say) LD $@
-	$(q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
+	$(q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(TASK_LIBS) $(LDLIBS) -o $@
+
+$(BUILD)/tests/tasks/%: $(BUILD)/obj/tests/unit/tasks/%.o $(BUILD)/libtasks.a $(BUILD)/libtern.a
+	@mkdir -p $(@D)
+	$(say) LD $@
+	$(q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(TASK_LIBS) $(LDLIBS) -lcmocka -o $@
 
 $(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(call obj,$(SUPPORT_SRC)) $(BUILD)/libtern.a
 	@mkdir -p $(@D)
@@ -156,12 +171,20 @@ FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c)
 
 fuzz: $(FUZZ_TARGETS:%=fuzz-%) ## fuzz every decoder for FUZZ_SECONDS (60); needs clang
 
-fuzz-%: tests/fuzz/fuzz_%.c
+# The library as the targets use it: with the counters that guide the fuzzer.
+FUZZ_LIB := $(BUILD)/fuzz/address/libtern.a
+
+.PHONY: fuzz-lib
+fuzz-lib:
+	@CFLAGS='-g -fsanitize=fuzzer-no-link' $(MAKE) --no-print-directory CC=clang SAN=address \
+	    BUILD=$(BUILD)/fuzz/address $(FUZZ_LIB)
+
+fuzz-%: tests/fuzz/fuzz_%.c fuzz-lib
 	@mkdir -p $(BUILD)/fuzz/found-$*
 	$(say) FUZZ $*
 	$(q)clang -g -O1 -std=c17 $(WARN) -D_GNU_SOURCE -Iinclude -Isrc -Itests \
 	    -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
-	    $< $(wildcard src/wire/*.c) src/base/status.c -o $(BUILD)/fuzz/$*
+	    $< $(FUZZ_LIB) $(LDLIBS) -o $(BUILD)/fuzz/$*
 	$(q)$(BUILD)/fuzz/$* -max_total_time=$(FUZZ_SECONDS) -max_len=2048 \
 	    -artifact_prefix=$(BUILD)/fuzz/ $(BUILD)/fuzz/found-$* tests/fuzz/corpus/$*
 

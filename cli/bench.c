@@ -7,7 +7,10 @@ static const struct command benches[] = {
     {"local", "pulls and pushes of one node against a raw loop on a plain array",
      bench_local_command},
     {"net", "pulls and pushes between two nodes against a raw connection", bench_net_command},
+    {"manage", "one workload under each policy against a single node", bench_manage_command},
     {"idle", "processor time of a cluster with nothing to do", bench_idle_command},
+    {"sample", "drawing keys, and a mix of direct and sampled accesses on two nodes",
+     bench_sample_command},
 };
 
 static const struct command_set bench_set = {

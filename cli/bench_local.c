@@ -59,9 +59,9 @@ static const struct option_set option_set = {
         "Measures pulls and pushes of one node, for all combinations of the lists, against a raw\n"
         "loop over a plain array with the same keys in the same run.",
     .notes =
-        "Figures are nanoseconds per key, medians of the repeats. The raw loop copies or adds "
-        "rows\n"
-        "without latches, index or bounds; the better of a simple and a prefetching one counts.\n"
+        "Figures are nanoseconds of processor time per key, medians of the repeats. The raw loop\n"
+        "copies or adds rows without latches, index or bounds; the better of a simple and a\n"
+        "prefetching one counts.\n"
         "Tern and the raw loops take turns. The ratio is the raw loop's median over Tern's: at 1 "
         "Tern\n"
         "costs no more than the memory itself. The spread is that of the ratios of single "

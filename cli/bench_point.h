@@ -3,7 +3,8 @@
  *
  * A point is one combination of what `tern bench local` varies. Its lanes are the threads: they
  * start together and each walks its own stream of keys, batch after batch. One measurement is a
- * fixed number of batches per lane; its figure is a lane's time per key, averaged over the lanes.
+ * fixed number of batches per lane; its figure is a lane's processor time per key, averaged over the
+ * lanes.
  */
 #ifndef CLI_BENCH_POINT_H
 #define CLI_BENCH_POINT_H

@@ -41,8 +41,23 @@ int bench_command(int argc, char **argv);
 int bench_local_command(int argc, char **argv);
 int bench_net_command(int argc, char **argv);
 int bench_idle_command(int argc, char **argv);
+int bench_manage_command(int argc, char **argv);
+int bench_sample_command(int argc, char **argv);
+int data_command(int argc, char **argv);
+int data_gcide_command(int argc, char **argv);
+int data_text_command(int argc, char **argv);
+int data_wordnet_command(int argc, char **argv);
+int data_zipf_matrix_command(int argc, char **argv);
+int nearest_command(int argc, char **argv);
+int predict_command(int argc, char **argv);
+int predict_kge_command(int argc, char **argv);
 int run_command(int argc, char **argv);
 int sim_command(int argc, char **argv);
+int trace_command(int argc, char **argv);
+int train_command(int argc, char **argv);
+int train_kge_command(int argc, char **argv);
+int train_mf_command(int argc, char **argv);
+int train_wordvec_command(int argc, char **argv);
 
 /* Prints "tern: ", the sentence and a line end to stderr. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -14,8 +14,13 @@
 static const struct command commands[] = {
     {"bench", "measure Tern against a baseline in the same run", bench_command},
     {"ca", "make the certificates of a cluster", ca_command},
+    {"data", "make data sets to train on", data_command},
+    {"nearest", "find the words closest to a given one", nearest_command},
+    {"predict", "ask a trained model", predict_command},
     {"run", "start a program as several nodes on this host", run_command},
     {"sim", "run simulated clusters over a network that fails", sim_command},
+    {"trace", "draw where keys were and when", trace_command},
+    {"train", "train a model", train_command},
 };
 
 static const struct command_set program = {

@@ -156,6 +156,18 @@ static bool set_initial(const struct option *option)
     return read_value(option, option->initial);
 }
 
+/* ---- Own and common options as one list ------------------------------------------------------ */
+
+static size_t n_all(const struct option_set *set)
+{
+    return set->n_options + set->n_common;
+}
+
+static const struct option *option_at(const struct option_set *set, size_t i)
+{
+    return i < set->n_options ? &set->options[i] : &set->common[i - set->n_options];
+}
+
 /* ---- Help ------------------------------------------------------------------------------------ */
 
 static int print_left(char *left, size_t size, const struct option *option)
@@ -168,13 +180,15 @@ static void print_help(const struct option_set *set)
 {
     char left[64];
     int width = (int)strlen("-h, --help");
-    for (size_t i = 0; i < set->n_options; i++) {
-        int n = print_left(left, sizeof left, &set->options[i]);
+    for (size_t i = 0; i < n_all(set); i++) {
+        int n = print_left(left, sizeof left, option_at(set, i));
         width = n > width ? n : width;
     }
-    printf("Usage: %s [OPTION]...\n\n%s\n\nOptions:\n", set->program, set->about);
-    for (size_t i = 0; i < set->n_options; i++) {
-        const struct option *option = &set->options[i];
+    printf("Usage: %s [OPTION]...%s%s\n\n%s\n\nOptions:\n", set->program,
+           set->operands != NULL ? " " : "", set->operands != NULL ? set->operands : "",
+           set->about);
+    for (size_t i = 0; i < n_all(set); i++) {
+        const struct option *option = option_at(set, i);
         print_left(left, sizeof left, option);
         printf("  %-*s  %s", width, left, option->help);
         printf(option->initial != NULL ? " (default: %s)\n" : "\n", option->initial);
@@ -188,10 +202,10 @@ static void print_help(const struct option_set *set)
 
 static const struct option *find(const struct option_set *set, const char *name, size_t length)
 {
-    for (size_t i = 0; i < set->n_options; i++) {
-        const char *candidate = set->options[i].name;
-        if (strlen(candidate) == length && memcmp(candidate, name, length) == 0)
-            return &set->options[i];
+    for (size_t i = 0; i < n_all(set); i++) {
+        const struct option *option = option_at(set, i);
+        if (strlen(option->name) == length && memcmp(option->name, name, length) == 0)
+            return option;
     }
     return NULL;
 }
@@ -201,6 +215,8 @@ static bool unknown_option(const struct option_set *set, const char *typed, size
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)length, typed);
     const char *close = suggest(name, set->options, set->n_options, sizeof *set->options);
+    if (close == NULL && set->common != NULL)
+        close = suggest(name, set->common, set->n_common, sizeof *set->common);
     if (close != NULL)
         complain("'%s' has no option '--%s'; did you mean '--%s'?", set->program, name, close);
     else
@@ -231,6 +247,20 @@ static bool read_option(const struct option_set *set, int argc, char **argv, int
     return read_value(option, text);
 }
 
+static bool read_operand(const struct option_set *set, const char *text)
+{
+    if (set->operands == NULL || text[0] == '-') {
+        complain("'%s' does not take '%s'; see '%s --help'", set->program, text, set->program);
+        return false;
+    }
+    if (set->given->n == LIST_MAX) {
+        complain("'%s' takes at most %d operands", set->program, LIST_MAX);
+        return false;
+    }
+    set->given->at[set->given->n++] = text;
+    return true;
+}
+
 static bool read_arguments(const struct option_set *set, int argc, char **argv, bool *help)
 {
     for (int i = 1; i < argc; i++) {
@@ -238,12 +268,8 @@ static bool read_arguments(const struct option_set *set, int argc, char **argv, 
             *help = true;
             return true;
         }
-        if (strncmp(argv[i], "--", 2) != 0 || argv[i][2] == '\0') {
-            complain("'%s' does not take '%s'; see '%s --help'", set->program, argv[i],
-                     set->program);
-            return false;
-        }
-        if (!read_option(set, argc, argv, &i))
+        bool is_option = strncmp(argv[i], "--", 2) == 0 && argv[i][2] != '\0';
+        if (!(is_option ? read_option(set, argc, argv, &i) : read_operand(set, argv[i])))
             return false;
     }
     return true;
@@ -253,9 +279,11 @@ bool options_read(const struct option_set *set, int argc, char **argv, int *stat
 {
     bool help = false;
     *status = EXIT_USAGE;
-    for (size_t i = 0; i < set->n_options; i++)
-        if (!set_initial(&set->options[i]))
+    for (size_t i = 0; i < n_all(set); i++)
+        if (!set_initial(option_at(set, i)))
             return false;
+    if (set->given != NULL)
+        set->given->n = 0;
     if (!read_arguments(set, argc, argv, &help))
         return false;
     if (help) {

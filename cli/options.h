@@ -29,6 +29,12 @@ struct string_list {
     char text[512];
 };
 
+/* What stands on the command line beside options, in its order. */
+struct operand_list {
+    size_t n;
+    const char *at[LIST_MAX];
+};
+
 enum option_kind {
     OPTION_FLAG,    /* bool */
     OPTION_INT,     /* int64_t */
@@ -55,10 +61,14 @@ struct option_set {
     const char *notes;   /* further lines below the options, or NULL */
     const struct option *options;
     size_t n_options;
+    const struct option *common; /* further options, which several commands share; or NULL */
+    size_t n_common;
+    const char *operands;       /* what follows the options in --help: "DIR"; NULL: none are taken */
+    struct operand_list *given; /* where they go, when operands are taken */
 };
 
-/* Reads the command line; operands are not taken by any command so far. When it returns false the
- * command is over, with *status: --help was printed, or a complaint. */
+/* Reads the command line. When it returns false the command is over, with *status: --help was
+ * printed, or a complaint. */
 bool options_read(const struct option_set *set, int argc, char **argv, int *status);
 
 #endif

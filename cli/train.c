@@ -1,0 +1,124 @@
+/*
+ * tern train - trains models. Each model is a command of its own; this file has what they share.
+ *
+ * With --nodes N the command starts itself N times by `tern run`. A process that a launcher has
+ * started, be it this one or another, is a node and joins the others.
+ */
+#include "train.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "command.h"
+
+struct train_options train_args;
+
+const struct option train_common[TRAIN_N_COMMON] = {
+    {"nodes", OPTION_INT, &train_args.n_nodes, "1", "N", "nodes to start on this host", .min = 1,
+     .max = 1024},
+    {"threads", OPTION_INT, &train_args.n_threads, "0", "N",
+     "threads of each node; 0: the cores of this host, shared by its nodes", .min = 0, .max = 1024},
+    {"policy", OPTION_STRING, &train_args.policy, .takes = "NAME",
+     .help = "how the nodes manage the parameters; Tern's default unless given"},
+    {"plain", OPTION_FLAG, &train_args.plain,
+     .help = "keep the parameters in ordinary arrays, as a baseline; one node"},
+    {"seed", OPTION_INT, &train_args.seed, "1", "S", "where the random numbers begin", .min = 0,
+     .max = 1e15},
+    {"time-limit", OPTION_DOUBLE, &train_args.time_limit_s, "0", "S",
+     "seconds after which training ends; 0: none", .min = 0, .max = 1e9},
+    {"eval-every", OPTION_INT, &train_args.eval_every, "1", "N", "epochs between evaluations",
+     .min = 1, .max = 1e9},
+    {"patience", OPTION_INT, &train_args.patience, "0", "N",
+     "end after N evaluations without improvement; 0: go on", .min = 0, .max = 1e9},
+    {"json", OPTION_FLAG, &train_args.json, .help = "one JSON line per epoch on standard output"},
+    {"out", OPTION_STRING, &train_args.out, .takes = "DIR",
+     .help = "where the best model is written"},
+    {"resume", OPTION_STRING, &train_args.resume, .takes = "DIR",
+     .help = "go on with the model that was written there"},
+};
+
+static const struct command models[] = {
+    {"kge", "embeddings of a knowledge graph", train_kge_command},
+    {"mf", "factors of a matrix of ratings", train_mf_command},
+    {"wordvec", "vectors of words from plain text", train_wordvec_command},
+};
+
+static const struct command_set train_set = {
+    .program = "tern train",
+    .about = "Trains a model, in one process or in several nodes.",
+    .commands = models,
+    .n_commands = sizeof models / sizeof *models,
+};
+
+int train_command(int argc, char **argv)
+{
+    return command_dispatch(&train_set, argc, argv);
+}
+
+/* Whether a launcher has started this process; it then left one of these variables. */
+static bool is_node(void)
+{
+    static const char *const marks[] = {"TERN_NODE", "OMPI_COMM_WORLD_RANK", "RANK",
+                                        "SLURM_STEP_ID"};
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+        const char *mark = getenv(marks[i]);
+        if (mark != NULL && mark[0] != '\0')
+            return true;
+    }
+    return false;
+}
+
+/* Runs `tern train argv...` as nodes; its exit status. */
+static int start_nodes(int argc, char **argv)
+{
+    enum { N_BEFORE = 7 };
+    char path[4096], count[24];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    char **words = calloc((size_t)argc + N_BEFORE + 1, sizeof *words);
+    if (length < 0 || words == NULL) {
+        complain("cannot start nodes: %s", strerror(errno));
+        free(words);
+        return EXIT_FAILED;
+    }
+    path[length] = '\0';
+    snprintf(count, sizeof count, "%lld", (long long)train_args.n_nodes);
+    char *const before[N_BEFORE] = {"run", "-n", count, "--no-prefix", "--", path, "train"};
+    memcpy(words, before, sizeof before);
+    memcpy(words + N_BEFORE, argv, (size_t)argc * sizeof *argv);
+    int status = run_command(argc + N_BEFORE, words);
+    free(words);
+    return status;
+}
+
+static void choose_threads(void)
+{
+    long n_cores = sysconf(_SC_NPROCESSORS_ONLN);
+    if (train_args.n_threads == 0)
+        train_args.n_threads = n_cores > train_args.n_nodes ? n_cores / train_args.n_nodes : 1;
+}
+
+bool train_begin(const struct option_set *set, int argc, char **argv, int *status)
+{
+    if (!options_read(set, argc, argv, status))
+        return false;
+    *status = EXIT_USAGE;
+    if (train_args.plain && (train_args.n_nodes > 1 || train_args.policy != NULL)) {
+        complain("--plain goes with neither --nodes nor --policy: it is one process with arrays");
+        return false;
+    }
+    choose_threads();
+    if (train_args.n_nodes == 1 || is_node())
+        return true;
+    *status = start_nodes(argc, argv);
+    return false;
+}
+
+int train_end(bool ok)
+{
+    if (!ok && task_error()[0] != '\0')
+        complain("%s", task_error());
+    return ok ? EXIT_OK : EXIT_FAILED;
+}

@@ -1,0 +1,99 @@
+/*
+ * tern train kge - trains embeddings of a knowledge graph.
+ */
+#include <string.h>
+
+#include "command.h"
+#include "kge/files.h"
+#include "kge/kge.h"
+#include "train.h"
+
+/* In the order of enum kge_model, enum kge_loss, enum tern_conformity and enum
+ * graph_unknown. */
+static const char *const model_names[] = {"complex", "distmult", NULL};
+static const char *const loss_names[] = {"softmax", "logistic", NULL};
+static const char *const sampling_names[] = {"conform", "bounded", "long-term", "non-conform",
+                                             NULL};
+static const char *const unknown_names[] = {"refuse", "add", "skip", NULL};
+static const char *const format_names[] = {"npy", "text", "binary", NULL};
+
+static struct kge_options args;
+static const char *model, *loss, *sampling, *unknown;
+static struct string_list formats;
+
+static const struct option options[] = {
+    {"data", OPTION_STRING, &train_args.data, .takes = "PATH",
+     .help = "a folder with train, valid and test, or TRAIN[,VALID[,TEST]]"},
+    {"model", OPTION_STRING, &model, "complex", "NAME", "complex or distmult",
+     .choices = model_names},
+    {"dim", OPTION_INT, &args.dim, "200", "N", "numbers of a vector", .min = 1, .max = 65536},
+    {"epochs", OPTION_INT, &train_args.n_epochs, "20", "N", "times to go through the facts",
+     .min = 0, .max = 1e9},
+    {"batch", OPTION_INT, &args.batch, "512", "N", "facts of a step", .min = 1, .max = 1e6},
+    {"negatives", OPTION_INT, &args.n_negatives, "500", "N",
+     "wrong answers per side of a fact, shared by a step's facts", .min = 1, .max = 1e6},
+    {"sampling", OPTION_STRING, &sampling, "conform", "NAME",
+     "how strictly wrong answers follow their distribution", .choices = sampling_names},
+    {"loss", OPTION_STRING, &loss, "softmax", "NAME", "softmax or logistic", .choices = loss_names},
+    {"rate", OPTION_DOUBLE, &args.rate, "0.2", "X", "step size of AdaGrad", .min = 1e-9,
+     .max = 1e3},
+    {"spread", OPTION_DOUBLE, &args.spread, "0.1", "X", "standard deviation of the first values",
+     .min = 0, .max = 1e15},
+    {"penalty", OPTION_DOUBLE, &args.entity_penalty, "0.1", "X",
+     "weight of the penalty on the entities of each fact", .min = 0, .max = 1e3},
+    {"relation-penalty", OPTION_DOUBLE, &args.relation_penalty, "0.1", "X",
+     "the same on its relation", .min = 0, .max = 1e3},
+    {"power", OPTION_INT, &args.penalty_power, "3", "N",
+     "power of the values in the penalty: 3 (N3) or 2 (L2)", .min = 2, .max = 3},
+    {"unknown", OPTION_STRING, &unknown, "refuse", "WHAT",
+     "facts of valid and test with names that train lacks: refuse, add or skip",
+     .choices = unknown_names},
+    {"ahead", OPTION_INT, &args.ahead, "8", "N", "batches to prepare before they are used",
+     .min = 0, .max = 4096},
+    {"formats", OPTION_STRINGS, &formats, "npy", "LIST",
+     "formats of the vectors: npy; text and binary as of word2vec", .choices = format_names},
+};
+
+static const struct option_set option_set = {
+    .program = "tern train kge",
+    .about =
+        "Trains vectors of the entities and relations of a knowledge graph, and says how well\n"
+        "they answer questions about facts they have not seen.",
+    .notes =
+        "A file of facts has lines of subject, relation and object, separated by tabs; it may be\n"
+        "compressed by gzip or zstd. Results are filtered mean reciprocal rank (MRR) and the\n"
+        "share of right answers among the first 1, 3 and 10.",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
+    .common = train_common,
+    .n_common = TRAIN_N_COMMON,
+};
+
+/* The place of a name among those that the option allows. */
+static int choice(const char *const *names, const char *name)
+{
+    int i = 0;
+    while (strcmp(names[i], name) != 0)
+        i++;
+    return i;
+}
+
+int train_kge_command(int argc, char **argv)
+{
+    int status;
+    if (!train_begin(&option_set, argc, argv, &status))
+        return status;
+    args.model = (enum kge_model)choice(model_names, model);
+    args.loss = (enum kge_loss)choice(loss_names, loss);
+    args.sampling = (enum tern_conformity)choice(sampling_names, sampling);
+    args.unknown = (enum graph_unknown)choice(unknown_names, unknown);
+    for (size_t i = 0; i < formats.n; i++)
+        args.formats |= formats.choice[i] == 1   ? FILES_TEXT
+                        : formats.choice[i] == 2 ? FILES_BINARY
+                                                 : 0;
+    if (train_args.data == NULL) {
+        complain("which facts? --data PATH; see 'tern train kge --help'");
+        return EXIT_USAGE;
+    }
+    return train_end(kge_train(&train_args, &args));
+}

@@ -1,0 +1,72 @@
+/*
+ * tern train wordvec - trains word vectors.
+ */
+#include "command.h"
+#include "train.h"
+#include "wordvec/wordfiles.h"
+#include "wordvec/wordvec.h"
+
+static const char *const format_names[] = {"npy", "text", "binary", NULL};
+
+static struct wordvec_options args;
+static struct string_list formats;
+
+static const struct option options[] = {
+    {"data", OPTION_STRING, &train_args.data, .takes = "PATH",
+     .help = "the text: a file, several separated by commas, or a folder of files"},
+    {"dim", OPTION_INT, &args.dim, "100", "N", "numbers of a vector", .min = 1, .max = 65536},
+    {"epochs", OPTION_INT, &train_args.n_epochs, "5", "N", "times to go through the text", .min = 0,
+     .max = 1e9},
+    {"window", OPTION_INT, &args.window, "5", "N",
+     "words to either side from which a word is predicted, at most", .min = 1, .max = 250},
+    {"negatives", OPTION_INT, &args.n_negatives, "5", "N", "wrong words for each right one",
+     .min = 1, .max = 1000},
+    {"min-count", OPTION_INT, &args.min_count, "5", "N",
+     "how often a word must occur to get a vector", .min = 1, .max = 1e15},
+    {"sample", OPTION_DOUBLE, &args.sample, "0.001", "X",
+     "share of the text above which a word is left out now and then; 0: never", .min = 0, .max = 1},
+    {"rate", OPTION_DOUBLE, &args.rate, "0.025", "X", "step size of SGD at the beginning",
+     .min = 1e-9, .max = 1e3},
+    {"min-rate", OPTION_DOUBLE, &args.min_rate, "0.0001", "X", "the same at the end", .min = 0,
+     .max = 1e3},
+    {"questions", OPTION_STRING, &args.questions, .takes = "FILE",
+     .help = "analogies to test by, as in questions-words.txt"},
+    {"similarity", OPTION_STRING, &args.similarity, .takes = "LIST",
+     .help = "files of rated pairs of words to test by"},
+    {"candidates", OPTION_INT, &args.n_candidates, "30000", "N",
+     "analogies are answered from the N most frequent words", .min = 4, .max = 1e9},
+    {"ahead", OPTION_INT, &args.ahead, "8", "N", "excerpts to prepare before they are used",
+     .min = 0, .max = 4096},
+    {"formats", OPTION_STRINGS, &formats, "npy", "LIST",
+     "formats of the vectors: npy; text and binary as of word2vec", .choices = format_names},
+};
+
+static const struct option_set option_set = {
+    .program = "tern train wordvec",
+    .about = "Learns vectors of words from plain text: skip-gram with negative sampling, as\n"
+             "word2vec defines it.",
+    .notes = "Words are what blanks separate; a line is a sentence. 'tern data text' makes such\n"
+             "text of any other. Files may be compressed by gzip or zstd. Options mean what they\n"
+             "mean in word2vec. The rate falls linearly over all epochs, so choose their number\n"
+             "first.",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
+    .common = train_common,
+    .n_common = TRAIN_N_COMMON,
+};
+
+int train_wordvec_command(int argc, char **argv)
+{
+    int status;
+    if (!train_begin(&option_set, argc, argv, &status))
+        return status;
+    for (size_t i = 0; i < formats.n; i++)
+        args.formats |= formats.choice[i] == 1   ? WORDFILES_TEXT
+                        : formats.choice[i] == 2 ? WORDFILES_BINARY
+                                                 : 0;
+    if (train_args.data == NULL) {
+        complain("which text? --data PATH; see 'tern train wordvec --help'");
+        return EXIT_USAGE;
+    }
+    return train_end(wordvec_train(&train_args, &args));
+}

@@ -1,0 +1,84 @@
+/*
+ * params - the rows of a model: in a table of Tern or, with --plain, in an ordinary array.
+ *
+ * A step reads rows through pointers and adds differences to them. In a table the pointers lead to
+ * copies that were pulled, and the differences are pushed. In an array they lead to the rows
+ * themselves, which all threads change without any order: Hogwild, the efficient program for one
+ * machine that a parameter manager is compared with. These races are deliberate, and `--plain` is the
+ * one place that has them.
+ *
+ * A row is `length` floats. What belongs to a parameter, such as AdaGrad's sums of squares, stands in
+ * the same row, so that every policy can manage it: all changes are additions.
+ */
+#ifndef TASKS_PARAMS_H
+#define TASKS_PARAMS_H
+
+#include <string.h>
+
+#include <tern/tern.h>
+
+#include "common/sentence.h"
+
+struct params {
+    struct tern_table *table; /* NULL: the array */
+    float *values;            /* NULL: the table */
+    uint64_t n_keys;
+    size_t length;
+};
+
+/* Opens the table `name` at `node`, or makes an array when `node` is NULL. `init` gives the first value
+ * of each row, by its key alone. */
+bool params_open(struct params *params, struct tern_node *node, const char *policy,
+                 const char *name, uint64_t n_keys, size_t length, tern_init_function *init,
+                 void *context);
+void params_close(struct params *params);
+
+/* Fills in a pointer to each of n rows. `space` has room for n rows; it is used for a table only. Rows
+ * may change under the reader's eyes in an array. */
+static inline bool params_read(const struct params *params, struct tern_worker *worker,
+                               const uint64_t *keys, size_t n, float *space, const float **rows)
+{
+    const float *base = params->values;
+    if (base != NULL) {
+        for (size_t i = 0; i < n; i++)
+            rows[i] = base + keys[i] * params->length;
+        return true;
+    }
+    if (tern_pull(worker, params->table, keys, n, space))
+        return task_fail_tern("cannot pull");
+    for (size_t i = 0; i < n; i++)
+        rows[i] = space + i * params->length;
+    return true;
+}
+
+/* Adds n differences, one behind the other, to n rows. */
+static inline bool params_add(const struct params *params, struct tern_worker *worker,
+                              const uint64_t *keys, size_t n, const float *differences)
+{
+    if (params->values == NULL)
+        return !tern_push(worker, params->table, keys, n, differences) ||
+               task_fail_tern("cannot push");
+    for (size_t i = 0; i < n; i++) {
+        float *row = params->values + keys[i] * params->length;
+        const float *difference = differences + i * params->length;
+        for (size_t j = 0; j < params->length; j++)
+            row[j] += difference[j];
+    }
+    return true;
+}
+
+/* Says that the worker will use n rows while begin <= its clock < end. */
+static inline bool params_intend(const struct params *params, struct tern_worker *worker,
+                                 const uint64_t *keys, size_t n, uint64_t begin, uint64_t end)
+{
+    return params->values != NULL || !tern_intent(worker, params->table, keys, n, begin, end) ||
+           task_fail_tern("cannot signal intent");
+}
+
+/* Copies the rows with first <= key < first + n; and replaces them. For evaluating, saving, resuming. */
+bool params_get(const struct params *params, struct tern_worker *worker, uint64_t first, size_t n,
+                float *values);
+bool params_set(const struct params *params, struct tern_worker *worker, uint64_t first, size_t n,
+                const float *values);
+
+#endif

@@ -1,0 +1,314 @@
+/* train - what training any model has in common. See train.h. */
+#include "common/train.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/team.h"
+
+/* ---- Opening and closing --------------------------------------------------------------------- */
+
+static bool open_node(struct train *train)
+{
+    if (tern_node_open(NULL, &train->node))
+        return task_fail_tern("cannot open the node");
+    if (tern_node_self(train->node, &train->self, &train->n_nodes))
+        return task_fail_tern("cannot open the node");
+    train->workers = calloc(train->n_threads, sizeof *train->workers);
+    if (train->workers == NULL)
+        return task_fail_memory("the workers");
+    for (size_t i = 0; i < train->n_threads; i++)
+        if (tern_worker_open(train->node, &train->workers[i]))
+            return task_fail_tern("cannot open a worker");
+    return true;
+}
+
+bool train_open(struct train *train, const struct train_options *options)
+{
+    *train = (struct train){.options = options,
+                            .n_nodes = 1,
+                            .n_threads = (size_t)options->n_threads,
+                            .started_s = seconds_now()};
+    bool ok = options->plain || open_node(train);
+    bool bar = train_speaks(train) && !options->json && isatty(STDERR_FILENO);
+    ok = ok && progress_init(&train->progress, train->n_threads, bar);
+    return ok || train_close(train, false);
+}
+
+/* Says what went wrong while the other nodes wait for this one to close: a launcher that sees the first
+ * of them exit may end this one at once. */
+static void speak_up(struct train *train)
+{
+    progress_erase(&train->progress);
+    if (train->n_nodes > 1 && task_error()[0] != '\0')
+        fprintf(stderr, "tern: %s\n", task_error());
+    if (train->n_nodes > 1)
+        task_fail("%s", "");
+}
+
+bool train_close(struct train *train, bool ok)
+{
+    if (!ok)
+        speak_up(train);
+    for (size_t i = 0; train->workers != NULL && i < train->n_threads; i++)
+        if (train->workers[i] != NULL)
+            (void)tern_worker_close(train->workers[i]);
+    free(train->workers);
+    /* Tables end with their node, when the other nodes need them no more. */
+    bool closed = train->node == NULL || !tern_node_close(train->node);
+    for (size_t i = 0; i < train->n_params; i++)
+        if (train->params[i].values != NULL)
+            params_close(&train->params[i]);
+    progress_fini(&train->progress);
+    return ok && (closed || task_fail_tern("cannot close the node"));
+}
+
+struct params *train_params(struct train *train, const char *name, uint64_t n_keys, size_t length,
+                            tern_init_function *init, void *context)
+{
+    struct params *params = &train->params[train->n_params];
+    if (!params_open(params, train->node, train->options->policy, name, n_keys, length, init,
+                     context))
+        return NULL;
+    train->n_params++;
+    return params;
+}
+
+/* ---- All nodes at once ----------------------------------------------------------------------- */
+
+bool train_sum(struct train *train, size_t n, double *values)
+{
+    return train->n_nodes == 1 || !tern_all_reduce(train->node, TERN_F64, n, values) ||
+           task_fail_tern("cannot add up over the nodes");
+}
+
+bool train_agree(struct train *train, bool ok)
+{
+    if (train->n_nodes == 1)
+        return ok;
+    int32_t *failed = calloc(train->n_nodes, sizeof *failed);
+    if (failed == NULL)
+        return task_fail_memory("the nodes");
+    failed[train->self] = !ok;
+    bool heard = !tern_all_reduce(train->node, TERN_I32, train->n_nodes, failed);
+    uint32_t first = 0;
+    while (heard && first < train->n_nodes && !failed[first])
+        first++;
+    free(failed);
+    if (!heard)
+        return ok ? task_fail_tern("cannot hear the other nodes") : false;
+    if (first == train->n_nodes)
+        return true;
+    return first == train->self ? false : task_fail("%s", "");
+}
+
+/* ---- One epoch ------------------------------------------------------------------------------- */
+
+struct epoch {
+    struct train *train;
+    const struct train_task *task;
+    void *model;
+    int64_t number; /* from 1 */
+};
+
+static bool out_of_time(const struct train *train)
+{
+    double limit_s = train->options->time_limit_s;
+    return limit_s > 0 && seconds_now() - train->started_s >= limit_s;
+}
+
+static bool work(void *context, size_t thread)
+{
+    struct epoch *epoch = context;
+    return epoch->task->epoch(epoch->model, epoch->train, thread, epoch->number);
+}
+
+static void tick(void *context, bool failed)
+{
+    struct train *train = ((struct epoch *)context)->train;
+    if (failed || out_of_time(train))
+        atomic_store_explicit(&train->stopping, true, memory_order_relaxed);
+    progress_draw(&train->progress);
+}
+
+static bool run_epoch(struct epoch *epoch)
+{
+    struct train *train = epoch->train;
+    char title[64];
+    snprintf(title, sizeof title, "epoch %" PRId64 " of %" PRId64, epoch->number,
+             train->options->n_epochs);
+    progress_begin(&train->progress, title, epoch->task->unit,
+                   epoch->task->n_examples(epoch->model));
+    bool ok = team_run(train->n_threads, work, tick, epoch);
+    progress_erase(&train->progress);
+    return train_agree(train, ok);
+}
+
+/* ---- Figures --------------------------------------------------------------------------------- */
+
+/* Sums over all nodes, so all members are double. */
+struct sums {
+    double n_examples, loss, stopping;
+    double accesses, remote, bytes;
+    double refreshes, staleness_ms; /* of replicas since the start: their number, and the sum */
+};
+
+static double ratio(double part, double whole)
+{
+    return whole > 0 ? part / whole : 0;
+}
+
+/* What this node's tables have counted so far. */
+static void count_accesses(const struct train *train, struct sums *sums)
+{
+    for (size_t i = 0; i < train->n_params; i++) {
+        struct tern_table_stats stats = {.struct_size = sizeof stats};
+        if (train->params[i].table == NULL || tern_table_get_stats(train->params[i].table, &stats))
+            continue;
+        sums->accesses += (double)(stats.pulled_keys + stats.pushed_keys);
+        sums->remote += (double)stats.remote_keys;
+        sums->bytes += (double)(stats.remote_bytes + stats.sent_bytes);
+        sums->refreshes += (double)stats.values_received;
+        sums->staleness_ms += stats.staleness_ms_mean * (double)stats.values_received;
+    }
+}
+
+/* What all nodes have done in an epoch; `before` is count_accesses() at its start. */
+static bool add_up(struct train *train, const struct sums *before, struct sums *sums)
+{
+    uint64_t n_examples;
+    *sums = (struct sums){.stopping = atomic_load(&train->stopping)};
+    progress_sum(&train->progress, &n_examples, &sums->loss);
+    sums->n_examples = (double)n_examples;
+    count_accesses(train, sums);
+    sums->accesses -= before->accesses;
+    sums->remote -= before->remote;
+    sums->bytes -= before->bytes;
+    if (!train_sum(train, sizeof *sums / sizeof(double), (double *)sums))
+        return false;
+    sums->loss = ratio(sums->loss, sums->n_examples);
+    return true;
+}
+
+static void print_json(int64_t epoch, double seconds, const struct sums *sums,
+                       const struct train_quality *quality)
+{
+    printf("{\"epoch\":%" PRId64 ",\"seconds\":%.3f,\"loss\":%.6g,\"quality\":", epoch, seconds,
+           sums->loss);
+    if (quality->text[0] != '\0')
+        printf("%.6f", quality->value);
+    else
+        printf("null");
+    printf(",\"accesses\":%.0f,\"remote_share\":%.6f,\"bytes\":%.0f,\"staleness_ms_mean\":%.3f}\n",
+           sums->accesses, ratio(sums->remote, sums->accesses), sums->bytes,
+           ratio(sums->staleness_ms, sums->refreshes));
+    fflush(stdout);
+}
+
+static void print_line(const struct epoch *epoch, double seconds, const struct sums *sums,
+                       const struct train_quality *quality)
+{
+    fprintf(stderr, "epoch %" PRId64 " of %" PRId64 ": %.2f s, %.0f %s/s, loss %.4f%s%s\n",
+            epoch->number, epoch->train->options->n_epochs, seconds,
+            ratio(sums->n_examples, seconds), epoch->task->unit, sums->loss,
+            quality->text[0] != '\0' ? ", " : "", quality->text);
+}
+
+/* ---- The loop -------------------------------------------------------------------------------- */
+
+/* What is known across epochs. */
+struct course {
+    double best;
+    bool has_best;
+    int64_t n_since_best; /* evaluations */
+    bool over;
+};
+
+static bool check_loss(const struct epoch *epoch, const struct sums *sums)
+{
+    return isfinite(sums->loss) || task_fail("the loss of epoch %" PRId64
+                                             " is not a finite number; a smaller --rate may help",
+                                             epoch->number);
+}
+
+/* Whether the model is the best so far. */
+static bool improves(struct course *course, const struct train_task *task, double quality)
+{
+    bool better = !course->has_best ||
+                  (task->lower_is_better ? quality < course->best : quality > course->best);
+    course->n_since_best = better ? 0 : course->n_since_best + 1;
+    course->best = better ? quality : course->best;
+    course->has_best = true;
+    return better;
+}
+
+static bool save(struct epoch *epoch)
+{
+    struct train *train = epoch->train;
+    if (train->options->out == NULL)
+        return true;
+    return train_agree(train, train->self != 0 || epoch->task->save(epoch->model, train));
+}
+
+/* Waits until replicas agree, so that all nodes measure and save the same model, and until the rows of
+ * the first batches have come. */
+static bool come_to_rest(struct train *train)
+{
+    return train->node == NULL || !tern_quiesce(train->node) ||
+           task_fail_tern("cannot wait for the other nodes");
+}
+
+static bool judge(struct epoch *epoch, struct course *course, struct train_quality *quality)
+{
+    const struct train_options *options = epoch->train->options;
+    bool measured = epoch->task->evaluate != NULL;
+    bool due = course->over || epoch->number % options->eval_every == 0;
+    if (!due)
+        return true;
+    if (measured &&
+        !train_agree(epoch->train, epoch->task->evaluate(epoch->model, epoch->train, quality)))
+        return false;
+    bool better = !measured || improves(course, epoch->task, quality->value);
+    course->over |= options->patience > 0 && course->n_since_best >= options->patience;
+    return !better || (!measured && !course->over) || save(epoch);
+}
+
+static bool one_epoch(struct epoch *epoch, struct course *course)
+{
+    struct train *train = epoch->train;
+    struct train_quality quality = {0};
+    struct sums before = {0}, sums;
+    count_accesses(train, &before);
+    double started_s = seconds_now();
+    if (!run_epoch(epoch))
+        return false;
+    double seconds = seconds_now() - started_s;
+    if (!come_to_rest(train) || !add_up(train, &before, &sums) ||
+        !train_agree(train, check_loss(epoch, &sums)))
+        return false;
+    train->n_epochs_done = epoch->number;
+    course->over = sums.stopping > 0 || epoch->number >= train->options->n_epochs;
+    if (!judge(epoch, course, &quality))
+        return false;
+    if (train_speaks(train) && train->options->json)
+        print_json(epoch->number, seconds, &sums, &quality);
+    else if (train_speaks(train))
+        print_line(epoch, seconds, &sums, &quality);
+    return true;
+}
+
+bool train_loop(struct train *train, const struct train_task *task, void *model)
+{
+    struct course course = {.over = train->n_epochs_done >= train->options->n_epochs};
+    if (!come_to_rest(train))
+        return false;
+    while (!course.over) {
+        struct epoch epoch = {train, task, model, train->n_epochs_done + 1};
+        if (!one_epoch(&epoch, &course))
+            return false;
+    }
+    return true;
+}

@@ -1,0 +1,114 @@
+/*
+ * train - what training any model has in common: nodes, threads, epochs, evaluation, saving, ending.
+ *
+ * A task opens a train, opens its parameters, and calls train_loop() with the functions of its model.
+ * Every node runs the same program. What all nodes must do at once (opening, the loop, evaluation) is
+ * called by the main thread of each, in the same order; train_agree() makes a failure of one node known
+ * to all, and leaves the sentence to the first node that failed: the others' is then empty, which
+ * means that nothing is to be said.
+ */
+#ifndef TASKS_TRAIN_H
+#define TASKS_TRAIN_H
+
+#include <stdatomic.h>
+
+#include "common/params.h"
+#include "common/progress.h"
+
+enum { TRAIN_MAX_PARAMS = 8 };
+
+/* What the user may choose for every task. */
+struct train_options {
+    int64_t n_nodes;   /* for the command line; a task takes the nodes there are */
+    int64_t n_threads; /* of each node */
+    int64_t seed;
+    int64_t n_epochs;
+    int64_t eval_every;  /* epochs between evaluations; the last epoch is always evaluated */
+    int64_t patience;    /* evaluations without improvement until training ends; 0: never */
+    double time_limit_s; /* 0: none */
+    bool json;           /* a line per epoch on standard output */
+    bool plain;          /* arrays instead of tables */
+    const char *policy;  /* of the tables; NULL: Tern's default */
+    const char *data;    /* a file or folder */
+    const char *out;     /* the folder of the model; NULL: it is not kept */
+    const char *resume;  /* the folder of a model to go on with; NULL: begin anew */
+};
+
+struct train {
+    const struct train_options *options;
+    struct tern_node *node; /* NULL with --plain */
+    uint32_t self, n_nodes;
+    size_t n_threads;             /* of this node */
+    struct tern_worker **workers; /* one per thread; NULL with --plain */
+    struct params params[TRAIN_MAX_PARAMS];
+    size_t n_params;
+    int64_t n_epochs_done; /* set by a task that resumes */
+    struct progress progress;
+    atomic_bool stopping;
+    double started_s;
+};
+
+struct train_quality {
+    double value;
+    char text[160]; /* for people: "MRR 0.467, Hits@10 0.531" */
+};
+
+/* A model. `model` is the task's own. */
+struct train_task {
+    const char *unit; /* what is counted: "triples" */
+    bool lower_is_better;
+    /* One thread's share of one epoch. It calls train_done() after each batch and ends early when that
+     * returns false. Returns false after task_fail(). */
+    bool (*epoch)(void *model, struct train *train, size_t thread, int64_t epoch);
+    /* Examples of this node in an epoch, for the progress bar. */
+    uint64_t (*n_examples)(void *model);
+    /* How good the model is now; called by all nodes. NULL: it is not measured. */
+    bool (*evaluate)(void *model, struct train *train, struct train_quality *quality);
+    /* Writes the model to options->out; called at node 0 alone. */
+    bool (*save)(void *model, struct train *train);
+};
+
+/* Opens the node and its workers. */
+bool train_open(struct train *train, const struct train_options *options);
+
+/* Closes workers, parameters and node; `ok` says whether all went well so far, and so does the result.
+ * Where there are several nodes, a failure is said here, and the sentence is empty afterwards. */
+bool train_close(struct train *train, bool ok);
+
+/* Opens parameters that train_close() closes; NULL after task_fail(). */
+struct params *train_params(struct train *train, const char *name, uint64_t n_keys, size_t length,
+                            tern_init_function *init, void *context);
+
+/* Whether all nodes are well. */
+bool train_agree(struct train *train, bool ok);
+
+/* Sums over all nodes; without effect when there is one. */
+bool train_sum(struct train *train, size_t n, double *values);
+
+/* Whether this node prints: node 0 does. */
+static inline bool train_speaks(const struct train *train)
+{
+    return train->self == 0;
+}
+
+/* The worker of a thread; NULL with --plain. */
+static inline struct tern_worker *train_worker(const struct train *train, size_t thread)
+{
+    return train->workers != NULL ? train->workers[thread] : NULL;
+}
+
+/* A batch of n examples is done, with this sum of losses: advances the worker's clock. False when the
+ * thread should end its epoch now. */
+static inline bool train_done(struct train *train, size_t thread, uint64_t n, double loss)
+{
+    progress_add(&train->progress, thread, n, loss);
+    if (train->workers != NULL)
+        (void)tern_worker_advance(train->workers[thread], NULL);
+    return !atomic_load_explicit(&train->stopping, memory_order_relaxed);
+}
+
+/* Trains until the epochs, the time or the patience are used up. The model is saved whenever it is the
+ * best so far, or in the end when it is not measured. */
+bool train_loop(struct train *train, const struct train_task *task, void *model);
+
+#endif

@@ -1,0 +1,143 @@
+/* batch - what one step learns from. See batch.h. */
+#include "kge/batch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/sentence.h"
+
+/* ---- Batches --------------------------------------------------------------------------------- */
+
+bool batch_init(struct batch *batch, size_t n_facts, size_t n_negatives)
+{
+    *batch = (struct batch){
+        .facts = calloc(n_facts, sizeof *batch->facts),
+        .negatives = calloc(n_negatives, sizeof *batch->negatives),
+        .entities.keys = calloc(2 * n_facts + n_negatives, sizeof *batch->entities.keys),
+        .relations.keys = calloc(n_facts, sizeof *batch->relations.keys),
+    };
+    if (batch->facts != NULL && batch->negatives != NULL && batch->entities.keys != NULL &&
+        batch->relations.keys != NULL)
+        return true;
+    batch_fini(batch);
+    return task_fail_memory("a batch");
+}
+
+void batch_fini(struct batch *batch)
+{
+    free(batch->facts);
+    free(batch->negatives);
+    free(batch->entities.keys);
+    free(batch->relations.keys);
+    *batch = (struct batch){0};
+}
+
+/* ---- Positions of keys ----------------------------------------------------------------------- */
+
+static bool index_init(struct key_index *index, size_t n_keys)
+{
+    size_t n_slots = 16;
+    while (n_slots < 2 * n_keys)
+        n_slots *= 2;
+    *index = (struct key_index){n_slots, calloc(n_slots, sizeof *index->slots), 0};
+    return index->slots != NULL;
+}
+
+static void index_clear(struct key_index *index)
+{
+    if (++index->stamp == 0) {
+        memset(index->slots, 0, index->n_slots * sizeof *index->slots);
+        index->stamp = 1;
+    }
+}
+
+/* The position of a key in the list, where it is put unless it is there. */
+static uint32_t position_of(struct key_index *index, uint64_t key, struct key_list *list)
+{
+    size_t mask = index->n_slots - 1;
+    size_t at = (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 32) & mask;
+    struct key_slot *slot = &index->slots[at];
+    for (; slot->stamp == index->stamp; slot = &index->slots[at = (at + 1) & mask])
+        if (slot->key == key)
+            return slot->position;
+    *slot = (struct key_slot){key, index->stamp, (uint32_t)list->n};
+    list->keys[list->n] = key;
+    return (uint32_t)list->n++;
+}
+
+/* ---- The stream ------------------------------------------------------------------------------ */
+
+bool source_init(struct source *source, const struct facts *facts, size_t part, size_t n_parts,
+                 size_t n_facts_per_batch, size_t n_negatives, uint64_t seed)
+{
+    size_t begin = facts->n * part / n_parts, end = facts->n * (part + 1) / n_parts;
+    *source = (struct source){.n = end - begin,
+                              .rng = rng_seed(seed, part),
+                              .facts = malloc((end - begin + 1) * sizeof *source->facts)};
+    if (source->facts == NULL ||
+        !index_init(&source->entity_index, 2 * n_facts_per_batch + n_negatives) ||
+        !index_init(&source->relation_index, n_facts_per_batch)) {
+        source_fini(source);
+        return task_fail_memory("the facts of a worker");
+    }
+    memcpy(source->facts, facts->at + begin, source->n * sizeof *source->facts);
+    source->next = source->n; /* so that the first batch begins an epoch */
+    return true;
+}
+
+void source_fini(struct source *source)
+{
+    free(source->facts);
+    free(source->entity_index.slots);
+    free(source->relation_index.slots);
+    *source = (struct source){0};
+}
+
+static void shuffle(struct source *source)
+{
+    for (size_t i = source->n; i > 1; i--) {
+        size_t j = rng_below(&source->rng, i);
+        struct fact other = source->facts[j];
+        source->facts[j] = source->facts[i - 1];
+        source->facts[i - 1] = other;
+    }
+}
+
+static void begin_epoch_if_due(struct source *source)
+{
+    if (source->next < source->n)
+        return;
+    shuffle(source);
+    source->next = 0;
+}
+
+void source_next(struct source *source, size_t n_facts, struct batch *batch)
+{
+    begin_epoch_if_due(source);
+    index_clear(&source->entity_index);
+    index_clear(&source->relation_index);
+    batch->n_negatives = batch->entities.n = batch->relations.n = 0;
+    batch->n_facts = source->n - source->next < n_facts ? source->n - source->next : n_facts;
+    for (size_t i = 0; i < batch->n_facts; i++) {
+        struct fact fact = source->facts[source->next++];
+        batch->facts[i] = (struct fact){
+            .subject = position_of(&source->entity_index, fact.subject, &batch->entities),
+            .relation = position_of(&source->relation_index, fact.relation, &batch->relations),
+            .object = position_of(&source->entity_index, fact.object, &batch->entities),
+        };
+    }
+}
+
+void source_add_negatives(struct source *source, const uint64_t *keys, size_t n,
+                          struct batch *batch)
+{
+    /* Other batches have been prepared since, so the index is filled anew. */
+    size_t n_known = batch->entities.n;
+    index_clear(&source->entity_index);
+    batch->entities.n = 0;
+    for (size_t i = 0; i < n_known; i++)
+        position_of(&source->entity_index, batch->entities.keys[i], &batch->entities);
+    batch->n_negatives = n;
+    for (size_t i = 0; i < n; i++)
+        batch->negatives[i] = position_of(&source->entity_index, keys[i], &batch->entities);
+}

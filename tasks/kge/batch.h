@@ -1,0 +1,69 @@
+/*
+ * batch - what one step learns from: some facts, and entities that stand in for wrong answers.
+ *
+ * The wrong answers (negatives) are drawn uniformly from all entities and shared by all facts of the
+ * batch and by both sides of a fact: instead of its object, and instead of its subject. That makes the
+ * scores of a batch a product of two matrices.
+ *
+ * A batch lists each entity and relation it uses once, by key; facts and negatives refer to the lists.
+ * A source is one worker's stream of batches: its own facts in a new random order in every epoch. The
+ * facts of a batch are known ahead of its use; its negatives (negatives.h) come when it is used.
+ */
+#ifndef TASKS_KGE_BATCH_H
+#define TASKS_KGE_BATCH_H
+
+#include "common/rng.h"
+#include "kge/graph.h"
+
+/* Distinct keys and where each is found again. */
+struct key_list {
+    size_t n;
+    uint64_t *keys;
+};
+
+struct batch {
+    size_t n_facts;
+    struct fact *facts; /* positions in the lists */
+    size_t n_negatives;
+    uint32_t *negatives; /* positions in `entities`; one may stand several times */
+    struct key_list entities, relations;
+    uint64_t order; /* of the negatives (negatives.h) */
+};
+
+/* Room for n_facts and n_negatives. */
+bool batch_init(struct batch *batch, size_t n_facts, size_t n_negatives);
+void batch_fini(struct batch *batch);
+
+struct key_slot {
+    uint64_t key;
+    uint32_t stamp, position;
+};
+
+/* A hash table that is emptied by a new stamp. */
+struct key_index {
+    size_t n_slots; /* a power of two */
+    struct key_slot *slots;
+    uint32_t stamp;
+};
+
+struct source {
+    struct fact *facts; /* the worker's own copy, in the order of this epoch */
+    size_t n, next;
+    struct rng rng;
+    struct key_index entity_index, relation_index;
+};
+
+/* The facts `part` of `n_parts`, in equal parts. */
+bool source_init(struct source *source, const struct facts *facts, size_t part, size_t n_parts,
+                 size_t n_facts_per_batch, size_t n_negatives, uint64_t seed);
+void source_fini(struct source *source);
+
+/* The next batch, of at most n_facts and without negatives; an epoch ends with a batch that may be
+ * smaller. */
+void source_next(struct source *source, size_t n_facts, struct batch *batch);
+
+/* Adds n negatives, by their keys, to a batch that has none. */
+void source_add_negatives(struct source *source, const uint64_t *keys, size_t n,
+                          struct batch *batch);
+
+#endif

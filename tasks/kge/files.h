@@ -1,0 +1,43 @@
+/*
+ * files - a model as files of a folder.
+ *
+ *   model.txt                  "name value" lines: model, dim, epochs, entities, relations
+ *   entities.npy relations.npy the vectors; entities.txt and relations.txt have the names, line by line
+ *   entities_sums.npy ...      AdaGrad's sums of squares, needed to go on training
+ *   entities.vec entities.bin  if asked for, the vectors in word2vec's text and binary formats;
+ *   relations.vec ...          the same of relations
+ */
+#ifndef TASKS_KGE_FILES_H
+#define TASKS_KGE_FILES_H
+
+#include "common/params.h"
+#include "kge/graph.h"
+#include "kge/model.h"
+
+/* Formats of vectors beside .npy. */
+enum { FILES_TEXT = 1, FILES_BINARY = 2 };
+
+struct model_facts {
+    enum kge_model model;
+    uint64_t dim, n_epochs, n_entities, n_relations;
+};
+
+/* Vectors and their names; a row has dim values and dim sums. */
+struct model_part {
+    const char *kind; /* "entities" or "relations" */
+    const struct names *names;
+    const struct params *rows;
+};
+
+bool files_write(const char *folder, const struct model_facts *facts, int formats,
+                 const struct model_part parts[2], struct tern_worker *worker);
+
+bool files_read_facts(const char *folder, struct model_facts *facts);
+
+/* Sets the rows as they were written; the names must be the same, in the same order. */
+bool files_read_part(const char *folder, const struct model_part *part, struct tern_worker *worker);
+
+/* The path of a file, to be freed; NULL after task_fail(). */
+char *files_path(const char *folder, const char *kind, const char *ending);
+
+#endif

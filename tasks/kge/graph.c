@@ -1,0 +1,225 @@
+/* graph - facts to learn from, to choose by and to test. See graph.h. */
+#include "kge/graph.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/input.h"
+#include "common/sentence.h"
+
+/* ---- Reading --------------------------------------------------------------------------------- */
+
+static bool facts_add(struct facts *facts, struct fact fact)
+{
+    if (facts->n == facts->capacity) {
+        size_t capacity = facts->capacity > 0 ? 2 * facts->capacity : 1024;
+        struct fact *at = realloc(facts->at, capacity * sizeof *at);
+        if (at == NULL)
+            return task_fail_memory("the facts");
+        facts->at = at;
+        facts->capacity = capacity;
+    }
+    facts->at[facts->n++] = fact;
+    return true;
+}
+
+/* The number of a name; *skip is set when the fact is to be left out. */
+static bool read_name(struct input *input, struct names *names, const char *name,
+                      enum graph_unknown unknown, uint32_t *number, bool *skip)
+{
+    size_t length = strlen(name);
+    if (unknown == GRAPH_ADD)
+        return names_add(names, name, length, number);
+    *number = names_find(names, name, length);
+    if (*number == NAMES_NONE && unknown == GRAPH_REFUSE)
+        return input_fail(input,
+                          "'%s' does not occur in the facts to learn from (--unknown add takes it "
+                          "all the same, --unknown skip leaves such facts out)",
+                          name);
+    *skip |= *number == NAMES_NONE;
+    return true;
+}
+
+static bool read_fact(struct input *input, char *line, struct graph *graph, struct facts *facts,
+                      enum graph_unknown unknown)
+{
+    char *names[3] = {0};
+    struct fact fact = {0};
+    bool skip = false;
+    size_t n = input_fields(line, "\t", names, 3);
+    if (n != 3)
+        return input_fail(input,
+                          "a fact is subject, relation and object separated by tabs, but this line "
+                          "has %zu field%s",
+                          n, n == 1 ? "" : "s");
+    for (size_t i = 0; i < 3; i++)
+        if (names[i][0] == '\0')
+            return input_fail(input, "field %zu of the fact is empty", i + 1);
+    if (!read_name(input, &graph->entities, names[0], unknown, &fact.subject, &skip) ||
+        !read_name(input, &graph->relations, names[1], unknown, &fact.relation, &skip) ||
+        !read_name(input, &graph->entities, names[2], unknown, &fact.object, &skip))
+        return false;
+    graph->n_skipped += skip;
+    return skip || facts_add(facts, fact);
+}
+
+static bool read_facts(struct graph *graph, const char *path, struct facts *facts,
+                       enum graph_unknown unknown)
+{
+    struct input input;
+    enum input_result result = INPUT_FAILED;
+    char *line;
+    size_t length;
+    if (!input_open(&input, path))
+        return false;
+    bool ok = true;
+    while (ok && (result = input_line(&input, &line, &length)) == INPUT_LINE)
+        ok = length != strlen(line) ? input_fail(&input, "the line has a NUL character")
+                                    : read_fact(&input, line, graph, facts, unknown);
+    ok = ok && result == INPUT_END;
+    if (ok && input.line == 0)
+        ok = task_fail("%s is empty: there are no facts in it", path);
+    input_close(&input);
+    return ok;
+}
+
+/* Reads files[i], if there is one, into part i. */
+static bool read_files(struct graph *graph, char *const files[3], enum graph_unknown unknown)
+{
+    return read_facts(graph, files[0], &graph->train, GRAPH_ADD) &&
+           (files[1] == NULL || read_facts(graph, files[1], &graph->valid, unknown)) &&
+           (files[2] == NULL || read_facts(graph, files[2], &graph->test, unknown));
+}
+
+static bool read_folder(struct graph *graph, const char *folder, enum graph_unknown unknown)
+{
+    char *files[3] = {0};
+    bool ok = input_find(folder, "train", &files[0]) && input_find(folder, "valid", &files[1]) &&
+              input_find(folder, "test", &files[2]);
+    if (ok && files[0] == NULL)
+        ok = task_fail(
+            "there is no file 'train', train.txt or train.tsv, plain, .gz or .zst, in %s", folder);
+    ok = ok && read_files(graph, files, unknown);
+    for (size_t i = 0; i < 3; i++)
+        free(files[i]);
+    return ok;
+}
+
+static bool read_list(struct graph *graph, const char *list, enum graph_unknown unknown)
+{
+    char *files[3] = {0};
+    char *copy = strdup(list);
+    if (copy == NULL)
+        return task_fail_memory("the names of files");
+    bool ok = input_fields(copy, ",", files, 3) <= 3
+                  ? read_files(graph, files, unknown)
+                  : task_fail("'%s' names more than three files", list);
+    free(copy);
+    return ok;
+}
+
+bool graph_read(struct graph *graph, const char *data, enum graph_unknown unknown)
+{
+    struct stat status;
+    *graph = (struct graph){0};
+    bool is_folder = stat(data, &status) == 0 && S_ISDIR(status.st_mode);
+    return is_folder ? read_folder(graph, data, unknown) : read_list(graph, data, unknown);
+}
+
+void graph_fini(struct graph *graph)
+{
+    names_fini(&graph->entities);
+    names_fini(&graph->relations);
+    free(graph->train.at);
+    free(graph->valid.at);
+    free(graph->test.at);
+    *graph = (struct graph){0};
+}
+
+/* ---- Known answers --------------------------------------------------------------------------- */
+
+static uint64_t question_of(uint32_t given, uint32_t relation)
+{
+    return (uint64_t)given << 32 | relation;
+}
+
+static int compare_answers(const void *left, const void *right)
+{
+    const struct answer *a = left, *b = right;
+    if (a->question != b->question)
+        return a->question < b->question ? -1 : 1;
+    return (a->entity > b->entity) - (a->entity < b->entity);
+}
+
+static void put_answers(struct known *known, const struct facts *facts)
+{
+    for (size_t i = 0; i < facts->n; i++, known->n++) {
+        struct fact fact = facts->at[i];
+        known->of[ASK_OBJECT][known->n] =
+            (struct answer){question_of(fact.subject, fact.relation), fact.object};
+        known->of[ASK_SUBJECT][known->n] =
+            (struct answer){question_of(fact.object, fact.relation), fact.subject};
+    }
+}
+
+static size_t drop_repeated(struct answer *answers, size_t n)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++)
+        if (i == 0 || compare_answers(&answers[i], &answers[i - 1]) != 0)
+            answers[kept++] = answers[i];
+    return kept;
+}
+
+bool known_init(struct known *known, const struct graph *graph)
+{
+    size_t n = graph->train.n + graph->valid.n + graph->test.n;
+    *known = (struct known){0};
+    for (int side = 0; side < 2; side++)
+        known->of[side] = malloc((n + 1) * sizeof *known->of[side]);
+    if (known->of[0] == NULL || known->of[1] == NULL) {
+        known_fini(known);
+        return task_fail_memory("the facts");
+    }
+    put_answers(known, &graph->train);
+    put_answers(known, &graph->valid);
+    put_answers(known, &graph->test);
+    size_t n_all = known->n;
+    for (int side = 0; side < 2; side++) {
+        qsort(known->of[side], n_all, sizeof *known->of[side], compare_answers);
+        known->n = drop_repeated(known->of[side], n_all);
+    }
+    return true;
+}
+
+void known_fini(struct known *known)
+{
+    free(known->of[0]);
+    free(known->of[1]);
+    *known = (struct known){0};
+}
+
+/* The first answer that is not before (question, entity). */
+static size_t lower_bound(const struct known *known, enum side side, struct answer wanted)
+{
+    size_t low = 0, high = known->n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (compare_answers(&known->of[side][middle], &wanted) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+const struct answer *known_answers(const struct known *known, enum side side, uint32_t given,
+                                   uint32_t relation, size_t *n)
+{
+    uint64_t question = question_of(given, relation);
+    size_t begin = lower_bound(known, side, (struct answer){question, 0});
+    size_t end = lower_bound(known, side, (struct answer){question, UINT32_MAX});
+    *n = end - begin;
+    return known->of[side] + begin;
+}

@@ -1,0 +1,45 @@
+/*
+ * kge - embeddings of knowledge graphs: a vector for each entity and each relation, learned from facts
+ * so that the vectors tell which other facts are likely.
+ *
+ * kge_train() reads a graph, trains, evaluates and writes a model; kge_predict() asks a model that was
+ * written. Both return false after task_fail().
+ */
+#ifndef TASKS_KGE_KGE_H
+#define TASKS_KGE_KGE_H
+
+#include "common/train.h"
+#include "kge/graph.h"
+#include "kge/model.h"
+#include "kge/step.h"
+
+struct kge_options {
+    enum kge_model model;
+    enum kge_loss loss;
+    enum graph_unknown unknown;
+    int64_t dim;                   /* numbers of a vector; even for ComplEx */
+    int64_t batch;                 /* facts of a step */
+    int64_t n_negatives;           /* wrong answers per side of a fact */
+    enum tern_conformity sampling; /* what is promised about wrong answers */
+    int64_t ahead;                 /* batches that are prepared before they are used */
+    double rate;                   /* of AdaGrad */
+    double spread;                 /* of the first values */
+    int64_t penalty_power;
+    double entity_penalty, relation_penalty;
+    int formats; /* of files.h, beside .npy */
+};
+
+bool kge_train(const struct train_options *common, const struct kge_options *options);
+
+struct kge_question {
+    const char *folder;                      /* of the model */
+    const char *subject, *relation, *object; /* NULL: what is asked for, subject or object */
+    const char *data; /* facts, of which answers are marked as known; or NULL */
+    int64_t n_answers;
+    bool json;
+};
+
+/* Prints the best answers with their scores to standard output. */
+bool kge_predict(const struct kge_question *question);
+
+#endif

@@ -1,0 +1,30 @@
+/*
+ * negatives - where wrong answers come from: all entities, each as likely as the others.
+ *
+ * Tern's sampling manager hands out their keys. They are ordered when a batch is prepared and received
+ * when it is used, so that it has the time to bring them here. With --plain a generator draws them.
+ */
+#ifndef TASKS_KGE_NEGATIVES_H
+#define TASKS_KGE_NEGATIVES_H
+
+#include "common/params.h"
+#include "common/rng.h"
+
+struct negatives {
+    struct tern_dist *dist; /* NULL: drawn by a generator */
+    uint64_t n_entities;
+};
+
+/* What it opens ends with the parameters. */
+bool negatives_open(struct negatives *negatives, const struct params *entities,
+                    enum tern_conformity conformity, uint64_t seed);
+
+/* Orders n keys; *order is their number. */
+bool negatives_order(const struct negatives *negatives, struct tern_worker *worker, size_t n,
+                     uint64_t *order);
+
+/* Receives the keys of an order, or draws them with `rng`. */
+bool negatives_receive(const struct negatives *negatives, struct tern_worker *worker,
+                       uint64_t order, struct rng *rng, size_t n, uint64_t *keys);
+
+#endif

@@ -1,0 +1,50 @@
+/*
+ * step - one step of learning, as a function of the rows a batch uses.
+ *
+ * A row holds n values and behind them n sums of squared gradients for AdaGrad. The step reads rows
+ * through pointers and writes what is to be added to them; it changes nothing else, so it does not
+ * matter where rows are kept.
+ *
+ * For each fact two questions are asked, for its object and for its subject. The score of the right
+ * answer shall be above those of the wrong ones:
+ *
+ *   softmax    the loss is the cross entropy of the right answer among it and the wrong ones. These stand
+ *              for all entities, so each counts n_entities / n_negatives times.
+ *   logistic   the loss is log(1 + e^-score) of the right answer and log(1 + e^score) of each wrong one
+ */
+#ifndef TASKS_KGE_STEP_H
+#define TASKS_KGE_STEP_H
+
+#include "kge/batch.h"
+#include "kge/model.h"
+
+enum kge_loss { KGE_SOFTMAX, KGE_LOGISTIC };
+
+struct step_settings {
+    enum kge_model model;
+    enum kge_loss loss;
+    size_t n; /* values of a vector */
+    float rate;
+    int penalty_power;                      /* 2 or 3 */
+    float entity_penalty, relation_penalty; /* weights of the penalties, per fact */
+    float negative_weight;                  /* how often each wrong answer counts in the softmax */
+};
+
+/* Memory of one worker's steps. */
+struct step_space {
+    float *questions, *question_gradients; /* 2 n_facts x n */
+    float *negatives, *negative_gradients; /* n_negatives x n */
+    float *scores, *turned;                /* 2 n_facts x n_negatives, and the other way round */
+    float *gradients;                      /* of entities, then of relations */
+};
+
+bool step_space_init(struct step_space *space, size_t n, size_t n_facts, size_t n_negatives);
+void step_space_fini(struct step_space *space);
+
+/* entities[i] and relations[i] are the rows of the batch's lists; the differences stand one behind the
+ * other in the same order, 2n numbers each. Returns the sum of the losses of the facts. */
+double kge_step(const struct step_settings *settings, const struct batch *batch,
+                const float *const *entities, const float *const *relations,
+                struct step_space *space, float *entity_differences, float *relation_differences);
+
+#endif

@@ -1,0 +1,42 @@
+/*
+ * mf_files - a factorization as files of a folder.
+ *
+ *   model.txt           "name value" lines: rank, epochs, users, items, mean, low, high
+ *   users.npy           the factors of the users, one row each; users.txt has their names, line by line
+ *   users_biases.npy    two columns: the bias, and AdaGrad's sum of it
+ *   users_sums.npy      AdaGrad's sums of the factors, needed to go on training
+ *   users.vec users.bin if asked for, the factors in word2vec's text and binary formats
+ *   items...            the same of the items
+ */
+#ifndef TASKS_MF_MF_FILES_H
+#define TASKS_MF_MF_FILES_H
+
+#include "common/names.h"
+#include "common/params.h"
+
+/* Formats of vectors beside .npy. */
+enum { MF_FILES_TEXT = 1, MF_FILES_BINARY = 2 };
+
+struct mf_facts {
+    uint64_t rank, n_epochs, n_users, n_items;
+    double mean, low, high; /* of the ratings */
+};
+
+/* All users, or all items. */
+struct mf_side {
+    const char *kind; /* "users" or "items" */
+    const struct names *names;
+    const struct params *params;
+    const uint32_t *key_of; /* by the number of the name; NULL: the number is the key */
+};
+
+bool mf_files_write(const char *folder, const struct mf_facts *facts, int formats,
+                    const struct mf_side sides[2], struct tern_worker *worker);
+
+bool mf_files_read_facts(const char *folder, struct mf_facts *facts);
+
+/* Sets the rows as they were written; the names must be the same, in the same order. */
+bool mf_files_read_side(const char *folder, size_t rank, const struct mf_side *side,
+                        struct tern_worker *worker);
+
+#endif

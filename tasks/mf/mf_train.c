@@ -1,0 +1,396 @@
+/*
+ * mf_train - trains a matrix factorization. See mf.h.
+ *
+ * Every node reads all ratings and learns from those of its rows. Each of its threads is a worker that
+ * has rows of its own (plan.h). It borrows the rows of a band at the beginning of the band and the
+ * columns of a batch at the beginning of the batch (loan.h), learns from the cells (factors.h), and
+ * gives them back. A batch is a step of the worker's clock; what it will need is known ahead (feed.h,
+ * loader.h).
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/loader.h"
+#include "common/team.h"
+#include "mf/feed.h"
+#include "mf/loan.h"
+#include "mf/mf.h"
+#include "mf/mf_files.h"
+
+enum { TESTS_AT_ONCE = 256, KEYS_AT_ONCE = 256 };
+
+struct model;
+
+/* One thread's part in the training. */
+struct trainee {
+    struct model *model;
+    struct tern_worker *worker; /* NULL with --plain */
+    struct feed feed;
+    struct mf_batch *ring;
+    struct loader loader;
+    uint64_t *row_keys; /* of the band */
+    struct loan rows, columns;
+    double squared_error; /* of its tests */
+};
+
+struct model {
+    const struct mf_options *options;
+    struct train *train;
+    struct ratings ratings;
+    struct plan plan;
+    struct factors factors;
+    struct factors_start row_start, column_start;
+    struct params *rows, *columns;
+    struct trainee *trainees; /* one per thread */
+};
+
+/* ---- Preparing ------------------------------------------------------------------------------- */
+
+static bool load(struct model *model)
+{
+    const struct train *train = model->train;
+    uint64_t seed = (uint64_t)train->options->seed;
+    const struct ratings_source source = {train->options->data, model->options->test_share, seed,
+                                          model->options->unknown};
+    const struct plan_workers workers = {train->self * train->n_threads, train->n_threads,
+                                         train->n_nodes * train->n_threads};
+    if (!ratings_read(&model->ratings, &source) ||
+        !plan_make(&model->plan, &model->ratings, workers, seed))
+        return false;
+    ratings_forget(&model->ratings);
+    return true;
+}
+
+static void introduce(const struct model *model)
+{
+    const struct ratings *ratings = &model->ratings;
+    const struct train *train = model->train;
+    if (!train_speaks(train) || train->options->json)
+        return;
+    fprintf(stderr, "%u users, %u items, %zu ratings to learn from, %zu to test\n", ratings->rows.n,
+            ratings->columns.n, ratings->train.n, ratings->test.n);
+    if (ratings->n_skipped > 0)
+        fprintf(stderr, "%zu ratings of unknown users or items were left out\n",
+                ratings->n_skipped);
+    fprintf(stderr, "rank %" PRId64 "; %u node%s with %zu thread%s%s\n", model->options->rank,
+            train->n_nodes, train->n_nodes == 1 ? "" : "s", train->n_threads,
+            train->n_threads == 1 ? "" : "s", train->node == NULL ? ", plain arrays" : "");
+}
+
+static void set_factors(struct model *model)
+{
+    const struct mf_options *options = model->options;
+    uint64_t seed = (uint64_t)model->train->options->seed;
+    size_t rank = (size_t)options->rank;
+    model->factors = (struct factors){.rank = rank,
+                                      .width = factors_width(rank),
+                                      .mean = (float)model->ratings.mean,
+                                      .low = model->ratings.low,
+                                      .high = model->ratings.high,
+                                      .rate = (float)options->rate,
+                                      .penalty = (float)options->penalty};
+    model->row_start = (struct factors_start){2 * seed, rank};
+    model->column_start = (struct factors_start){2 * seed + 1, rank};
+}
+
+static bool open_params(struct model *model)
+{
+    size_t length = factors_length(model->factors.rank);
+    model->rows = train_params(model->train, "rows", model->ratings.rows.n, length, factors_start,
+                               &model->row_start);
+    if (model->rows == NULL)
+        return false;
+    model->columns = train_params(model->train, "columns", model->ratings.columns.n, length,
+                                  factors_start, &model->column_start);
+    return model->columns != NULL;
+}
+
+/* ---- Trainees -------------------------------------------------------------------------------- */
+
+static void list_keys(uint64_t first, size_t n, uint64_t *keys)
+{
+    for (size_t i = 0; i < n; i++)
+        keys[i] = first + i;
+}
+
+/* Signals intent for the rows of a band, as long as its batches last. */
+static bool intend_band(const struct trainee *trainee, const struct mf_batch *batch, uint64_t clock)
+{
+    uint64_t keys[KEYS_AT_ONCE];
+    for (size_t done = 0, n; done < batch->n_rows; done += n) {
+        n = batch->n_rows - done < KEYS_AT_ONCE ? batch->n_rows - done : KEYS_AT_ONCE;
+        list_keys(batch->first_row + done, n, keys);
+        if (!params_intend(trainee->model->rows, trainee->worker, keys, n, clock,
+                           clock + batch->n_batches))
+            return false;
+    }
+    return true;
+}
+
+static bool prepare(void *context, void *ring_batch, uint64_t clock)
+{
+    struct trainee *trainee = context;
+    struct mf_batch *batch = ring_batch;
+    feed_next(&trainee->feed, batch);
+    if (batch->n_batches > 0 && !intend_band(trainee, batch, clock))
+        return false;
+    return params_intend(trainee->model->columns, trainee->worker, batch->columns, batch->n_visits,
+                         clock, clock + 1);
+}
+
+static size_t most_rows(const struct part *part)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < part->n_bands; i++)
+        most = part->bands[i].n_rows > most ? part->bands[i].n_rows : most;
+    return most;
+}
+
+static bool trainee_init(struct trainee *trainee, struct model *model, size_t thread)
+{
+    const struct train *train = model->train;
+    const struct part *part = &model->plan.parts[thread];
+    size_t n_rows = most_rows(part), ahead = (size_t)model->options->ahead;
+    uint64_t number = train->self * train->n_threads + thread;
+    *trainee = (struct trainee){.model = model, .worker = train_worker(train, thread)};
+    feed_init(&trainee->feed, &model->plan, thread,
+              rng_seed((uint64_t)train->options->seed, number));
+    trainee->ring = malloc((ahead + 1) * sizeof *trainee->ring);
+    trainee->row_keys = malloc((n_rows + 1) * sizeof *trainee->row_keys);
+    if (trainee->ring == NULL || trainee->row_keys == NULL)
+        return task_fail_memory("a worker");
+    loader_init(&trainee->loader, trainee->ring, sizeof *trainee->ring, ahead, prepare, trainee);
+    return loan_init(&trainee->rows, model->rows, n_rows) &&
+           loan_init(&trainee->columns, model->columns, BATCH_VISITS);
+}
+
+static void trainee_fini(struct trainee *trainee)
+{
+    free(trainee->ring);
+    free(trainee->row_keys);
+    loan_fini(&trainee->rows);
+    loan_fini(&trainee->columns);
+}
+
+static bool make_trainees(struct model *model)
+{
+    model->trainees = calloc(model->train->n_threads, sizeof *model->trainees);
+    if (model->trainees == NULL)
+        return task_fail_memory("the workers");
+    for (size_t i = 0; i < model->train->n_threads; i++)
+        if (!trainee_init(&model->trainees[i], model, i))
+            return false;
+    return true;
+}
+
+/* ---- Training -------------------------------------------------------------------------------- */
+
+static bool borrow_band(struct trainee *trainee, const struct mf_batch *batch)
+{
+    list_keys(batch->first_row, batch->n_rows, trainee->row_keys);
+    return loan_begin(&trainee->rows, trainee->worker, trainee->row_keys, batch->n_rows);
+}
+
+/* Visits the columns of a batch; returns the sum of squared errors. */
+static double visit_columns(struct trainee *trainee, const struct mf_batch *batch)
+{
+    const struct cell *cells = batch->cells;
+    float *rows = loan_row(&trainee->rows, 0);
+    double loss = 0;
+    for (size_t i = 0; i < batch->n_visits; i++) {
+        loss += factors_learn(&trainee->model->factors, cells, batch->n_cells_of[i], rows,
+                              loan_row(&trainee->columns, i));
+        cells += batch->n_cells_of[i];
+    }
+    return loss;
+}
+
+static bool learn(struct trainee *trainee, const struct mf_batch *batch, double *loss)
+{
+    if (batch->n_batches > 0 && !borrow_band(trainee, batch))
+        return false;
+    if (!loan_begin(&trainee->columns, trainee->worker, batch->columns, batch->n_visits))
+        return false;
+    *loss = visit_columns(trainee, batch);
+    return loan_end(&trainee->columns, trainee->worker) &&
+           (!batch->ends_band || loan_end(&trainee->rows, trainee->worker));
+}
+
+static bool epoch(void *context, struct train *train, size_t thread, int64_t number)
+{
+    struct model *model = context;
+    struct trainee *trainee = &model->trainees[thread];
+    const struct mf_batch *batch = NULL;
+    (void)number;
+    while (model->plan.parts[thread].n_cells > 0 && (batch == NULL || !batch->ends_epoch)) {
+        double loss = 0;
+        batch = loader_next(&trainee->loader);
+        if (batch == NULL || !learn(trainee, batch, &loss))
+            return false;
+        if (!train_done(train, thread, batch->n_cells, loss))
+            return batch->ends_band || loan_end(&trainee->rows, trainee->worker);
+    }
+    return true;
+}
+
+static uint64_t n_examples(void *context)
+{
+    struct model *model = context;
+    uint64_t n = 0;
+    for (size_t i = 0; i < model->train->n_threads; i++)
+        n += model->plan.parts[i].n_cells;
+    return n;
+}
+
+/* ---- Testing --------------------------------------------------------------------------------- */
+
+/* Rows and columns of some tests. */
+struct examination {
+    uint64_t row_keys[TESTS_AT_ONCE], column_keys[TESTS_AT_ONCE];
+    const float *rows[TESTS_AT_ONCE], *columns[TESTS_AT_ONCE];
+    float *row_space, *column_space;
+};
+
+static bool examine(const struct model *model, struct tern_worker *worker, struct examination *exam,
+                    const struct rating *tests, size_t n, double *squared_error)
+{
+    for (size_t i = 0; i < n; i++) {
+        exam->row_keys[i] = tests[i].row;
+        exam->column_keys[i] = tests[i].column;
+    }
+    if (!params_read(model->rows, worker, exam->row_keys, n, exam->row_space, exam->rows) ||
+        !params_read(model->columns, worker, exam->column_keys, n, exam->column_space,
+                     exam->columns))
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        float value = factors_predict(&model->factors, exam->rows[i], exam->columns[i]);
+        double error = (double)tests[i].value - (double)value;
+        *squared_error += error * error;
+    }
+    return true;
+}
+
+/* Makes the tests of one thread. */
+static bool test(void *context, size_t thread)
+{
+    struct model *model = context;
+    const struct part *part = &model->plan.parts[thread];
+    struct trainee *trainee = &model->trainees[thread];
+    struct examination exam;
+    size_t length = model->rows->length;
+    float *space = malloc(2 * TESTS_AT_ONCE * length * sizeof *space);
+    if (space == NULL)
+        return task_fail_memory("the tests");
+    exam.row_space = space;
+    exam.column_space = space + TESTS_AT_ONCE * length;
+    trainee->squared_error = 0;
+    bool ok = true;
+    for (size_t i = 0; ok && i < part->n_tests; i += TESTS_AT_ONCE) {
+        size_t n = part->n_tests - i < TESTS_AT_ONCE ? part->n_tests - i : TESTS_AT_ONCE;
+        ok = examine(model, trainee->worker, &exam, part->tests + i, n, &trainee->squared_error);
+    }
+    free(space);
+    return ok;
+}
+
+static bool evaluate(void *context, struct train *train, struct train_quality *quality)
+{
+    struct model *model = context;
+    double squared_error = 0;
+    if (!train_agree(train, team_run(train->n_threads, test, NULL, model)))
+        return false;
+    for (size_t i = 0; i < train->n_threads; i++)
+        squared_error += model->trainees[i].squared_error;
+    if (!train_sum(train, 1, &squared_error))
+        return false;
+    quality->value = sqrt(squared_error / (double)model->ratings.test.n);
+    snprintf(quality->text, sizeof quality->text, "test RMSE %.4f", quality->value);
+    return true;
+}
+
+/* ---- Files ----------------------------------------------------------------------------------- */
+
+static void sides_of(const struct model *model, struct mf_side sides[2])
+{
+    sides[0] = (struct mf_side){"users", &model->ratings.rows, model->rows, model->plan.key_of_row};
+    sides[1] = (struct mf_side){"items", &model->ratings.columns, model->columns, NULL};
+}
+
+static bool save(void *context, struct train *train)
+{
+    struct model *model = context;
+    struct mf_side sides[2];
+    sides_of(model, sides);
+    const struct mf_facts facts = {.rank = model->factors.rank,
+                                   .n_epochs = (uint64_t)train->n_epochs_done,
+                                   .n_users = model->ratings.rows.n,
+                                   .n_items = model->ratings.columns.n,
+                                   .mean = (double)model->factors.mean,
+                                   .low = (double)model->factors.low,
+                                   .high = (double)model->factors.high};
+    return mf_files_write(train->options->out, &facts, model->options->formats, sides,
+                          train_worker(train, 0));
+}
+
+/* Node 0 sets the rows for all. */
+static bool read_model(struct model *model, const char *folder)
+{
+    struct mf_facts facts;
+    struct mf_side sides[2];
+    struct train *train = model->train;
+    sides_of(model, sides);
+    if (!mf_files_read_facts(folder, &facts))
+        return false;
+    if (facts.rank != model->factors.rank)
+        return task_fail("the model in %s has --rank %" PRIu64, folder, facts.rank);
+    train->n_epochs_done = (int64_t)facts.n_epochs;
+    model->factors.mean = (float)facts.mean;
+    for (size_t i = 0; train->self == 0 && i < 2; i++)
+        if (!mf_files_read_side(folder, facts.rank, &sides[i], train_worker(train, 0)))
+            return false;
+    return true;
+}
+
+static bool resume(struct model *model)
+{
+    struct train *train = model->train;
+    if (train->options->resume == NULL)
+        return true;
+    return train_agree(train, read_model(model, train->options->resume)) &&
+           (train->node == NULL || !tern_quiesce(train->node) ||
+            task_fail_tern("cannot wait for the other nodes"));
+}
+
+/* ---- The whole ------------------------------------------------------------------------------- */
+
+static bool run(struct model *model)
+{
+    struct train *train = model->train;
+    struct train_task task = {.unit = "ratings",
+                              .lower_is_better = true,
+                              .epoch = epoch,
+                              .n_examples = n_examples,
+                              .evaluate = model->ratings.test.n > 0 ? evaluate : NULL,
+                              .save = save};
+    set_factors(model);
+    introduce(model);
+    return train_agree(train, open_params(model) && make_trainees(model)) && resume(model) &&
+           train_loop(train, &task, model);
+}
+
+bool mf_train(const struct train_options *common, const struct mf_options *options)
+{
+    struct train train;
+    if (!train_open(&train, common))
+        return false;
+    struct model model = {.options = options, .train = &train};
+    bool ok = train_agree(&train, load(&model)) && run(&model);
+    for (size_t i = 0; model.trainees != NULL && i < train.n_threads; i++)
+        trainee_fini(&model.trainees[i]);
+    free(model.trainees);
+    plan_fini(&model.plan);
+    ratings_fini(&model.ratings);
+    return train_close(&train, ok);
+}

@@ -1,0 +1,78 @@
+/*
+ * plan - who learns from which rating, and in which company.
+ *
+ * Ratings are dealt out by row: every row belongs to one worker, which alone changes it, and every
+ * worker gets about the same number of ratings. The rows get keys in a random order, so that those of a
+ * worker, and those of a node, follow each other.
+ *
+ * A worker's rows are cut into bands. It works on one band at a time, and within the band column by
+ * column. So few rows are in use at a time that they stay in the cache, while each visit to a column
+ * still has many ratings to learn from.
+ *
+ *          columns
+ *         +-------+
+ *   rows  |:::::::|  band   \
+ *         |:::::::|  band   /  part of a worker
+ *         |:::::::|  band   \
+ *         |:::::::|  band   /  part of the next
+ *         +-------+
+ */
+#ifndef TASKS_MF_PLAN_H
+#define TASKS_MF_PLAN_H
+
+#include "mf/ratings.h"
+
+/* A rating within a band and a column. */
+struct cell {
+    uint32_t row; /* counted from the first of the band */
+    float value;
+};
+
+/* Ratings of one column that are learned from at a time, cells[first .. first + n). */
+struct visit {
+    uint32_t column;
+    uint32_t n;
+    size_t first;
+};
+
+enum { MAX_VISIT = 512 }; /* cells of a visit; a column with more in a band has several */
+
+struct band {
+    uint64_t first_row; /* keys: first_row .. first_row + n_rows - 1 */
+    uint32_t n_rows;
+    struct visit *visits;
+    size_t n_visits;
+};
+
+/* What belongs to one worker. */
+struct part {
+    struct band *bands;
+    size_t n_bands;
+    size_t n_cells;
+    struct rating *tests; /* rows are keys here */
+    size_t n_tests;
+};
+
+/* The parts of the workers of this node. */
+struct plan {
+    uint32_t *key_of_row; /* by the number of the row */
+    uint32_t n_rows;
+    size_t n_parts;
+    struct part *parts;
+    struct band *bands;
+    struct cell *cells;
+    struct visit *visits;
+    struct rating *tests;
+};
+
+struct plan_workers {
+    size_t first, n; /* those of this node: first .. first + n - 1 */
+    size_t n_all;
+};
+
+/* plan_fini() is due in any case. */
+bool plan_make(struct plan *plan, const struct ratings *ratings, struct plan_workers workers,
+               uint64_t seed);
+void plan_fini(struct plan *plan);
+
+#endif

@@ -1,0 +1,54 @@
+/*
+ * ratings - a matrix of which some cells are known: what users (rows) think of items (columns).
+ *
+ * A file has one rating per line: user, item, a number, and perhaps more, which is ignored. What
+ * separates the fields is told by the first line: "::" as in MovieLens, a tab, a comma, a semicolon or
+ * a blank, in this order of preference. With commas and semicolons a field may stand in double quotes,
+ * in which "" is one quote. A first line whose third field is no number is a heading. Users and items
+ * may have any names; they are numbered in the order they are met.
+ */
+#ifndef TASKS_MF_RATINGS_H
+#define TASKS_MF_RATINGS_H
+
+#include "common/names.h"
+
+struct rating {
+    uint32_t row, column;
+    float value;
+};
+
+struct rating_list {
+    size_t n, capacity;
+    struct rating *at;
+};
+
+/* What to do with a rating of a test file whose user or item was not learned. */
+enum ratings_unknown {
+    RATINGS_REFUSE, /* fail */
+    RATINGS_ADD,    /* predict it from what is known: the mean, and the other of the two */
+    RATINGS_SKIP,   /* leave it out */
+};
+
+struct ratings {
+    struct names rows, columns;
+    struct rating_list train, test;
+    size_t n_skipped; /* ratings that were left out */
+    double mean;      /* of the ratings to learn from, their smallest and their largest value */
+    float low, high;
+};
+
+struct ratings_source {
+    const char *data;  /* a folder with train and perhaps test, or with ratings; or TRAIN[,TEST] */
+    double test_share; /* of the ratings, drawn at random, when there is no test file */
+    uint64_t seed;     /* of the draw */
+    enum ratings_unknown unknown;
+};
+
+/* ratings_fini() is due in any case. */
+bool ratings_read(struct ratings *ratings, const struct ratings_source *source);
+void ratings_fini(struct ratings *ratings);
+
+/* Frees the ratings; names and numbers stay. */
+void ratings_forget(struct ratings *ratings);
+
+#endif

@@ -1,0 +1,168 @@
+/* zipf_matrix - makes a matrix with skewed rows and columns. See zipf_matrix.h. */
+#include "mf/zipf_matrix.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "common/outputs.h"
+#include "common/rng.h"
+#include "common/sentence.h"
+
+enum { TRUE_RANK = 10 };
+
+/* ---- Zipf ------------------------------------------------------------------------------------ */
+
+/*
+ * Numbers k = 1 .. n with probabilities in proportion to k^-skew, by rejection-inversion (Hörmann and
+ * Derflinger, 1996): a continuous density that is as large near k as the wanted one is inverted, and
+ * the few draws that lie above k^-skew are taken back. `area` is its integral.
+ */
+struct zipf {
+    double skew;
+    double n;
+    double low, high; /* areas between which to draw */
+    double sure;      /* a number that is rounded up by at most this is never taken back */
+};
+
+static double area(double x, double skew)
+{
+    return fabs(skew - 1) < 1e-9 ? log(x) : (pow(x, 1 - skew) - 1) / (1 - skew);
+}
+
+static double inverse_area(double y, double skew)
+{
+    return fabs(skew - 1) < 1e-9 ? exp(y) : pow(1 + y * (1 - skew), 1 / (1 - skew));
+}
+
+static struct zipf zipf_make(double skew, int64_t n)
+{
+    return (struct zipf){
+        .skew = skew,
+        .n = (double)n,
+        .low = area(1.5, skew) - 1,
+        .high = area((double)n + 0.5, skew),
+        .sure = 2 - inverse_area(area(2.5, skew) - pow(2, -skew), skew),
+    };
+}
+
+static int64_t zipf_draw(const struct zipf *zipf, struct rng *rng)
+{
+    for (;;) {
+        double y = zipf->low + rng_unit(rng) * (zipf->high - zipf->low);
+        double x = inverse_area(y, zipf->skew);
+        double k = fmin(fmax(round(x), 1), zipf->n);
+        if (k - x <= zipf->sure || y >= area(k + 0.5, zipf->skew) - pow(k, -zipf->skew))
+            return (int64_t)k;
+    }
+}
+
+/* ---- The matrix ------------------------------------------------------------------------------ */
+
+struct making {
+    const struct zipf_matrix *matrix;
+    struct zipf columns;
+    struct rng rng;
+    double most;     /* cells of a row */
+    double scale;    /* row i has scale * i^-skew cells, or `most` */
+    int64_t *row_of; /* of each column, the last row that has a cell in it */
+    float *factors;  /* of each column */
+    struct outfile *out;
+};
+
+static float draw_normal(struct rng *rng)
+{
+    double radius = sqrt(-2 * log(1 - rng_unit(rng)));
+    return (float)(radius * cos(6.283185307179586 * rng_unit(rng)));
+}
+
+/* Factors whose products have the variance 1. */
+static void draw_factors(struct rng *rng, float factors[TRUE_RANK])
+{
+    float size = powf(TRUE_RANK, -0.25f);
+    for (size_t i = 0; i < TRUE_RANK; i++)
+        factors[i] = size * draw_normal(rng);
+}
+
+/* Shares the cells out to the rows, beginning with those that get as many as a row may have. */
+static void find_scale(struct making *making)
+{
+    const struct zipf_matrix *matrix = making->matrix;
+    double n_left = (double)matrix->n_cells, weight = 0;
+    for (int64_t row = 1; row <= matrix->n_rows; row++)
+        weight += pow((double)row, -matrix->skew);
+    making->scale = n_left / weight;
+    for (int64_t row = 1; row < matrix->n_rows; row++) {
+        double own = pow((double)row, -matrix->skew);
+        if (making->scale * own <= making->most)
+            break;
+        n_left -= making->most;
+        weight -= own;
+        making->scale = n_left / weight;
+    }
+}
+
+static void write_cell(struct making *making, int64_t row, const float *row_factors)
+{
+    int64_t column;
+    do {
+        column = zipf_draw(&making->columns, &making->rng);
+    } while (making->row_of[column - 1] == row);
+    making->row_of[column - 1] = row;
+    const float *column_factors = making->factors + (column - 1) * TRUE_RANK;
+    double value = making->matrix->noise * (double)draw_normal(&making->rng);
+    for (size_t i = 0; i < TRUE_RANK; i++)
+        value += (double)(row_factors[i] * column_factors[i]);
+    outfile_print(making->out, "%" PRId64 "\t%" PRId64 "\t%.4f\n", row, column, value);
+}
+
+static void write_rows(struct making *making)
+{
+    const struct zipf_matrix *matrix = making->matrix;
+    float factors[TRUE_RANK];
+    double wanted = 0, n_written = 0;
+    for (int64_t row = 1; row <= matrix->n_rows; row++) {
+        draw_factors(&making->rng, factors);
+        wanted += fmin(making->scale * pow((double)row, -matrix->skew), making->most);
+        for (; n_written < round(wanted); n_written++)
+            write_cell(making, row, factors);
+    }
+}
+
+static bool make(struct making *making, const char *folder)
+{
+    struct outputs outputs;
+    int64_t n_columns = making->matrix->n_columns;
+    for (int64_t i = 0; i < n_columns; i++)
+        draw_factors(&making->rng, making->factors + i * TRUE_RANK);
+    find_scale(making);
+    if (!outputs_open(&outputs, folder))
+        return false;
+    making->out = outputs_add(&outputs, "ratings.tsv");
+    if (making->out == NULL) {
+        outputs_discard(&outputs);
+        return false;
+    }
+    write_rows(making);
+    return outputs_commit(&outputs);
+}
+
+bool zipf_matrix_make(const struct zipf_matrix *matrix, const char *folder)
+{
+    size_t n_columns = (size_t)matrix->n_columns;
+    struct making making = {.matrix = matrix,
+                            .columns = zipf_make(matrix->skew, matrix->n_columns),
+                            .rng = rng_seed((uint64_t)matrix->seed, 0),
+                            .most = (double)((matrix->n_columns + 1) / 2)};
+    if ((double)matrix->n_cells > making.most * (double)matrix->n_rows)
+        return task_fail("%" PRId64 " cells are more than half of the %" PRId64 " x %" PRId64
+                         " there are",
+                         matrix->n_cells, matrix->n_rows, matrix->n_columns);
+    making.row_of = calloc(n_columns, sizeof *making.row_of);
+    making.factors = malloc(n_columns * TRUE_RANK * sizeof *making.factors);
+    bool ok = (making.row_of != NULL && making.factors != NULL) || task_fail_memory("the matrix");
+    ok = ok && make(&making, folder);
+    free(making.row_of);
+    free(making.factors);
+    return ok;
+}

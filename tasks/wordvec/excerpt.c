@@ -1,0 +1,227 @@
+/* excerpt - some sentences as one step learns from them. See excerpt.h. */
+#include "wordvec/excerpt.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/sentence.h"
+
+/* ---- Excerpts -------------------------------------------------------------------------------- */
+
+static size_t max_pool(size_t n_negatives)
+{
+    return EXCERPT_TOKENS_MAX * n_negatives / EXCERPT_USES + n_negatives;
+}
+
+size_t excerpt_max_keys(size_t n_negatives)
+{
+    return 2 * EXCERPT_TOKENS_MAX + max_pool(n_negatives);
+}
+
+bool excerpt_init(struct excerpt *excerpt, size_t n_negatives)
+{
+    *excerpt = (struct excerpt){
+        .tokens = malloc(EXCERPT_TOKENS_MAX * sizeof *excerpt->tokens),
+        .negatives = malloc((EXCERPT_TOKENS_MAX * n_negatives + 1) * sizeof *excerpt->negatives),
+        .keys = malloc(excerpt_max_keys(n_negatives) * sizeof *excerpt->keys),
+    };
+    if (excerpt->tokens != NULL && excerpt->negatives != NULL && excerpt->keys != NULL)
+        return true;
+    excerpt_fini(excerpt);
+    return task_fail_memory("an excerpt of the text");
+}
+
+void excerpt_fini(struct excerpt *excerpt)
+{
+    free(excerpt->tokens);
+    free(excerpt->negatives);
+    free(excerpt->keys);
+    *excerpt = (struct excerpt){0};
+}
+
+/* ---- Positions of words ---------------------------------------------------------------------- */
+
+static void forget_positions(struct excerpts *excerpts)
+{
+    if (++excerpts->stamp == 0) {
+        memset(excerpts->slots, 0, excerpts->n_slots * sizeof *excerpts->slots);
+        excerpts->stamp = 1;
+    }
+}
+
+/* The position of a word; `next`, if it has none yet. */
+static uint32_t position_of(struct excerpts *excerpts, uint32_t word, uint32_t next)
+{
+    size_t mask = excerpts->n_slots - 1, at = (word * UINT32_C(0x9e3779b9) >> 7) & mask;
+    struct word_slot *slot = &excerpts->slots[at];
+    for (; slot->stamp == excerpts->stamp; slot = &excerpts->slots[at = (at + 1) & mask])
+        if (slot->word == word)
+            return slot->position;
+    *slot = (struct word_slot){word, excerpts->stamp, next};
+    return next;
+}
+
+/* ---- Places ---------------------------------------------------------------------------------- */
+
+/* The words of an excerpt stand in its `keys` as they are until the excerpt is complete. */
+static void add_token(struct excerpts *excerpts, struct excerpt *excerpt, uint32_t word)
+{
+    uint32_t position = position_of(excerpts, word, (uint32_t)excerpt->n_words);
+    if (position == excerpt->n_words)
+        excerpt->keys[excerpt->n_words++] = word;
+    excerpt->tokens[excerpt->n_tokens++] = (struct token){.word = position};
+}
+
+/* Says which words are around each token of the sentence that begins at `begin`. */
+static void close_sentence(struct excerpts *excerpts, struct excerpt *excerpt, size_t begin)
+{
+    for (size_t i = begin; i < excerpt->n_tokens; i++) {
+        size_t reach = 1 + rng_below(&excerpts->rng, excerpts->window);
+        size_t before = i - begin, after = excerpt->n_tokens - 1 - i;
+        excerpt->tokens[i].before = (uint16_t)(before < reach ? before : reach);
+        excerpt->tokens[i].after = (uint16_t)(after < reach ? after : reach);
+    }
+}
+
+/* Takes a word of the text, if it is known and not left out. */
+static void read_word(struct excerpts *excerpts, struct excerpt *excerpt, const char *text,
+                      size_t length)
+{
+    uint32_t word = names_find(&excerpts->vocab->names, text, length);
+    excerpt->n_read++;
+    if (word != NAMES_NONE && vocab_keeps(excerpts->vocab, word, &excerpts->rng))
+        add_token(excerpts, excerpt, word);
+}
+
+/* Reads one sentence; *part is what it ended with. TEXT_WORD means that it was cut. */
+static bool read_sentence(struct excerpts *excerpts, struct excerpt *excerpt, enum text_part *part)
+{
+    size_t begin = excerpt->n_tokens;
+    const char *word;
+    size_t length;
+    while ((*part = text_next(&excerpts->reader, &word, &length)) == TEXT_WORD) {
+        read_word(excerpts, excerpt, word, length);
+        if (excerpt->n_tokens == begin + EXCERPT_SENTENCE_MAX)
+            break;
+    }
+    close_sentence(excerpts, excerpt, begin);
+    return *part != TEXT_FAILED;
+}
+
+static bool read_sentences(struct excerpts *excerpts, struct excerpt *excerpt)
+{
+    enum text_part part = TEXT_WORD;
+    while (part != TEXT_END && excerpt->n_tokens < EXCERPT_TOKENS)
+        if (!read_sentence(excerpts, excerpt, &part))
+            return false;
+    excerpt->ends_epoch = part == TEXT_END;
+    return true;
+}
+
+/* ---- Negatives ------------------------------------------------------------------------------- */
+
+/* Draws the pool. Those that are none of the excerpt's words follow these in `keys`. Returns how many
+ * rows are predicted. */
+static uint32_t draw_pool(struct excerpts *excerpts, struct excerpt *excerpt, size_t n_pool)
+{
+    uint32_t n = (uint32_t)excerpt->n_words;
+    for (size_t i = 0; i < n_pool; i++) {
+        uint32_t word = vocab_draw(excerpts->vocab, &excerpts->rng);
+        excerpts->pool[i] = position_of(excerpts, word, n);
+        if (excerpts->pool[i] == n)
+            excerpt->keys[n++] = word;
+    }
+    return n;
+}
+
+static bool is_among(uint32_t one, const uint32_t *all, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (all[i] == one)
+            return true;
+    return false;
+}
+
+/* A negative that is the right word, or was picked already, does not count. */
+static void pick_negatives(struct excerpts *excerpts, struct excerpt *excerpt, size_t n_pool)
+{
+    uint32_t *next = excerpt->negatives;
+    for (size_t i = 0; i < excerpt->n_tokens; i++) {
+        struct token *token = &excerpt->tokens[i];
+        size_t n = 0;
+        for (size_t k = 0; k < excerpts->n_negatives; k++) {
+            uint32_t negative = excerpts->pool[rng_below(&excerpts->rng, n_pool)];
+            if (negative != token->word && !is_among(negative, next, n))
+                next[n++] = negative;
+        }
+        token->n_negatives = (uint16_t)n;
+        next += n;
+    }
+}
+
+/* Turns words into keys. */
+static void set_keys(struct excerpt *excerpt, uint32_t n_predicted)
+{
+    size_t n_words = excerpt->n_words;
+    for (size_t i = n_predicted; i-- > 0;)
+        excerpt->keys[n_words + i] = predicted_key((uint32_t)excerpt->keys[i]);
+    for (size_t i = 0; i < n_words; i++)
+        excerpt->keys[i] = excerpt->keys[n_words + i] - 1;
+    excerpt->n_keys = n_words + n_predicted;
+}
+
+/* ---- The stream ------------------------------------------------------------------------------ */
+
+bool excerpts_init(struct excerpts *excerpts, const struct text *text, const struct vocab *vocab,
+                   const struct excerpts_settings *settings)
+{
+    size_t n_slots = 1024, max_keys = excerpt_max_keys(settings->n_negatives);
+    while (n_slots < 2 * max_keys)
+        n_slots *= 2;
+    memset(excerpts, 0, offsetof(struct excerpts, reader));
+    excerpts->vocab = vocab;
+    excerpts->window = settings->window;
+    excerpts->n_negatives = settings->n_negatives;
+    excerpts->n_own = vocab->n_words_of[settings->worker];
+    excerpts->n_epochs = (double)settings->n_epochs;
+    excerpts->epoch = (uint64_t)settings->n_epochs_done;
+    excerpts->rng = rng_seed(settings->seed + excerpts->epoch, settings->worker);
+    excerpts->n_slots = n_slots;
+    excerpts->slots = calloc(n_slots, sizeof *excerpts->slots);
+    excerpts->pool = malloc(max_pool(settings->n_negatives) * sizeof *excerpts->pool);
+    text_open(&excerpts->reader, text, settings->worker, settings->n_workers);
+    return (excerpts->slots != NULL && excerpts->pool != NULL) ||
+           task_fail_memory("a worker's part of the text");
+}
+
+void excerpts_fini(struct excerpts *excerpts)
+{
+    text_close(&excerpts->reader);
+    free(excerpts->slots);
+    free(excerpts->pool);
+    excerpts->slots = NULL;
+    excerpts->pool = NULL;
+}
+
+static float progress(const struct excerpts *excerpts)
+{
+    double share = excerpts->n_own > 0 ? (double)excerpts->n_read / (double)excerpts->n_own : 0;
+    return (float)(((double)excerpts->epoch + share) / excerpts->n_epochs);
+}
+
+bool excerpts_next(struct excerpts *excerpts, struct excerpt *excerpt)
+{
+    excerpt->n_read = excerpt->n_tokens = excerpt->n_words = excerpt->n_keys = 0;
+    excerpt->progress = progress(excerpts);
+    forget_positions(excerpts);
+    if (!read_sentences(excerpts, excerpt))
+        return false;
+    size_t n_pool =
+        excerpt->n_tokens * excerpts->n_negatives / EXCERPT_USES + excerpts->n_negatives;
+    uint32_t n_predicted = draw_pool(excerpts, excerpt, n_pool);
+    pick_negatives(excerpts, excerpt, n_pool);
+    set_keys(excerpt, n_predicted);
+    excerpts->n_read = excerpt->ends_epoch ? 0 : excerpts->n_read + excerpt->n_read;
+    excerpts->epoch += excerpt->ends_epoch;
+    return true;
+}

@@ -1,0 +1,53 @@
+/*
+ * vocab - the words that get vectors, and how often each is met: by learning, and by chance.
+ *
+ * A word that occurs at least min_count times is known. Known words are numbered from the most frequent
+ * one down; words of equal count in the order of their bytes. So all nodes agree, having read the same
+ * text.
+ *
+ * Frequent words are left out now and then (sub-sampling), as word2vec does: one that is the share f of
+ * the text is kept with probability sqrt(t/f) + t/f. Wrong contexts (negatives) are drawn with
+ * probabilities proportional to count^0.75, by an alias table.
+ */
+#ifndef TASKS_WORDVEC_VOCAB_H
+#define TASKS_WORDVEC_VOCAB_H
+
+#include "common/names.h"
+#include "common/rng.h"
+#include "wordvec/text.h"
+
+/* Place i of the table is i itself in `share` of 2^32 cases, otherwise `other`. */
+struct alias {
+    uint32_t share, other;
+};
+
+struct vocab {
+    struct names names;   /* the known words */
+    uint64_t *counts;     /* of each */
+    uint64_t n_words;     /* of the text */
+    uint64_t n_known;     /* of these, known ones */
+    uint64_t *n_words_of; /* of the text, by worker */
+    uint32_t *keep;       /* in how many of 2^32 cases a word is kept; UINT32_MAX: always */
+    struct alias *aliases;
+};
+
+/* Reads the text once. `sample` is t; 0: all words are kept. vocab_fini() is due in any case. */
+bool vocab_read(struct vocab *vocab, const struct text *text, uint64_t min_count, double sample,
+                uint64_t n_workers);
+void vocab_fini(struct vocab *vocab);
+
+static inline bool vocab_keeps(const struct vocab *vocab, uint32_t word, struct rng *rng)
+{
+    uint32_t keep = vocab->keep[word];
+    return keep == UINT32_MAX || (uint32_t)(rng_next(rng) >> 32) < keep;
+}
+
+static inline uint32_t vocab_draw(const struct vocab *vocab, struct rng *rng)
+{
+    uint64_t random = rng_next(rng);
+    uint32_t place = (uint32_t)((random >> 32) * vocab->names.n >> 32);
+    const struct alias *alias = &vocab->aliases[place];
+    return (uint32_t)random < alias->share ? place : alias->other;
+}
+
+#endif

@@ -1,0 +1,213 @@
+# test_train_kge.sh - tern train kge, tern predict kge and tern data wordnet: what they learn, write and
+# answer, and what they say when something is wrong.
+. "$(dirname "$0")/lib.sh"
+
+# A graph of 200 pairs of twins. Every pair is there in one direction; of half of them the other
+# direction is to be learned, of the other half it is asked for.
+graph=$tmp/graph
+mkdir "$graph"
+awk -v folder="$graph" 'BEGIN {
+    for (i = 0; i < 200; i++) {
+        printf "a%d\ttwin\tb%d\n", i, i >(folder "/train.txt")
+        printf "a%d\tcolour\tc%d\n", i, i % 7 >(folder "/train.txt")
+        printf "b%d\ttwin\ta%d\n", i, i >(folder (i < 100 ? "/train.txt" : i < 150 ? "/valid.txt" : "/test.txt"))
+    }
+}'
+
+train() {
+    try "$tern" train kge --data "$graph" --dim 32 --batch 64 --negatives 32 --epochs 30 \
+        --eval-every 10 --rate 0.3 --penalty 0.02 --relation-penalty 0.02 "$@"
+}
+
+# The quality that was printed is at least $1.
+is_good() {
+    [ "$status" -eq 0 ] &&
+        awk -v least="$1" '/^test: MRR/ { n++; good = $3 + 0 >= least } END { exit !(n == 1 && good) }' "$out"
+}
+
+says() {
+    [ "$status" -eq 1 ] && [ "$(grep -cF -- "$1" "$err")" -eq 1 ]
+}
+
+# ---- Learning ------------------------------------------------------------------------------------
+
+train --threads 2 --out "$tmp/model" --formats npy,text,binary
+check 'learns what is plain' is_good 0.5
+check 'says how large the graph is' \
+    grep -q '^407 entities, 2 relations, 500 facts to learn from, 50 to choose by, 50 to test$' "$err"
+check 'a line per epoch' [ "$(grep -c '^epoch ' "$err")" -eq 30 ]
+check 'evaluates when told' [ "$(grep -c '^epoch .* MRR' "$err")" -eq 3 ]
+check 'writes the names' [ "$(wc -l <"$tmp/model/entities.txt")" -eq 407 ]
+check 'writes the vectors' [ "$(wc -c <"$tmp/model/entities.npy")" -eq $((128 + 407 * 32 * 4)) ]
+check 'writes the text format' grep -q '^407 32$' "$tmp/model/entities.vec"
+check 'writes the binary format' [ -s "$tmp/model/relations.bin" ]
+check 'leaves nothing else' [ "$(ls -A "$tmp/model" | wc -l)" -eq 11 ]
+
+train --plain --threads 2
+check 'learns in plain arrays' is_good 0.5
+train --threads 1 --model distmult --loss logistic --power 2 --epochs 60
+check 'learns with DistMult and log-loss' is_good 0.3
+for policy in static replicate adaptive; do
+    train --nodes 2 --threads 1 --policy $policy
+    check "learns on two nodes, $policy" is_good 0.5
+done
+try "$tern" run -n 2 --no-prefix -- "$tern" train kge --data "$graph" --dim 32 --epochs 1 --nodes 2
+check 'joins the nodes of a launcher' grep -q '; 2 nodes with' "$err"
+for sampling in bounded long-term non-conform; do
+    train --nodes 2 --threads 1 --sampling $sampling --epochs 2
+    check "runs with sampling $sampling" [ "$status" -eq 0 ]
+done
+
+train --json --epochs 2
+json_line='^{"epoch":2,"seconds":[0-9.]*,"loss":[0-9.]*,"quality":[0-9.]*,"accesses":[0-9]*,"remote_share":[0-9.]*,"bytes":[0-9]*,"staleness_ms_mean":[0-9.]*}$'
+check 'a JSON line per epoch' grep -q "$json_line" "$out"
+check 'quality is null where it is not measured' grep -q '^{"epoch":1,.*"quality":null' "$out"
+check 'nothing but JSON on standard output' [ "$(grep -cv '^{.*}$' "$out")" -eq 0 ]
+
+train --time-limit 0.5 --epochs 1000000 --eval-every 1000000
+check 'ends when the time is over' is_good 0.01
+train --patience 2 --epochs 1000000 --eval-every 1
+check 'ends when nothing improves' is_good 0.5
+
+# ---- Formats -------------------------------------------------------------------------------------
+
+packed=$tmp/packed
+mkdir "$packed"
+sed 's/$/\r/' "$graph/train.txt" >"$packed/train.tsv"
+gzip -c "$graph/valid.txt" >"$packed/valid.txt.gz"
+cp "$graph/test.txt" "$packed/test.txt"
+train --data "$packed" --epochs 1
+check 'CRLF and gzip make no difference' grep -q '^407 entities, .* 50 to choose by, 50 to test$' "$err"
+if command -v zstd >/dev/null; then
+    zstd -q "$packed/test.txt" -o "$packed/test.zst" && rm "$packed/test.txt"
+    train --data "$packed" --epochs 1
+    check 'nor does zstd' grep -q '^407 entities, .* 50 to choose by, 50 to test$' "$err"
+fi
+train --data "$graph/train.txt,$graph/valid.txt" --epochs 1
+check 'takes files' grep -q '500 facts to learn from, 50 to choose by, 0 to test' "$err"
+
+# ---- Going on ------------------------------------------------------------------------------------
+
+train --epochs 5 --out "$tmp/first" --eval-every 5
+train --epochs 7 --resume "$tmp/first"
+check 'goes on where it ended' grep -q '^epoch 6 of 7' "$err"
+check 'and not from the beginning' [ "$(grep -c '^epoch ' "$err")" -eq 2 ]
+train --nodes 2 --threads 1 --epochs 7 --resume "$tmp/first"
+check 'goes on with two nodes' [ "$status" -eq 0 ]
+train --dim 16 --resume "$tmp/first"
+check 'refuses a model of another shape' says '--dim 32'
+sed 's/a7/other/' "$graph/train.txt" >"$tmp/other.txt"
+train --data "$tmp/other.txt" --resume "$tmp/first"
+check 'refuses a model of another graph' says 'entities.txt:'
+truncate -s 1000 "$tmp/first/entities.npy"
+train --resume "$tmp/first"
+check 'refuses a model that was cut off' says 'entities.npy ends before'
+
+# ---- Answers -------------------------------------------------------------------------------------
+
+try "$tern" predict kge "$tmp/model" a3 twin '?' --top 2 --data "$graph"
+check 'predicts the object' grep -q '^   1 .* b3  (known)$' "$out"
+check 'as many answers as wanted' [ "$(wc -l <"$out")" -eq 2 ]
+try "$tern" predict kge "$tmp/model" '?' twin a3 --json --top 1
+check 'predicts the subject, in JSON' grep -q '^{"rank":1,"score":[0-9.]*,"name":"b3"}$' "$out"
+try "$tern" predict kge "$tmp/model" nobody twin '?'
+check 'an unknown name' says "does not know 'nobody'"
+try "$tern" predict kge "$tmp/model" a3 friend '?'
+check 'an unknown relation' says "does not know 'friend'"
+try "$tern" predict kge "$tmp/nowhere" a3 twin '?'
+check 'a model that is not there' says "$tmp/nowhere/model.txt"
+try "$tern" predict kge "$tmp/model" a3 twin
+check 'too few words' [ "$status" -eq 2 ]
+try "$tern" predict kge "$tmp/model" '?' twin '?'
+check 'nothing is given' [ "$status" -eq 2 ]
+
+# ---- What is wrong -------------------------------------------------------------------------------
+
+wrong=$tmp/wrong
+mkdir "$wrong"
+put() {
+    rm -rf "$wrong" && mkdir "$wrong" && cp "$graph/train.txt" "$wrong"
+    printf "$2" >>"$wrong/$1"
+}
+
+put train.txt 'a1\ttwin\n'
+train --data "$wrong" --out "$tmp/none"
+check 'a line with too few names' says "$wrong/train.txt:501: "
+check 'leaves no folder behind' [ ! -e "$tmp/none" ]
+put train.txt 'a1\t\tb1\n'
+train --data "$wrong"
+check 'an empty name' says "$wrong/train.txt:501: field 2"
+put train.txt 'a\000b\ttwin\tc\n'
+train --data "$wrong"
+check 'a NUL character' says "$wrong/train.txt:501: "
+put valid.txt 'a1\ttwin\tb2\na1\ttwin\tstranger\n'
+train --data "$wrong" --epochs 1
+check 'an unknown name in valid' says "$wrong/valid.txt:2: 'stranger'"
+train --data "$wrong" --epochs 1 --unknown skip
+check 'may be skipped' grep -q '^1 facts with unknown names were left out' "$err"
+train --data "$wrong" --epochs 1 --unknown add
+check 'or added' grep -q '^408 entities' "$err"
+train --data "$wrong" --epochs 1 --nodes 2
+check 'two nodes say it once' says "$wrong/valid.txt:2: 'stranger'"
+put test.txt ''
+train --data "$wrong"
+check 'an empty file' says "$wrong/test.txt is empty"
+train --data "$tmp/nowhere"
+check 'no such file' says "$tmp/nowhere: No such file"
+train --data "$tmp"
+check 'a folder without facts' says "there is no file 'train'"
+gzip -c "$graph/train.txt" | head -c 500 >"$wrong/cut.gz"
+train --data "$wrong/cut.gz"
+check 'a gzip file that was cut off' says "$wrong/cut.gz: cannot read it"
+
+train --spread 1e15 --epochs 2 --out "$tmp/none"
+check 'a loss that is not a number' says 'the loss of epoch 1 is not a finite number'
+check 'writes no such model' [ ! -e "$tmp/none" ]
+
+full() (
+    trap '' XFSZ
+    ulimit -f 16
+    exec "$tern" train kge --data "$graph" --epochs 1 --out "$tmp/full" >"$out" 2>"$err"
+)
+full && status=0 || status=$?
+check 'a full disk' says "cannot write $tmp/full/entities"
+check 'leaves nothing behind' [ ! -e "$tmp/full" ]
+train --out "$tmp/no/where" --epochs 1
+check 'a folder that cannot be made' says "cannot make the folder $tmp/no/where"
+
+train --plain --nodes 2
+check '--plain takes no nodes' [ "$status" -eq 2 ]
+train --dim 31
+check 'complex numbers have two parts' says '--dim must be even'
+train --policy frobnicate
+check 'an unknown policy' says frobnicate
+try "$tern" train kge
+check 'no data' [ "$status" -eq 2 ]
+try "$tern" train
+check 'no model' [ "$status" -eq 2 ]
+
+# ---- WordNet -------------------------------------------------------------------------------------
+
+if [ -r /usr/share/wordnet/data.noun ]; then
+    try "$tern" data wordnet "$tmp/wordnet"
+    check 'makes a graph from WordNet' [ "$status" -eq 0 ]
+    leaks=$(awk -F '\t' '{ pair = $1 < $3 ? $1 FS $3 : $3 FS $1 }
+        FILENAME ~ /train/ { train[pair]; known[$1]; known[$3]; next }
+        pair in train || !($1 in known) || !($3 in known)' \
+        "$tmp/wordnet/train.txt" "$tmp/wordnet/valid.txt" "$tmp/wordnet/test.txt" | wc -l)
+    check 'no fact of valid or test leaks, none has unknown names' [ "$leaks" -eq 0 ]
+    check 'has no inverse relation' [ "$(cut -f 2 "$tmp/wordnet/train.txt" | grep -c hyponym)" -eq 0 ]
+    check 'names meanings' grep -q '^dog.n.01	hypernym	canine.n.02$' "$tmp/wordnet/train.txt"
+fi
+try "$tern" data wordnet --from "$tmp/nowhere" "$tmp/none"
+check 'names the package of WordNet' says wordnet-base
+check 'makes no folder' [ ! -e "$tmp/none" ]
+mkdir "$tmp/dictionary"
+for part in noun verb adj adv; do
+    echo 'dog n 1 0 1 0 00000001' >"$tmp/dictionary/index.$part"
+    echo '00000001 03 n 01 dog 0 001 @ 00000099 n 0000 | an animal' >"$tmp/dictionary/data.$part"
+done
+try "$tern" data wordnet --from "$tmp/dictionary" "$tmp/none"
+check 'a pointer that leads nowhere' says 'data.noun:1: there is no synset 00000099'
+
+finish

@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# `tern train mf` and `tern data zipf-matrix`: a matrix with hidden factors is made, its factors are
+# found in every way of running, and what goes wrong is said in a sentence.
+. "$(dirname "$0")/lib.sh"
+
+data=$tmp/matrix
+try "$tern" data zipf-matrix "$data" --rows 1000 --columns 300 --cells 60000 --noise 0.5
+check "the matrix is made" [ "$status" -eq 0 ]
+check "it has the cells that were asked for" [ "$(wc -l <"$data/ratings.tsv")" -eq 60000 ]
+check "no cell is there twice" [ "$(cut -f1,2 "$data/ratings.tsv" | sort -u | wc -l)" -eq 60000 ]
+try "$tern" data zipf-matrix "$data" --rows 10 --columns 10 --cells 60
+check "more cells than there can be are refused" grep -q 'more than half of the 10 x 10' "$err"
+check "and what was there stays" [ "$(wc -l <"$data/ratings.tsv")" -eq 60000 ]
+
+# ---- Training in all ways ------------------------------------------------------------------------
+
+# quality FILE - the quality of the last epoch.
+quality() {
+    sed -n 's/.*"quality":\([0-9.]*\).*/\1/p' "$1" | tail -1
+}
+
+# near A B - whether two figures differ by at most 1%.
+near() {
+    awk -v a="$1" -v b="$2" 'BEGIN { exit !(a > 0 && b > 0 && a < 1.01 * b && b < 1.01 * a) }'
+}
+
+train() {
+    try "$tern" train mf --data "$data" --epochs 12 --seed 3 --json "$@"
+}
+
+train --plain --threads 1
+best=$(quality "$out")
+check "plain arrays learn" [ "$status" -eq 0 ]
+check "there is a line for each epoch" [ "$(wc -l <"$out")" -eq 12 ]
+# The variance of the cells is about 1, the noise, which cannot be predicted, 0.5.
+check "most of what can be predicted is" awk -v q="$best" 'BEGIN { exit !(q > 0.5 && q < 0.65) }'
+for way in "--threads 1" "--threads 2" "--nodes 2" "--nodes 2 --policy static" \
+    "--nodes 2 --policy replicate" "--nodes 3 --threads 2"; do
+    # shellcheck disable=SC2086
+    train $way
+    check "as good with $way" near "$(quality "$out")" "$best"
+done
+
+# ---- Forms of input ------------------------------------------------------------------------------
+
+sed 's/\t/::/g; s/$/::978300760/' "$data/ratings.tsv" | gzip >"$tmp/movielens.dat.gz"
+train --threads 1
+wanted=$(quality "$out")
+try "$tern" train mf --data "$tmp/movielens.dat.gz" --epochs 12 --seed 3 --json --threads 1
+check "MovieLens' form, compressed, is the same" [ "$(quality "$out")" = "$wanted" ]
+{
+    echo "userId,movieId,rating,timestamp"
+    sed 's/\t/,/g; s/$/,0\r/' "$data/ratings.tsv"
+} >"$tmp/matrix.csv"
+try "$tern" train mf --data "$tmp/matrix.csv" --epochs 12 --seed 3 --json --threads 1
+check "so is CSV with a heading and CRLF" [ "$(quality "$out")" = "$wanted" ]
+
+# ---- Models --------------------------------------------------------------------------------------
+
+model=$tmp/model
+train --threads 1 --out "$model" --formats npy,text,binary
+files="items.bin items.npy items.txt items.vec items_biases.npy items_sums.npy model.txt \
+users.bin users.npy users.txt users.vec users_biases.npy users_sums.npy"
+check "a model has these files" [ "$(ls -A "$model" | tr '\n' ' ')" = "$(echo $files) " ]
+check "all users are in it" [ "$(wc -l <"$model/users.txt")" -eq 1000 ]
+check "with rank and mean" grep -q '^rank 32$' "$model/model.txt"
+saved=$(quality "$out")
+try "$tern" train mf --data "$data" --epochs 13 --seed 3 --json --nodes 2 --resume "$model"
+check "training goes on at the next epoch" grep -q '"epoch":13,' "$out"
+check "from where it was" near "$(quality "$out")" "$saved"
+try "$tern" train mf --data "$data" --rank 8 --resume "$model"
+check "a model of another rank is refused" grep -q 'has --rank 32' "$err"
+
+# ---- Failures ------------------------------------------------------------------------------------
+
+printf '1,2,3\n1,3,four\n' >"$tmp/bad.csv"
+try "$tern" train mf --data "$tmp/bad.csv" --out "$tmp/none"
+check "a bad line ends it" [ "$status" -eq 1 ]
+check "with file and line" grep -q "bad.csv:2: 'four' is not a number" "$err"
+check "and leaves nothing behind" [ ! -e "$tmp/none" ]
+try "$tern" train mf --data "$tmp/bad.csv" --nodes 2
+check "of several nodes one says so" [ "$(grep -c 'bad.csv:2:' "$err")" -eq 1 ]
+printf '1,2,3\n' >"$tmp/train.csv"
+printf '1,9,3\n' >"$tmp/test.csv"
+try "$tern" train mf --data "$tmp/train.csv,$tmp/test.csv"
+check "an unknown item of the test is named" grep -q "test.csv:1: item '9' does not occur" "$err"
+try "$tern" train mf --data "$tmp/train.csv,$tmp/test.csv" --unknown add
+check "and taken if wanted" [ "$status" -eq 0 ]
+printf '1,1,1\n1,2,1e30\n2,1,1\n' >"$tmp/huge.csv"
+try "$tern" train mf --data "$tmp/huge.csv" --test-share 0
+check "a loss that explodes is reported" grep -q 'is not a finite number' "$err"
+try "$tern" train mf --data "$tmp/nowhere"
+check "a missing file is named" grep -q "$tmp/nowhere" "$err"
+try "$tern" train mf
+check "without data there is nothing to do" [ "$status" -eq 2 ]
+
+finish

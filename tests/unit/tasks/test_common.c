@@ -1,0 +1,155 @@
+/* test_common - threads, batches ahead of time, and parameters that are in a table or in an array. */
+#include "support/check.h"
+
+#include "common/loader.h"
+#include "common/params.h"
+#include "common/rng.h"
+#include "common/team.h"
+
+/* ---- Teams ----------------------------------------------------------------------------------- */
+
+struct together {
+    atomic_uint n_called;
+    atomic_uint bits;
+};
+
+static bool count_me(void *context, size_t thread)
+{
+    struct together *together = context;
+    atomic_fetch_add(&together->n_called, 1);
+    atomic_fetch_or(&together->bits, 1u << thread);
+    return true;
+}
+
+static bool fail_third(void *context, size_t thread)
+{
+    (void)context;
+    return thread != 2 || task_fail("thread %zu has failed", thread);
+}
+
+static void a_team_runs_every_thread_once(void **state)
+{
+    struct together together = {0};
+    (void)state;
+    assert_true(team_run(5, count_me, NULL, &together));
+    assert_int_equal(together.n_called, 5);
+    assert_int_equal(together.bits, 31);
+}
+
+static void a_team_carries_the_sentence_of_a_failure(void **state)
+{
+    (void)state;
+    assert_false(team_run(4, fail_third, NULL, NULL));
+    assert_string_equal(task_error(), "thread 2 has failed");
+}
+
+/* ---- Loader ---------------------------------------------------------------------------------- */
+
+struct stream {
+    uint64_t n_prepared;
+    uint64_t fail_at;
+};
+
+static bool prepare(void *context, void *batch, uint64_t clock)
+{
+    struct stream *stream = context;
+    if (clock == stream->fail_at)
+        return task_fail("no batch %d", (int)clock);
+    *(uint64_t *)batch = 100 * clock;
+    stream->n_prepared++;
+    return true;
+}
+
+static void a_loader_is_ahead(void **state)
+{
+    (void)state;
+    for (size_t ahead = 0; ahead < 4; ahead++) {
+        uint64_t ring[4];
+        struct stream stream = {0, 50};
+        struct loader loader;
+        loader_init(&loader, ring, sizeof *ring, ahead, prepare, &stream);
+        uint64_t clock = 0;
+        for (uint64_t *batch; (batch = loader_next(&loader)) != NULL; clock++) {
+            assert_int_equal(*batch, 100 * clock);
+            assert_int_equal(stream.n_prepared, clock + ahead + 1);
+        }
+        assert_int_equal(clock, 50 - ahead);
+        assert_string_equal(task_error(), "no batch 50");
+    }
+}
+
+/* ---- Parameters ------------------------------------------------------------------------------ */
+
+enum { N_KEYS = 3000, LENGTH = 3 };
+
+static void first_value(void *context, uint64_t key, void *value, size_t length)
+{
+    (void)context;
+    for (size_t i = 0; i < length; i++)
+        ((float *)value)[i] = (float)(10 * key + i);
+}
+
+static void use_params(struct tern_node *node, struct tern_worker *worker)
+{
+    struct params params;
+    float space[2 * LENGTH], all[N_KEYS * LENGTH];
+    const float *rows[2] = {space, space};
+    const uint64_t keys[2] = {7, 2999};
+    const float differences[2 * LENGTH] = {1, 2, 3, 4, 5, 6};
+    assert_true(params_open(&params, node, NULL, "params", N_KEYS, LENGTH, first_value, NULL));
+    assert_true(params_intend(&params, worker, keys, 2, 0, 1));
+    assert_true(params_read(&params, worker, keys, 2, space, rows));
+    assert_true(rows[0][1] == 71 && rows[1][2] == 29992);
+    assert_true(params_add(&params, worker, keys, 2, differences));
+    assert_true(params_read(&params, worker, keys, 2, space, rows));
+    assert_true(rows[0][1] == 73 && rows[1][2] == 29998);
+    assert_true(params_get(&params, worker, 0, N_KEYS, all));
+    assert_true(all[7 * LENGTH + 1] == 73 && all[1500 * LENGTH] == 15000);
+    all[0] = -1;
+    assert_true(params_set(&params, worker, 0, N_KEYS, all));
+    assert_true(params_read(&params, worker, (const uint64_t[]){0}, 1, space, rows));
+    assert_true(rows[0][0] == -1 && rows[0][1] == 1);
+    params_close(&params);
+}
+
+static void params_in_an_array(void **state)
+{
+    (void)state;
+    use_params(NULL, NULL);
+}
+
+static void params_in_a_table(void **state)
+{
+    struct place *place = *state;
+    use_params(place->node, place->worker);
+}
+
+/* ---- Random numbers -------------------------------------------------------------------------- */
+
+static void streams_differ_and_repeat(void **state)
+{
+    struct rng a = rng_seed(1, 0), b = rng_seed(1, 1), again = rng_seed(1, 0);
+    size_t counts[10] = {0};
+    (void)state;
+    for (int i = 0; i < 100000; i++) {
+        uint64_t number = rng_next(&a);
+        assert_true(number == rng_next(&again));
+        assert_true(number != rng_next(&b));
+        counts[rng_below(&b, 10)]++;
+    }
+    for (size_t i = 0; i < 10; i++)
+        assert_in_range(counts[i], 9500, 10500);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_team_runs_every_thread_once),
+        cmocka_unit_test(a_team_carries_the_sentence_of_a_failure),
+        cmocka_unit_test(a_loader_is_ahead),
+        cmocka_unit_test(params_in_an_array),
+        placed(params_in_a_table),
+        cmocka_unit_test(streams_differ_and_repeat),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

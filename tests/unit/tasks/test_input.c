@@ -1,0 +1,252 @@
+/* test_input - lines of plain, gzip and zstd files come out the same, and what is wrong is named. */
+#include "support/check.h"
+
+#include <sys/stat.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include "common/input.h"
+#include "common/names.h"
+#include "common/sentence.h"
+
+static char folder[] = "/tmp/tern-input-XXXXXX";
+
+static int make_folder(void **state)
+{
+    (void)state;
+    return mkdtemp(folder) == NULL;
+}
+
+static int drop_folder(void **state)
+{
+    char command[128];
+    (void)state;
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command);
+}
+
+static const char *path_of(const char *name)
+{
+    static char path[128];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+static void put(const char *name, const void *bytes, size_t n)
+{
+    FILE *file = fopen(path_of(name), "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, n, file), n);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void put_gzip(const char *name, const void *bytes, size_t n)
+{
+    gzFile file = gzopen(path_of(name), "wb");
+    assert_non_null(file);
+    assert_int_equal(gzwrite(file, bytes, (unsigned)n), n);
+    assert_int_equal(gzclose(file), Z_OK);
+}
+
+static void put_zstd(const char *name, const void *bytes, size_t n)
+{
+    size_t bound = ZSTD_compressBound(n);
+    char *packed = array_of(bound, 1);
+    size_t size = ZSTD_compress(packed, bound, bytes, n, 3);
+    assert_false(ZSTD_isError(size));
+    put(name, packed, size);
+    free(packed);
+}
+
+/* Cuts the last `n` bytes off a file. */
+static void shorten(const char *name, off_t n)
+{
+    struct stat status;
+    assert_int_equal(stat(path_of(name), &status), 0);
+    assert_int_equal(truncate(path_of(name), status.st_size - n), 0);
+}
+
+static void fails_with(bool ok, const char *word)
+{
+    assert_false(ok);
+    if (strstr(task_error(), word) == NULL)
+        print_error("'%s' does not name '%s'\n", task_error(), word);
+    assert_non_null(strstr(task_error(), word));
+}
+
+static void expect_lines(const char *name, const char *const *lines, size_t n)
+{
+    struct input input;
+    char *line;
+    size_t length;
+    assert_true(input_open(&input, path_of(name)));
+    for (size_t i = 0; i < n; i++) {
+        assert_int_equal(input_line(&input, &line, &length), INPUT_LINE);
+        assert_string_equal(line, lines[i]);
+        assert_int_equal(length, strlen(lines[i]));
+        assert_int_equal(input.line, i + 1);
+    }
+    assert_int_equal(input_line(&input, &line, &length), INPUT_END);
+    input_close(&input);
+}
+
+static void reads_every_packing(void **state)
+{
+    static const char text[] = "one\r\n\ntwo\tthree\nthe last has no end";
+    static const char *const lines[] = {"one", "", "two\tthree", "the last has no end"};
+    (void)state;
+    put("plain", text, strlen(text));
+    put_gzip("gzip", text, strlen(text));
+    put_zstd("zstd", text, strlen(text));
+    expect_lines("plain", lines, COUNT(lines));
+    expect_lines("gzip", lines, COUNT(lines));
+    expect_lines("zstd", lines, COUNT(lines));
+    put("empty", "", 0);
+    expect_lines("empty", NULL, 0);
+}
+
+/* Longer than any buffer, and an end that falls between buffers. */
+static void reads_long_lines(void **state)
+{
+    enum { N = 3000000 };
+    char *text = array_of(N + 3, 1);
+    struct input input;
+    char *line;
+    size_t length;
+    (void)state;
+    memset(text, 'x', N);
+    memcpy(text + N, "\r\ny", 3);
+    put_zstd("long", text, N + 3);
+    assert_true(input_open(&input, path_of("long")));
+    assert_int_equal(input_line(&input, &line, &length), INPUT_LINE);
+    assert_int_equal(length, N);
+    assert_int_equal(input_line(&input, &line, &length), INPUT_LINE);
+    assert_string_equal(line, "y");
+    assert_int_equal(input_line(&input, &line, &length), INPUT_END);
+    input_close(&input);
+    free(text);
+}
+
+static bool read_all(const char *name)
+{
+    struct input input;
+    char *line;
+    size_t length;
+    enum input_result result;
+    if (!input_open(&input, path_of(name)))
+        return false;
+    while ((result = input_line(&input, &line, &length)) == INPUT_LINE)
+        ;
+    input_close(&input);
+    return result == INPUT_END;
+}
+
+static void names_what_is_wrong(void **state)
+{
+    struct dice dice = {1};
+    char noise[65536];
+    (void)state;
+    for (size_t i = 0; i < sizeof noise; i++)
+        noise[i] = (char)dice_roll(&dice);
+    put_gzip("cut.gz", noise, sizeof noise);
+    shorten("cut.gz", 1000);
+    fails_with(read_all("cut.gz"), "cut.gz: cannot read it: the gzip file ends too early");
+    put_zstd("cut.zst", noise, sizeof noise);
+    shorten("cut.zst", 1000);
+    fails_with(read_all("cut.zst"), "cut.zst: cannot read it: the zstd file ends too early");
+    put("bad.zst", "\x28\xb5\x2f\xfd\xff\xff\xff\xff\xff\xff", 10);
+    fails_with(read_all("bad.zst"), "bad.zst: cannot read it");
+    put("bad.gz", "\x1f\x8b\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 13);
+    fails_with(read_all("bad.gz"), "bad.gz: cannot read it");
+    fails_with(read_all("missing"), "missing: No such file");
+    fails_with(read_all("."), "it is a folder");
+}
+
+static void names_file_and_line(void **state)
+{
+    struct input input;
+    char *line;
+    size_t length;
+    (void)state;
+    put("lines", "a\nb\n", 4);
+    assert_true(input_open(&input, path_of("lines")));
+    input_line(&input, &line, &length);
+    input_line(&input, &line, &length);
+    fails_with(input_fail(&input, "%s is no number", line), "/lines:2: b is no number");
+    input_close(&input);
+}
+
+static void finds_files_of_a_folder(void **state)
+{
+    char *path;
+    (void)state;
+    put("valid.tsv.gz", "", 0);
+    assert_true(input_find(folder, "valid", &path));
+    assert_string_equal(path, path_of("valid.tsv.gz"));
+    free(path);
+    put("valid.txt", "", 0);
+    assert_true(input_find(folder, "valid", &path));
+    assert_string_equal(path, path_of("valid.txt"));
+    free(path);
+    assert_true(input_find(folder, "other", &path));
+    assert_null(path);
+}
+
+static void cuts_fields(void **state)
+{
+    char line[] = "a\t\tb c";
+    char *fields[2];
+    (void)state;
+    assert_int_equal(input_fields(line, "\t", fields, 2), 3);
+    assert_string_equal(fields[0], "a");
+    assert_string_equal(fields[1], "");
+}
+
+static void numbers_names_in_their_order(void **state)
+{
+    enum { N = 100000 };
+    struct names names = {0};
+    char name[32];
+    uint32_t number;
+    (void)state;
+    assert_int_equal(names_find(&names, "x", 1), NAMES_NONE);
+    for (int round = 0; round < 2; round++) {
+        for (uint32_t i = 0; i < N; i++) {
+            int length = snprintf(name, sizeof name, "name %u", i * 7);
+            assert_true(names_add(&names, name, (size_t)length, &number));
+            assert_int_equal(number, i);
+        }
+    }
+    assert_int_equal(names.n, N);
+    assert_string_equal(names_at(&names, 10), "name 70");
+    assert_int_equal(names_find(&names, "name 70", 7), 10);
+    assert_int_equal(names_find(&names, "name 7", 6), 1);
+    assert_int_equal(names_find(&names, "name 71", 7), NAMES_NONE);
+    assert_true(names_add(&names, "", 0, &number));
+    assert_string_equal(names_at(&names, N), "");
+    names_fini(&names);
+}
+
+static void refuses_a_name_that_stands_twice(void **state)
+{
+    struct names names = {0};
+    (void)state;
+    put("names", "a\nb\na\n", 6);
+    fails_with(names_read(&names, path_of("names")), "/names:3: 'a'");
+    names_fini(&names);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_every_packing),
+        cmocka_unit_test(reads_long_lines),
+        cmocka_unit_test(names_what_is_wrong),
+        cmocka_unit_test(names_file_and_line),
+        cmocka_unit_test(finds_files_of_a_folder),
+        cmocka_unit_test(cuts_fields),
+        cmocka_unit_test(numbers_names_in_their_order),
+        cmocka_unit_test(refuses_a_name_that_stands_twice),
+    };
+    return cmocka_run_group_tests(tests, make_folder, drop_folder);
+}

@@ -1,0 +1,267 @@
+/* test_wordvec_files - vectors written, read again in every format, compared and examined. */
+#include "support/check.h"
+
+#include <math.h>
+#include <sys/stat.h>
+
+#include "wordvec/lexicon.h"
+#include "wordvec/wordfiles.h"
+#include "wordvec/wordtest.h"
+
+enum { DIM = 3, WIDTH = 8 };
+
+static char folder[] = "/tmp/test_wordvec.XXXXXX";
+
+static int make_folder(void **state)
+{
+    (void)state;
+    return mkdtemp(folder) == NULL;
+}
+
+static int remove_folder(void **state)
+{
+    char command[64];
+    (void)state;
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    return system(command);
+}
+
+static const char *path_of(const char *name)
+{
+    static char path[4][64];
+    static size_t next;
+    char *one = path[next++ % COUNT(path)];
+    snprintf(one, sizeof path[0], "%s/%s", folder, name);
+    return one;
+}
+
+static const char *write_bytes(const char *name, const void *bytes, size_t n)
+{
+    const char *path = path_of(name);
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, n, file), n);
+    assert_int_equal(fclose(file), 0);
+    return path;
+}
+
+static const char *write_text(const char *name, const char *text)
+{
+    return write_bytes(name, text, strlen(text));
+}
+
+/* ---- A model: royalty and sex are directions, so that analogies hold --------------------------- */
+
+static const char *const words[] = {"man", "woman", "king", "queen", "fish"};
+static const float vectors[][DIM] = {{1, 0, 0}, {1, 1, 0}, {1, 0, 1}, {1, 1, 1}, {-1, 0.5f, 0}};
+
+static void put_vector(void *context, uint64_t key, void *value, size_t length)
+{
+    float *row = value;
+    (void)context;
+    memset(row, 0, length * sizeof *row);
+    for (size_t i = 0; i < DIM; i++)
+        row[i] = key % 2 == 0 ? vectors[key / 2][i] : (float)key;
+}
+
+static void put_zero(void *context, uint64_t key, void *value, size_t length)
+{
+    (void)context, (void)key;
+    memset(value, 0, length * sizeof(float));
+}
+
+struct model {
+    struct names names;
+    struct params params;
+    struct wordfiles files;
+};
+
+static struct model *make_model(tern_init_function *init)
+{
+    struct model *model = array_of(1, sizeof *model);
+    for (size_t i = 0; i < COUNT(words); i++) {
+        uint32_t number;
+        assert_true(names_add(&model->names, words[i], strlen(words[i]), &number));
+    }
+    assert_true(
+        params_open(&model->params, NULL, NULL, "words", 2 * COUNT(words), WIDTH, init, NULL));
+    model->files = (struct wordfiles){.dim = DIM,
+                                      .formats = WORDFILES_TEXT | WORDFILES_BINARY,
+                                      .names = &model->names,
+                                      .params = &model->params};
+    return model;
+}
+
+static void free_model(struct model *model)
+{
+    names_fini(&model->names);
+    params_close(&model->params);
+    free(model);
+}
+
+static void a_model_comes_back_as_it_was(void **state)
+{
+    struct model *one = make_model(put_vector), *other = make_model(put_zero);
+    int64_t n_epochs = 0;
+    (void)state;
+    assert_true(wordfiles_write(&one->files, path_of("model"), 7));
+    assert_true(wordfiles_read(&other->files, path_of("model"), &n_epochs));
+    assert_int_equal(n_epochs, 7);
+    assert_memory_equal(one->params.values, other->params.values,
+                        2 * COUNT(words) * WIDTH * sizeof(float));
+    free_model(one);
+    free_model(other);
+}
+
+static void a_model_of_other_words_is_refused(void **state)
+{
+    struct model *model = make_model(put_vector);
+    uint32_t number;
+    int64_t n_epochs;
+    (void)state;
+    assert_true(wordfiles_write(&model->files, path_of("model"), 7));
+    model->files.dim = 4;
+    assert_false(wordfiles_read(&model->files, path_of("model"), &n_epochs));
+    assert_non_null(strstr(task_error(), "--dim"));
+    model->files.dim = DIM;
+    assert_true(names_add(&model->names, "more", 4, &number));
+    assert_false(wordfiles_read(&model->files, path_of("model"), &n_epochs));
+    assert_non_null(strstr(task_error(), "other words"));
+    write_text("model/model.txt", "dim 3\nepochs x\n");
+    assert_false(wordfiles_read(&model->files, path_of("model"), &n_epochs));
+    assert_non_null(strstr(task_error(), "model.txt:2"));
+    free_model(model);
+}
+
+/* ---- Neighbours ------------------------------------------------------------------------------ */
+
+static void check_neighbours(const char *path)
+{
+    struct lexicon lexicon;
+    struct neighbour found[10];
+    assert_true(lexicon_read(&lexicon, path));
+    assert_int_equal(lexicon.names.n, COUNT(words));
+    assert_int_equal(lexicon_nearest(&lexicon, 3, 10, found), 4);
+    assert_int_equal(found[3].word, 4);
+    assert_true(fabs((double)found[3].similarity - (-0.5 / sqrt(3 * 1.25))) < 1e-6);
+    assert_true(fabs((double)found[0].similarity - 2 / sqrt(6)) < 1e-6);
+    assert_int_equal(lexicon_nearest(&lexicon, 0, 2, found), 2);
+    assert_true(found[0].similarity >= found[1].similarity);
+    lexicon_fini(&lexicon);
+}
+
+static void every_format_has_the_same_neighbours(void **state)
+{
+    struct model *model = make_model(put_vector);
+    (void)state;
+    assert_true(wordfiles_write(&model->files, path_of("model"), 1));
+    check_neighbours(path_of("model/words.npy"));
+    check_neighbours(path_of("model/words.vec"));
+    check_neighbours(path_of("model/words.bin"));
+    free_model(model);
+}
+
+static void lexicon_refused(const char *path, const char *why)
+{
+    struct lexicon lexicon;
+    assert_false(lexicon_read(&lexicon, path));
+    if (strstr(task_error(), why) == NULL)
+        print_error("'%s' does not say '%s'\n", task_error(), why);
+    assert_non_null(strstr(task_error(), why));
+    lexicon_fini(&lexicon);
+}
+
+static void files_that_are_no_vectors_are_refused(void **state)
+{
+    char long_name[9000];
+    (void)state;
+    memset(long_name, 'x', sizeof long_name);
+    lexicon_refused(path_of("nowhere"), "cannot open");
+    lexicon_refused(write_text("v", ""), "rows and columns");
+    lexicon_refused(write_text("v", "2 x\na 1 2\n"), "rows and columns");
+    lexicon_refused(write_text("v", "-2 2\na 1 2\n"), "rows and columns");
+    lexicon_refused(write_text("v", "2 99999999999\na 1 2\n"), "rows and columns");
+    lexicon_refused(write_text("v", "2 2\na 1 2\n"), "ends after 1 of 2");
+    lexicon_refused(write_text("v", "2 2\na 1 2\nb 1\n"), "middle of a vector");
+    lexicon_refused(write_text("v", "2 2\na 1 2\nb 1 z\n"), "'z' is not a number");
+    lexicon_refused(write_bytes("v", "2 2\na \1\2\3\4\5\6\7", 13), "middle of a vector");
+    memcpy(long_name, "2 2\n", 4);
+    lexicon_refused(write_bytes("v", long_name, sizeof long_name), "excessive length");
+    write_text("v.txt", "a\nb\n");
+    lexicon_refused(write_bytes("v.npy", "\x93NUMPY\x01\0\x02\0{}", 12), "v.npy");
+}
+
+/* ---- Examinations ---------------------------------------------------------------------------- */
+
+static bool examine(const char *questions, const char *similarity, struct train_quality *quality)
+{
+    struct model *model = make_model(put_vector);
+    struct train train = {.n_nodes = 1, .n_threads = 2};
+    struct wordtest test;
+    bool ok = wordtest_read(&test, &model->names, questions, similarity, 1000) &&
+              wordtest_run(&test, &train, &model->params, DIM, quality);
+    wordtest_fini(&test);
+    free_model(model);
+    return ok;
+}
+
+static void analogies_are_answered(void **state)
+{
+    struct train_quality quality;
+    (void)state;
+    assert_true(
+        examine(write_text("q", ": royalty\nMan woman KING queen\nman king woman fish\n"
+                                "man king unknown fish\n: gram1-sex\nking queen man woman\n"),
+                NULL, &quality));
+    assert_true(fabs(quality.value - 2.0 / 3) < 1e-9);
+    assert_string_equal(quality.text, "analogies 66.7% of 3 (semantic 50.0%, syntactic 100.0%)");
+    assert_false(examine(write_text("q", ": x\nman woman king\n"), NULL, &quality));
+    assert_non_null(strstr(task_error(), "q:2: a question has four words"));
+    assert_false(examine(write_text("q", "no such words here\n"), NULL, &quality));
+    assert_non_null(strstr(task_error(), "none has only words that are known"));
+}
+
+static void similarity_is_correlated(void **state)
+{
+    struct train_quality quality;
+    (void)state;
+    assert_true(examine(NULL,
+                        write_text("pairs.txt", "man woman 5\nman\tfish,1\nKing queen 9\n"
+                                                "man nobody 3\n"),
+                        &quality));
+    assert_true(fabs(quality.value - 1) < 1e-9);
+    assert_string_equal(quality.text, "pairs 1.000");
+    assert_false(examine(NULL, write_text("pairs.txt", "man woman five\n"), &quality));
+    assert_non_null(strstr(task_error(), "pairs.txt:1: 'five' is not a number"));
+    assert_false(examine(NULL, write_text("pairs.txt", "man woman\n"), &quality));
+    assert_non_null(strstr(task_error(), "two words and a number"));
+    assert_false(examine(NULL, write_text("pairs.txt", "man woman 1\n"), &quality));
+    assert_non_null(strstr(task_error(), "too few"));
+}
+
+static void ranks_correlate(void **state)
+{
+    double a[] = {1, 2, 3, 4, 5}, b[] = {10, 200, 3000, 4000, 50000};
+    double c[] = {5, 4, 3, 2, 1}, d[] = {1, 2, 3, 4, 5};
+    double ties[] = {1, 1, 2, 2}, others[] = {1, 2, 3, 4};
+    double same[] = {7, 7, 7}, any[] = {1, 2, 3};
+    (void)state;
+    assert_true(fabs(spearman(a, b, 5) - 1) < 1e-12);
+    assert_true(fabs(spearman(c, d, 5) + 1) < 1e-12);
+    assert_true(fabs(spearman(ties, others, 4) - 0.894427191) < 1e-9);
+    assert_true(fabs(spearman(same, any, 3)) < 1e-12);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_model_comes_back_as_it_was),
+        cmocka_unit_test(a_model_of_other_words_is_refused),
+        cmocka_unit_test(every_format_has_the_same_neighbours),
+        cmocka_unit_test(files_that_are_no_vectors_are_refused),
+        cmocka_unit_test(analogies_are_answered),
+        cmocka_unit_test(similarity_is_correlated),
+        cmocka_unit_test(ranks_correlate),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
