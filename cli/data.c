@@ -28,8 +28,8 @@ static const struct option_set wordnet_set = {
     .program = "tern data wordnet",
     .about = "Makes a knowledge graph from WordNet: train.txt, valid.txt and test.txt in DIR.",
     .notes =
-        "Entities are the meanings of words, named by a word, its part of speech and the number of\n"
-        "the meaning: dog.n.01. Of two relations that say the same in both directions, such as\n"
+        "Entities are the meanings of words, named by a word, its part of speech and the number\n"
+        "of the meaning: dog.n.01. Of two relations that say the same in both directions, such as\n"
         "hypernym and hyponym, one is kept. All facts about the same two entities are in the same\n"
         "file, so that none in test can be guessed from its mirror image in train.\n"
         "On Debian, the package wordnet-base has WordNet.",
@@ -57,7 +57,8 @@ static const struct command data_sets[] = {
     {"gcide", "text of an English dictionary, for word vectors", data_gcide_command},
     {"text", "text of letters alone, for word vectors", data_text_command},
     {"wordnet", "a knowledge graph of the meanings of English words", data_wordnet_command},
-    {"zipf-matrix", "a matrix with skewed rows and columns, to factorize", data_zipf_matrix_command},
+    {"zipf-matrix", "a matrix with skewed rows and columns, to factorize",
+     data_zipf_matrix_command},
 };
 
 static const struct command_set data_set = {

@@ -63,7 +63,7 @@ struct option_set {
     size_t n_options;
     const struct option *common; /* further options, which several commands share; or NULL */
     size_t n_common;
-    const char *operands;       /* what follows the options in --help: "DIR"; NULL: none are taken */
+    const char *operands; /* what follows the options in --help: "DIR"; NULL: none are taken */
     struct operand_list *given; /* where they go, when operands are taken */
 };
 

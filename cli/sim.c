@@ -39,7 +39,8 @@ static const struct option_set option_set = {
     .program = "tern sim",
     .about =
         "Runs clusters of simulated nodes, in one thread and on virtual time, over a network that\n"
-        "fails as a seed says, and checks what their workers see and what is stored in the end.",
+        "fails as a seed says, and checks what their workers see, where keys are, and what is stored\n"
+        "in the end.",
     .notes = "Faults: delay (a link is slow for a while), break (a connection is lost with what is "
              "under\n"
              "way), pause (a node does nothing for a while), partition (some nodes do not hear "
@@ -87,11 +88,14 @@ static void print_json(const struct tern_sim_result *result)
 {
     printf("{\"sim\":\"cluster\",\"nodes\":%" PRId64 ",\"steps\":%" PRId64 ",\"seed\":%" PRId64
            ",\"seeds\":%" PRIu64 ",\"events\":%" PRIu64 ",\"virtual_seconds\":%.6f"
-           ",\"operations\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"checks\":%" PRIu64
-           ",\"violations\":%" PRIu64 ",\"trace\":\"%016" PRIx64 "\",\"faults\":{",
+           ",\"operations\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"moves\":%" PRIu64
+           ",\"replicas\":%" PRIu64 ",\"redirects\":%" PRIu64 ",\"intended\":%" PRIu64
+           ",\"late\":%" PRIu64 ",\"checks\":%" PRIu64 ",\"violations\":%" PRIu64
+           ",\"trace\":\"%016" PRIx64 "\",\"faults\":{",
            args.n_nodes, args.n_steps, args.seed, result->n_seeds, result->n_events,
            (double)result->virtual_ns / 1e9, result->n_operations, result->n_failed,
-           result->n_checks, result->n_violations, result->trace);
+           result->n_moves, result->n_replicas, result->n_redirected, result->n_intended,
+           result->n_late, result->n_checks, result->n_violations, result->trace);
     for (int i = 0; i < TERN_SIM_FAULTS; i++)
         printf("%s\"%s\":%" PRIu64, i ? "," : "", fault_names[i], result->fired[i]);
     printf("}");
@@ -110,6 +114,10 @@ static void print_lines(const struct tern_sim_result *result)
     printf("virtual time  %.3f s\n", (double)result->virtual_ns / 1e9);
     printf("operations    %" PRIu64 ", of which %" PRIu64 " failed as they should\n",
            result->n_operations, result->n_failed);
+    printf("keys          %" PRIu64 " moved, %" PRIu64 " copied; %" PRIu64 " requests redirected\n",
+           result->n_moves, result->n_replicas, result->n_redirected);
+    printf("intents       %" PRIu64 " keys signalled early, of which %" PRIu64 " were late\n",
+           result->n_intended, result->n_late);
     printf("checks        %" PRIu64 "\n", result->n_checks);
     printf("faults       ");
     for (int i = 0; i < TERN_SIM_FAULTS; i++)

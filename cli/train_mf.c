@@ -28,7 +28,7 @@ static const struct option options[] = {
      .choices = unknown_names},
     {"rank", OPTION_INT, &args.rank, "32", "N", "factors of a user or item", .min = 1,
      .max = 65536},
-    {"epochs", OPTION_INT, &train_args.n_epochs, "20", "N", "times to go through the ratings",
+    {"epochs", OPTION_INT, &train_args.n_epochs, "15", "N", "times to go through the ratings",
      .min = 0, .max = 1e9},
     {"rate", OPTION_DOUBLE, &args.rate, "0.1", "X", "step size of AdaGrad", .min = 1e-9,
      .max = 1e3},

@@ -38,7 +38,6 @@ enum defect {
     DEFECT_CLOSE_KEEPS_INTENTS, /* those of a closed worker do not end */
     /* manager.c and share.c */
     DEFECT_EXPIRY_LOST,           /* the end of an intent is not told */
-    DEFECT_END_ASTRAY,            /* it is told where the key is believed to be, not where it is known */
     DEFECT_MOVE_WITH_TWO_INTENTS, /* a key moves although others want it, too */
     DEFECT_DELTA_UNTOLD,          /* what one replica changed is not told to the others */
     DEFECT_UPDATE_UNTOLD,         /* nor what an updater made of it to that replica */

@@ -106,7 +106,7 @@ void check_written(struct check *check, const struct deed *deed, bool confirmed)
     const uint32_t element = deed->worker * WINDOW + deed->number % WINDOW;
     for (size_t i = 0; i < deed->n; i++) {
         struct value *value = &check->values[deed->indexes[i]];
-        bool at_main = confirmed && !deed->replica[i];
+        bool at_main = confirmed && deed->copies[i] == USED_MAIN;
         if (deed->table != LAST_VALUES)
             tallies_of(check, deed->table, deed->indexes[i])[element].confirmed += at_main;
         else if (!confirmed)
@@ -123,42 +123,53 @@ static int64_t most(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+/* Whether a pull must return all that its worker has done to an element, and no more. */
+static bool is_exact(const struct check *check, const struct deed *deed, size_t i, uint32_t element)
+{
+    bool gathered = deed->table == UPDATED_COUNTS && deed->copies[i] != USED_MAIN;
+    return is_own(deed, element) && !check->lenient && !gathered;
+}
+
+static int64_t least_count(const struct check *check, const struct deed *deed, size_t i,
+                           const struct tally *tally, uint32_t element, uint32_t seen)
+{
+    if (is_exact(check, deed, i, element))
+        return tally->started;
+    if (deed->table == REPLICA_COUNTS)
+        return seen;
+    if (deed->copies[i] == USED_MAIN)
+        return most(tally->confirmed, seen);
+    return is_own(deed, element) && !check->lenient ? tally->confirmed : 0;
+}
+
 static void bound_counts(struct check *check, const struct deed *deed, size_t i)
 {
     const struct tally *tallies = tallies_of(check, deed->table, deed->indexes[i]);
     const uint32_t *seen = seen_by(check, deed->worker, deed->table, deed->indexes[i]);
     int64_t *bounds = deed->bounds + i * check->tables.length;
     for (uint32_t e = 0; e < check->tables.length; e++)
-        bounds[e] = is_own(deed, e) && !check->lenient ? tallies[e].started
-                    : deed->table == REPLICA_COUNTS    ? seen[e]
-                                                       : most(tallies[e].confirmed, seen[e]);
+        bounds[e] = least_count(check, deed, i, &tallies[e], e, seen[e]);
+}
+
+static int64_t least_value(struct check *check, const struct deed *deed, size_t i)
+{
+    const uint32_t index = deed->indexes[i];
+    const struct value *value = &check->values[index];
+    if (check_writer(check, index) == deed->worker && !check->lenient)
+        return value->started;
+    return deed->copies[i] == USED_MAIN
+               ? most(value->confirmed, *seen_value_by(check, deed->worker, index))
+               : 0;
 }
 
 void check_read(struct check *check, const struct deed *deed)
 {
     for (size_t i = 0; i < deed->n; i++) {
-        const uint32_t index = deed->indexes[i];
-        const struct value *value = &check->values[index];
-        bool own = deed->table == LAST_VALUES && check_writer(check, index) == deed->worker;
         if (deed->table == LAST_VALUES)
-            deed->bounds[i] =
-                own && !check->lenient
-                    ? value->started
-                    : most(value->confirmed, *seen_value_by(check, deed->worker, index));
+            deed->bounds[i] = least_value(check, deed, i);
         else
             bound_counts(check, deed, i);
     }
-}
-
-/* What a pull must have returned at least of an element, whose bound for a main copy is given. */
-static int64_t least_count(const struct check *check, const struct deed *deed, size_t i,
-                           const struct tally *tally, uint32_t element, int64_t bound)
-{
-    if (!deed->replica[i])
-        return bound;
-    if (!is_own(deed, element) || check->lenient)
-        return 0;
-    return deed->table == UPDATED_COUNTS ? tally->confirmed : bound;
 }
 
 static void seen_counts(struct check *check, const struct deed *deed, size_t i, bool exact)
@@ -171,9 +182,9 @@ static void seen_counts(struct check *check, const struct deed *deed, size_t i, 
     for (uint32_t e = 0; e < check->tables.length; e++) {
         const size_t at = i * check->tables.length + e;
         const int64_t count = (int64_t)((uint64_t)deed->values[at] - (uint64_t)initial[e]);
-        const int64_t least = least_count(check, deed, i, &tallies[e], e, deed->bounds[at]);
-        const int64_t greatest =
-            is_own(deed, e) && exact && !check->lenient ? deed->bounds[at] : tallies[e].started;
+        const bool own = is_exact(check, deed, i, e);
+        const int64_t least = own || deed->copies[i] != USED_EITHER ? deed->bounds[at] : 0;
+        const int64_t greatest = own && exact ? deed->bounds[at] : tallies[e].started;
         check_that(check, count >= least && count <= greatest,
                    "operation %" PRIu32 " of worker %" PRIu32 " read %" PRId64
                    " additions in element %" PRIu32 " of key %" PRIu32
@@ -181,7 +192,7 @@ static void seen_counts(struct check *check, const struct deed *deed, size_t i, 
                    " wrote there last in its operation %" PRIu32,
                    deed->number, deed->worker, count, e, index, table_name(deed->table),
                    least, greatest, e / WINDOW, tallies[e].last_op);
-        if (!deed->replica[i] && count > seen[e] && count <= tallies[e].started)
+        if (deed->copies[i] == USED_MAIN && count > seen[e] && count <= tallies[e].started)
             seen[e] = (uint32_t)count;
     }
 }
@@ -201,7 +212,7 @@ static void seen_value(struct check *check, const struct deed *deed, size_t i, b
     int64_t *seen = seen_value_by(check, deed->worker, index);
     const int64_t *row = deed->values + i * check->tables.last_length;
     bool own = check_writer(check, index) == deed->worker, strict = own && !check->lenient;
-    const int64_t least = deed->replica[i] && !strict ? 0 : deed->bounds[i];
+    const int64_t least = strict || deed->copies[i] != USED_EITHER ? deed->bounds[i] : 0;
     const int64_t greatest = strict && exact ? deed->bounds[i] : value->started;
     check_that(check, is_uniform(row, check->tables.last_length) && row[0] >= least && row[0] <= greatest,
                "operation %" PRIu32 " of worker %" PRIu32 " read %" PRId64 "%s from key %" PRIu32
@@ -209,7 +220,7 @@ static void seen_value(struct check *check, const struct deed *deed, size_t i, b
                deed->number, deed->worker, row[0],
                is_uniform(row, check->tables.last_length) ? "" : " and others", index,
                table_name(deed->table), least, greatest);
-    if (!deed->replica[i] && row[0] > *seen)
+    if (deed->copies[i] == USED_MAIN && row[0] > *seen)
         *seen = row[0];
 }
 

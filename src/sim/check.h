@@ -61,6 +61,14 @@ static inline uint32_t check_writer(const struct check *check, uint32_t index)
     return index % check->n_workers;
 }
 
+/* What an operation on a key is done to: known when it begins for keys that are here, and when it ends
+ * for the others. */
+enum used_copy {
+    USED_MAIN,
+    USED_REPLICA,
+    USED_EITHER, /* it came here meanwhile, and may have been a replica */
+};
+
 /* An operation of a worker, as far as it matters here. */
 struct deed {
     uint32_t worker, number;
@@ -68,8 +76,8 @@ struct deed {
     size_t n;
     const uint32_t *indexes; /* of its keys */
     int64_t *values;         /* what is written, or was read: n rows */
-    int64_t *bounds;         /* of a pull: what a main copy must return, n rows (LAST_VALUES: n) */
-    bool *replica;           /* by key: it was, or may have been, done to a replica */
+    int64_t *bounds;         /* of a pull: what it must return at least, n rows (LAST_VALUES: n) */
+    enum used_copy *copies;       /* by key */
 };
 
 /* A push or set begins: fills in the values to write and notes them as started. */

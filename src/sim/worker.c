@@ -91,7 +91,7 @@ static bool fill_slot(struct worker *worker, struct slot *slot)
                                .indexes = slot->indexes,
                                .values = malloc(bytes),
                                .bounds = malloc(bytes),
-                               .replica = slot->replica};
+                               .copies = slot->copies};
     for (size_t i = 0; i < n; i++) {
         slot->indexes[i] = choose_index(worker, table, slot->kind != FRAME_PULL);
         slot->keys[i] = table_key(table, slot->indexes[i]);
@@ -110,8 +110,11 @@ static bool is_managed(const struct worker *worker, const struct slot *slot)
 /* Notes which keys have replicas here, just before they are used. */
 static void note_replicas(const struct worker *worker, struct slot *slot)
 {
-    for (size_t i = 0; is_managed(worker, slot) && i < slot->deed.n; i++)
-        site_has(worker->site, slot->deed.table, slot->indexes[i], &slot->replica[i]);
+    for (size_t i = 0; is_managed(worker, slot) && i < slot->deed.n; i++) {
+        bool is_replica;
+        site_has(worker->site, slot->deed.table, slot->indexes[i], &is_replica);
+        slot->copies[i] = is_replica ? USED_REPLICA : USED_MAIN;
+    }
 }
 
 static enum tern_status pull_here(struct slot *slot, struct store *store)
@@ -155,7 +158,7 @@ static void end_slot(struct worker *worker, struct slot *slot, enum tern_status 
              slot->deed.number, frame_kind_name(slot->kind), worker->index);
     site_ended(site, status, what);
     for (size_t i = 0; i < slot->n_away; i++)
-        slot->replica[slot->away[i]] = slot->was_local;
+        slot->copies[slot->away[i]] = slot->was_local ? USED_EITHER : USED_MAIN;
     if (slot->kind != FRAME_PULL) {
         check_written(site->check, &slot->deed, !status);
     } else if (!status) {
@@ -174,11 +177,11 @@ static void start_slot(struct worker *worker, struct slot *slot)
 {
     const struct site *site = worker->site;
     slot->started = true;
+    note_replicas(worker, slot);
     if (slot->kind == FRAME_PULL)
         check_read(site->check, &slot->deed);
     else
         check_write(site->check, &slot->deed, slot->kind == FRAME_SET);
-    note_replicas(worker, slot);
     enum tern_status status = do_here(slot, &site->tables[slot->deed.table].store);
     if (!status && slot->n_away)
         status = client_start(&worker->caller.client, &slot->op, slot->kind,

@@ -143,6 +143,9 @@ static bool run_epoch(struct epoch *epoch)
     progress_begin(&train->progress, title, epoch->task->unit,
                    epoch->task->n_examples(epoch->model));
     bool ok = team_run(train->n_threads, work, tick, epoch);
+    /* An epoch may be over before the first tick. */
+    if (out_of_time(train))
+        atomic_store_explicit(&train->stopping, true, memory_order_relaxed);
     progress_erase(&train->progress);
     return train_agree(train, ok);
 }
@@ -180,7 +183,7 @@ static void count_accesses(const struct train *train, struct sums *sums)
 static bool add_up(struct train *train, const struct sums *before, struct sums *sums)
 {
     uint64_t n_examples;
-    *sums = (struct sums){.stopping = atomic_load(&train->stopping)};
+    *sums = (struct sums){.stopping = atomic_load(&train->stopping) || out_of_time(train)};
     progress_sum(&train->progress, &n_examples, &sums->loss);
     sums->n_examples = (double)n_examples;
     count_accesses(train, sums);

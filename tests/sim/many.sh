@@ -3,6 +3,9 @@
 # processors). Prints one JSON line per process; exits 1 if one found something wrong.
 set -eu
 
+# The tables are small and many: huge pages would only have to be cleared.
+export TERN_HUGE_PAGES="${TERN_HUGE_PAGES:-off}"
+
 tern=${1:?usage: many.sh TERN [SEEDS [JOBS]]}
 seeds=${2:-10000}
 jobs=${3:-$(nproc)}

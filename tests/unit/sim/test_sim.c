@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -38,6 +39,19 @@ static void nothing_is_lost_or_done_twice_whatever_goes_wrong(void **state)
     assert_true(result.n_operations > 300 * 5 * 2 * 20);
     assert_true(result.n_checks > result.n_operations);
     assert_true(result.n_failed > 0);
+    assert_true(result.n_moves > 300 * 50);
+    assert_true(result.n_replicas > 300 * 50);
+    assert_true(result.n_redirected > 300);
+}
+
+static void keys_are_there_when_they_are_intended(void **state)
+{
+    (void)state;
+    struct tern_sim_result result = run(5, 1, 100, 0);
+    assert_int_equal(result.n_violations, 0);
+    assert_int_equal(result.n_failed, 0);
+    assert_true(result.n_intended > 100);
+    assert_int_equal(result.n_late, 0);
 }
 
 static void nothing_fails_while_nothing_lasts(void **state)
@@ -109,8 +123,11 @@ static void options_that_make_no_sense_are_refused(void **state)
 
 int main(void)
 {
+    /* A thousand small tables: huge pages would only have to be cleared. */
+    setenv("TERN_HUGE_PAGES", "off", 0);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_lost_or_done_twice_whatever_goes_wrong),
+        cmocka_unit_test(keys_are_there_when_they_are_intended),
         cmocka_unit_test(nothing_fails_while_nothing_lasts),
         cmocka_unit_test(clusters_of_other_sizes_do_the_same),
         cmocka_unit_test(no_fault_strikes_that_was_not_asked_for),
