@@ -42,7 +42,6 @@ static const char *const names[N_DEFECTS] = {
     [DEFECT_ROUND_FORGOTTEN] = "the answer to a round is forgotten",
     [DEFECT_ACTS_LATE] = "intents are acted on late",
     [DEFECT_CLOSE_KEEPS_INTENTS] = "a closed worker's intents stay",
-    [DEFECT_END_ASTRAY] = "the end of an intent goes astray",
     [DEFECT_EXPIRY_LOST] = "the end of an intent is not told",
     [DEFECT_MOVE_WITH_TWO_INTENTS] = "a key moves though several want it",
     [DEFECT_DELTA_UNTOLD] = "changes of a replica are not told to others",
