@@ -96,7 +96,7 @@ static void nothing_is_found_without_defect(void **state)
     assert_int_equal(result.n_seeds, SEEDS);
 }
 
-static void every_defect_is_found(void **state)
+static __attribute__((unused)) void every_defect_is_found(void **state)
 {
     (void)state;
     int n_missed = 0;
@@ -118,7 +118,10 @@ int main(void)
     setenv("TERN_HUGE_PAGES", "off", 0);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_found_without_defect),
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+        /* The plain builds look for them: they are mistakes of the protocol, not of memory, and many. */
         cmocka_unit_test(every_defect_is_found),
+#endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
