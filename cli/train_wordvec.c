@@ -35,7 +35,7 @@ static const struct option options[] = {
      .help = "files of rated pairs of words to test by"},
     {"candidates", OPTION_INT, &args.n_candidates, "30000", "N",
      "analogies are answered from the N most frequent words", .min = 4, .max = 1e9},
-    {"ahead", OPTION_INT, &args.ahead, "8", "N", "excerpts to prepare before they are used",
+    {"ahead", OPTION_INT, &args.ahead, "64", "N", "excerpts to prepare before they are used",
      .min = 0, .max = 4096},
     {"formats", OPTION_STRINGS, &formats, "npy", "LIST",
      "formats of the vectors: npy; text and binary as of word2vec", .choices = format_names},

@@ -38,7 +38,7 @@ struct caller {
     uint32_t id;  /* of its lanes */
     uint64_t tag; /* of its timer */
     uint64_t deadline_ns;
-    const uint32_t *dead; /* 1 + a node known to be dead; 0: none */
+    const uint32_t *dead;   /* 1 + a node known to be dead; 0: none */
     uint64_t *n_redirected; /* counts answers MOVED */
     bool patient;           /* answers may rightly take long */
     uint64_t tick_ns;       /* when the timer comes; 0: it is not set */

@@ -54,7 +54,8 @@ static struct tally *tallies_of(struct check *check, enum sim_table table, uint3
 
 static uint32_t *seen_by(struct check *check, uint32_t worker, enum sim_table table, uint32_t index)
 {
-    return &check->seen[(((size_t)worker * N_COUNTS + table) * KEYS + index) * check->tables.length];
+    return &check
+                ->seen[(((size_t)worker * N_COUNTS + table) * KEYS + index) * check->tables.length];
 }
 
 static int64_t *seen_value_by(struct check *check, uint32_t worker, uint32_t index)
@@ -190,8 +191,8 @@ static void seen_counts(struct check *check, const struct deed *deed, size_t i, 
                    " additions in element %" PRIu32 " of key %" PRIu32
                    " of table '%s', not %" PRId64 " to %" PRId64 "; worker %" PRIu32
                    " wrote there last in its operation %" PRIu32,
-                   deed->number, deed->worker, count, e, index, table_name(deed->table),
-                   least, greatest, e / WINDOW, tallies[e].last_op);
+                   deed->number, deed->worker, count, e, index, table_name(deed->table), least,
+                   greatest, e / WINDOW, tallies[e].last_op);
         if (deed->copies[i] == USED_MAIN && count > seen[e] && count <= tallies[e].started)
             seen[e] = (uint32_t)count;
     }
@@ -214,7 +215,8 @@ static void seen_value(struct check *check, const struct deed *deed, size_t i, b
     bool own = check_writer(check, index) == deed->worker, strict = own && !check->lenient;
     const int64_t least = strict || deed->copies[i] != USED_EITHER ? deed->bounds[i] : 0;
     const int64_t greatest = strict && exact ? deed->bounds[i] : value->started;
-    check_that(check, is_uniform(row, check->tables.last_length) && row[0] >= least && row[0] <= greatest,
+    check_that(check,
+               is_uniform(row, check->tables.last_length) && row[0] >= least && row[0] <= greatest,
                "operation %" PRIu32 " of worker %" PRIu32 " read %" PRId64 "%s from key %" PRIu32
                " of table '%s', not %" PRId64 " to %" PRId64,
                deed->number, deed->worker, row[0],
@@ -263,13 +265,12 @@ static void stored_value(struct check *check, const struct stored *stored)
     const int64_t certain = stored->is_main ? value->confirmed : 0;
     const int64_t least = check->lenient ? certain : value->started;
     const int64_t *row = stored->row;
-    check_that(check,
-               is_uniform(row, check->tables.last_length) && row[0] <= value->started &&
-                   row[0] >= least,
-               "in the end key %" PRIu32 " of table '%s' is %" PRId64 " at node %" PRIu32
-               ", not %" PRId64 " to %" PRId64,
-               stored->index, table_name(stored->table), row[0], stored->node, least,
-               value->started);
+    check_that(
+        check,
+        is_uniform(row, check->tables.last_length) && row[0] <= value->started && row[0] >= least,
+        "in the end key %" PRIu32 " of table '%s' is %" PRId64 " at node %" PRIu32 ", not %" PRId64
+        " to %" PRId64,
+        stored->index, table_name(stored->table), row[0], stored->node, least, value->started);
 }
 
 /* The state is the sum of the row (tables.c). */

@@ -77,7 +77,7 @@ struct deed {
     const uint32_t *indexes; /* of its keys */
     int64_t *values;         /* what is written, or was read: n rows */
     int64_t *bounds;         /* of a pull: what it must return at least, n rows (LAST_VALUES: n) */
-    enum used_copy *copies;       /* by key */
+    enum used_copy *copies;  /* by key */
 };
 
 /* A push or set begins: fills in the values to write and notes them as started. */

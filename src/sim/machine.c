@@ -219,7 +219,8 @@ static void open_store(struct machine *machine, enum sim_table table, uint16_t n
     machine->opened[table] = !status;
     if (status || !fresh)
         return;
-    check_that(check, manage(core, made, check->tables.round_bytes, &options), "no memory to manage a table");
+    check_that(check, manage(core, made, check->tables.round_bytes, &options),
+               "no memory to manage a table");
     machine->site.numbers[table] = number;
     atomic_store_explicit(&core->tables[number], made, memory_order_release);
     service_retry(&machine->service);

@@ -20,7 +20,7 @@
 enum {
     WORKERS = 2,
     WORK_PHASES = 3,
-    QUIET_PHASE, /* replicas become equal */
+    QUIET_PHASE,  /* replicas become equal */
     CLOSED_PHASE, /* and go away */
     PHASES        /* the last: all is known */
 };

@@ -53,8 +53,7 @@ static bool is_on_its_way(const struct machine *from, const struct machine *to,
     const struct rounds *rounds = &to->rounds;
     if (!rounds->questions[node].asked || rounds->table != to->site.numbers[table])
         return false;
-    const struct server_lane *lane =
-        service_lane(&from->service, to->core.node, rounds->caller.id);
+    const struct server_lane *lane = service_lane(&from->service, to->core.node, rounds->caller.id);
     return lane && lane->sync_number == rounds->caller.client.lanes[node].last_number &&
            has_main(&lane->sync, table_key(table, index));
 }
@@ -90,14 +89,13 @@ static void check_row(const struct machine *machine, enum sim_table table, uint3
     if (!store_pull_one(store, table_key(table, index), row))
         return;
     check_stored(&machine->run->check,
-                 &(struct stored){.node = machine->core.node,
-                                  .table = table,
-                                  .index = index,
-                                  .is_main = entry_is_main(word),
-                                  .row = row,
-                                  .state = entry_is_main(word)
-                                               ? store_state(store, entry_slot(word))
-                                               : NULL});
+                 &(struct stored){
+                     .node = machine->core.node,
+                     .table = table,
+                     .index = index,
+                     .is_main = entry_is_main(word),
+                     .row = row,
+                     .state = entry_is_main(word) ? store_state(store, entry_slot(word)) : NULL});
 }
 
 static void check_intended(const struct machine *machine, enum sim_table table, uint32_t index)

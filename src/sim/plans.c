@@ -72,8 +72,7 @@ void plans_make(struct plans *plans)
     if (!tables_intended(tables, plan.table)) {
         add_intent(plans, &plan, INTENT_HERE);
     } else if (plans->n < MAX_PLANS) {
-        add_intent(plans, &plan,
-                   policy->timing == TIMING_AT_ONCE ? INTENT_AT_ONCE : INTENT_TIMED);
+        add_intent(plans, &plan, policy->timing == TIMING_AT_ONCE ? INTENT_AT_ONCE : INTENT_TIMED);
         plans->all[plans->n++] = plan;
     }
 }
@@ -100,8 +99,8 @@ static void begin_plan(struct plans *plans, const struct plan *plan)
     for (size_t i = 0; i < plan->n; i++) {
         bool is_replica, here = site_has(site, plan->table, plan->indexes[i], &is_replica);
         check_that(site->check, here || !is_settled(plans, plan),
-                   "key %" PRIu32 " of table '%s' is not at node %" PRIu32
-                   " at clock %" PRIu64 ", although a round had acted on the intent for it",
+                   "key %" PRIu32 " of table '%s' is not at node %" PRIu32 " at clock %" PRIu64
+                   ", although a round had acted on the intent for it",
                    plan->indexes[i], table_name(plan->table), site->core->node, plans->clock);
         site->figures->n_intended += plan->early;
         site->figures->n_late += plan->early && !here;

@@ -32,8 +32,8 @@ struct plan {
     size_t n;
     uint32_t indexes[PLAN_KEYS];
     bool here[PLAN_KEYS]; /* since it was acted on */
-    bool early;           /* it was signalled more than EARLY clocks ahead, and rounds have room for it */
-    uint64_t round;       /* that has acted on it for sure; 0: none yet */
+    bool early;     /* it was signalled more than EARLY clocks ahead, and rounds have room for it */
+    uint64_t round; /* that has acted on it for sure; 0: none yet */
 };
 
 struct plans {

@@ -169,9 +169,8 @@ static bool take_answers(struct rounds *rounds)
         if (!questions[i].asked)
             continue;
         questions[i].asked = false;
-        note_status(rounds, table->manager
-                                ? hear_peer(rounds, table->manager, i)
-                                : hear_owner(rounds, table->replication, &questions[i]));
+        note_status(rounds, table->manager ? hear_peer(rounds, table->manager, i)
+                                           : hear_owner(rounds, table->replication, &questions[i]));
         buffer_free(&questions[i].op.answer_body);
     }
     for (uint32_t i = 0; i < n_nodes; i++)

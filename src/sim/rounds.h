@@ -23,7 +23,7 @@ struct rounds {
     struct site *site;
     struct service *service;
     struct caller caller;
-    uint64_t tag; /* of the timer between rounds */
+    uint64_t tag;               /* of the timer between rounds */
     struct question *questions; /* by node */
     bool running;               /* a round is under way */
     uint16_t table;             /* the number of the one that is being asked about */

@@ -12,8 +12,9 @@
 /* What is counted over a whole run. */
 struct figures {
     uint64_t n_operations, n_failed;
-    uint64_t n_moves, n_replicas; /* main copies that came, and replicas that were made, of all nodes */
-    uint64_t n_redirected;        /* requests that met a node that did not have the key */
+    uint64_t n_moves,
+        n_replicas;        /* main copies that came, and replicas that were made, of all nodes */
+    uint64_t n_redirected; /* requests that met a node that did not have the key */
     uint64_t n_intended;   /* keys whose intent was signalled early and has begun */
     uint64_t n_late;       /* of these: they were not here then */
 };
@@ -25,12 +26,13 @@ struct site {
     struct core *core;
     struct core_table *tables; /* by enum sim_table */
     uint16_t numbers[N_SIM_TABLES];
-    struct intents *intents; /* of its workers: a list; those of closed ones are the rounds' to free */
+    struct intents
+        *intents; /* of its workers: a list; those of closed ones are the rounds' to free */
     /* Rounds are numbered from 1: those begun and those ended. */
     uint64_t n_begun, n_ended;
     uint64_t last_clean; /* the latest that ended well and left nothing over; 0: none */
-    bool round_wanted; /* the next round is to begin now */
-    bool rounds_over;  /* one has failed: there will be no further one */
+    bool round_wanted;   /* the next round is to begin now */
+    bool rounds_over;    /* one has failed: there will be no further one */
 };
 
 /* The outcome of an operation: failures are violations unless they are to be expected. */

@@ -6,7 +6,7 @@
 
 const char *table_name(enum sim_table table)
 {
-    static const char *const names[] = {"dense counts",   "sparse counts",  "replica counts",
+    static const char *const names[] = {"dense counts",    "sparse counts",  "replica counts",
                                         "adaptive counts", "managed counts", "updated counts",
                                         "last values"};
     return names[table];
@@ -73,8 +73,8 @@ struct tern_table_options tables_options(const struct tables *tables, enum sim_t
     if (table == DENSE_COUNTS || table == ADAPTIVE_COUNTS)
         options.init = (struct tern_init){.kind = TERN_INIT_UNIFORM, .seed = 7, .b = 1e9};
     if (table == UPDATED_COUNTS)
-        options.updater = (struct tern_updater){
-            .name = "add and sum", .state_per_row = 1, .apply = add_and_sum};
+        options.updater =
+            (struct tern_updater){.name = "add and sum", .state_per_row = 1, .apply = add_and_sum};
     if (tables->policies[table]->replica == REPLICA_OF_LISTED) {
         options.replicated = tables->listed;
         options.n_replicated = LISTED_KEYS;

@@ -27,8 +27,8 @@ static uint64_t below(const struct worker *worker, uint64_t n)
 static enum sim_table choose_table(const struct worker *worker)
 {
     static const enum sim_table tables[] = {
-        DENSE_COUNTS,    SPARSE_COUNTS,  REPLICA_COUNTS, ADAPTIVE_COUNTS, ADAPTIVE_COUNTS,
-        MANAGED_COUNTS,  MANAGED_COUNTS, UPDATED_COUNTS, LAST_VALUES,     LAST_VALUES,
+        DENSE_COUNTS,   SPARSE_COUNTS,  REPLICA_COUNTS, ADAPTIVE_COUNTS, ADAPTIVE_COUNTS,
+        MANAGED_COUNTS, MANAGED_COUNTS, UPDATED_COUNTS, LAST_VALUES,     LAST_VALUES,
     };
     return tables[below(worker, sizeof tables / sizeof *tables)];
 }
