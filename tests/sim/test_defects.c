@@ -15,7 +15,13 @@
 #include "core/defect.h"
 #include "tern/sim.h"
 
-enum { FIRST_SEED = 1, SEEDS = 500 };
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define IS_SANITIZED 1
+#else
+#define IS_SANITIZED 0
+#endif
+
+enum { FIRST_SEED = 1, SEEDS = IS_SANITIZED ? 20 : 500 };
 
 enum defect core_defect;
 
@@ -118,7 +124,7 @@ int main(void)
     setenv("TERN_HUGE_PAGES", "off", 0);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_found_without_defect),
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !IS_SANITIZED
         /* The plain builds look for them: they are mistakes of the protocol, not of memory, and many. */
         cmocka_unit_test(every_defect_is_found),
 #endif
