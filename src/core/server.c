@@ -346,7 +346,7 @@ static enum served serve_round(struct server *server, struct server_lane *lane,
     if (again && request->number != lane->sync_number)
         return REFUSED;
     struct buffer *kept = &lane->sync;
-    if (again && defect(DEFECT_ROUND_FORGOTTEN))
+    if (again && request->kind == FRAME_ROUND && defect(DEFECT_ROUND_FORGOTTEN))
         return reply_append(out, request, server->core->epoch, FRAME_NEWS, 0, NULL, 0) ? SERVED
                                                                                        : REFUSED;
     if (!again) {

@@ -43,12 +43,12 @@ static void nothing_is_lost_or_done_twice_whatever_goes_wrong(void **state)
     assert_int_equal(result.n_seeds, SEEDS);
     for (int i = 0; i < TERN_SIM_FAULTS; i++)
         assert_true(result.fired[i] > 0);
-    assert_true(result.n_operations > 300 * 5 * 2 * 20);
+    assert_true(result.n_operations > SEEDS * 5 * 2 * 20);
     assert_true(result.n_checks > result.n_operations);
     assert_true(result.n_failed > 0);
-    assert_true(result.n_moves > 300 * 50);
-    assert_true(result.n_replicas > 300 * 50);
-    assert_true(result.n_redirected > 300);
+    assert_true(result.n_moves > SEEDS * 50);
+    assert_true(result.n_replicas > SEEDS * 50);
+    assert_true(result.n_redirected > SEEDS);
 }
 
 static void keys_are_there_when_they_are_intended(void **state)
