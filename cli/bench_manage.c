@@ -8,6 +8,7 @@
  */
 #include <math.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,9 +61,10 @@ static const struct option options[] = {
 static const struct option_set option_set = {
     .program = "tern bench manage",
     .about = "Runs one workload under each policy, and on a single node with as many threads.",
-    .notes = "JSON fields: bench, policy, dist, nodes, ahead, accesses_s, single_node_accesses_s,\n"
-             "ratio (of these; the median over repeats, with ratio_min and ratio_max), remote_share\n"
-             "(of accesses), bytes_per_access, staleness_ms_mean, staleness_ms_p99.",
+    .notes =
+        "JSON fields: bench, policy, dist, nodes, ahead, accesses_s, single_node_accesses_s,\n"
+        "ratio (of these; the median over repeats, with ratio_min and ratio_max), remote_share\n"
+        "(of accesses), bytes_per_access, staleness_ms_mean, staleness_ms_p99.",
     .options = options,
     .n_options = sizeof options / sizeof *options,
 };
@@ -151,6 +153,21 @@ static const uint64_t *batch_at(const struct worker *worker, uint64_t clock)
     return worker->stream + clock % STREAM_BATCHES * BATCH;
 }
 
+/* Keeps the calling thread, and those it will start, on one core: with as many workers as cores each has
+ * its own, as launchers of clusters see to, and the figures do not depend on where they wake up. */
+static void stay_on_core(size_t number)
+{
+    cpu_set_t cores, one;
+    if (sched_getaffinity(0, sizeof cores, &cores))
+        return;
+    size_t skip = number % (size_t)CPU_COUNT(&cores), core = 0;
+    while (!CPU_ISSET(core, &cores) || skip--)
+        core++;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    sched_setaffinity(0, sizeof one, &one);
+}
+
 /* ---- The work ----------------------------------------------------------------------------------- */
 
 static double now_s(void)
@@ -188,9 +205,8 @@ static bool step(struct worker *worker, const struct buffers *buffers, uint64_t 
 {
     struct job *job = worker->job;
     const uint64_t *keys = batch_at(worker, clock);
-    if (job->ahead &&
-        tern_intent(buffers->tern, job->table, batch_at(worker, clock + job->ahead), BATCH,
-                    clock + job->ahead, clock + job->ahead + 1) != TERN_OK)
+    if (job->ahead && tern_intent(buffers->tern, job->table, batch_at(worker, clock + job->ahead),
+                                  BATCH, clock + job->ahead, clock + job->ahead + 1) != TERN_OK)
         return false;
     if (tern_localize(buffers->tern, job->table, keys, BATCH) != TERN_OK ||
         tern_pull(buffers->tern, job->table, keys, BATCH, buffers->values) != TERN_OK)
@@ -236,8 +252,8 @@ static bool work_with(struct worker *worker, const struct buffers *buffers)
     if (!read_stats(job, &after))
         return false;
     worker->remote = (double)(after.remote_keys - before.remote_keys);
-    worker->bytes = (double)(after.remote_bytes - before.remote_bytes + after.sent_bytes -
-                             before.sent_bytes);
+    worker->bytes =
+        (double)(after.remote_bytes - before.remote_bytes + after.sent_bytes - before.sent_bytes);
     return true;
 }
 
@@ -245,6 +261,7 @@ static void *work(void *context)
 {
     struct worker *worker = context;
     size_t n = BATCH * (size_t)args.length;
+    stay_on_core(worker->number);
     struct buffers buffers = {.values = malloc(n * sizeof(float)),
                               .updates = malloc(n * sizeof(float)),
                               .vector = malloc((size_t)args.length * sizeof(float))};
@@ -332,6 +349,7 @@ static bool run_workers(struct job *job, size_t n_workers, size_t first_number)
 static int node_main(void *context)
 {
     struct job *job = context;
+    stay_on_core(job->node);
     cluster_enter(job->cluster, job->node);
     bool ok = open_all(job) && run_workers(job, 1, job->node) &&
               tern_barrier(job->tern) == TERN_OK && tern_node_close(job->tern) == TERN_OK;

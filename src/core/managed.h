@@ -52,10 +52,11 @@ struct manager {
     const struct policy *policy;
     uint32_t generation;
     size_t round_bytes; /* ROUND_BYTES */
-    struct box *boxes; /* by node */
-    uint32_t *wanted;  /* dense: by key */
+    struct box *boxes;  /* by node */
+    uint32_t *wanted;   /* dense: by key */
     struct keymap wanted_sparse;
-    struct keymap told_at; /* 1 + the node that knows a key to be wanted here, until it has a row here */
+    struct keymap
+        told_at; /* 1 + the node that knows a key to be wanted here, until it has a row here */
     struct keys spares; /* slots set aside, one for each key that is WANTED_SPARE */
     struct keys pool;   /* free slots, at hand without the store's lock */
     struct keys marked; /* slots of rows that were changed, while they are taken */
@@ -78,7 +79,10 @@ struct manager {
 /* Appends to a list; false, and noted, when memory is used up. */
 bool keys_add(struct manager *manager, struct keys *list, uint64_t key);
 
-uint32_t wanted_get(const struct manager *manager, uint64_t key);
+static inline uint32_t wanted_get(const struct manager *manager, uint64_t key)
+{
+    return manager->wanted ? manager->wanted[key] : keymap_get(&manager->wanted_sparse, key);
+}
 
 /* A slot that is free now is kept for the next row that comes. */
 void pool_give(struct manager *manager, uint32_t slot);
@@ -90,9 +94,41 @@ void pool_give(struct manager *manager, uint32_t slot);
  */
 enum { FETCH_KEY = 16, FETCH_ROW = 8 }; /* keys ahead */
 
-void fetch_key(const struct manager *manager, uint64_t key);
-void fetch_row(const struct manager *manager, uint64_t key, bool base);
-void fetch_slot(const struct manager *manager, uint32_t slot, bool base);
+enum { FETCH_BYTES = 512 }; /* of a row, ahead of its use */
+
+static inline void fetch_key(const struct manager *manager, uint64_t key)
+{
+    if (manager->wanted) {
+        __builtin_prefetch(&manager->wanted[key], 1);
+        __builtin_prefetch(&manager->store->dense[key], 1);
+    } else {
+        keymap_prefetch(&manager->wanted_sparse, key);
+        __builtin_prefetch(sparse_place(manager->store->sparse, key), 1);
+    }
+}
+
+static inline void fetch_lines(const char *row, size_t bytes)
+{
+    for (size_t at = 0; at < bytes && at < FETCH_BYTES; at += 64)
+        __builtin_prefetch(row + at, 1);
+}
+
+static inline void fetch_slot(const struct manager *manager, uint32_t slot, bool base)
+{
+    const struct store *store = manager->store;
+    __builtin_prefetch(store_facts(store, slot), 1);
+    fetch_lines(slabs_at(&store->rows, slot), store->value_bytes);
+    if (base)
+        fetch_lines(slabs_at(&store->bases, slot), store->value_bytes);
+}
+
+static inline void fetch_row(const struct manager *manager, uint64_t key, bool base)
+{
+    struct entry *entry;
+    uint64_t word = store_look(manager->store, key, &entry);
+    if (entry_in_slabs(word))
+        fetch_slot(manager, entry_slot(word), base);
+}
 
 /* Fetches ahead for the i-th of n items, of which each begins with its key. */
 static inline void fetch_items(const struct manager *manager, const uint8_t *items,

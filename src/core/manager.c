@@ -11,7 +11,6 @@
 
 enum {
     AHEAD = 16,
-    FETCH_BYTES = 512,     /* of a row, ahead of its use */
     POOL_SLOTS = 1 << 14, /* free slots kept at hand */
 };
 
@@ -103,11 +102,6 @@ bool keys_add(struct manager *manager, struct keys *list, uint64_t key)
 
 /* ---- What is known of wanted keys --------------------------------------------------------------- */
 
-uint32_t wanted_get(const struct manager *manager, uint64_t key)
-{
-    return manager->wanted ? manager->wanted[key] : keymap_get(&manager->wanted_sparse, key);
-}
-
 /* There must be room for a key that is new (wanted_reserve). */
 static void wanted_set(struct manager *manager, uint64_t key, uint32_t value)
 {
@@ -123,40 +117,6 @@ static bool wanted_reserve(struct manager *manager, size_t n)
         return true;
     manager->out_of_memory = true;
     return false;
-}
-
-void fetch_key(const struct manager *manager, uint64_t key)
-{
-    if (manager->wanted) {
-        __builtin_prefetch(&manager->wanted[key], 1);
-        __builtin_prefetch(&manager->store->dense[key], 1);
-    } else {
-        keymap_prefetch(&manager->wanted_sparse, key);
-        __builtin_prefetch(sparse_place(manager->store->sparse, key), 1);
-    }
-}
-
-static void fetch_lines(const char *row, size_t bytes)
-{
-    for (size_t at = 0; at < bytes && at < FETCH_BYTES; at += 64)
-        __builtin_prefetch(row + at, 1);
-}
-
-void fetch_slot(const struct manager *manager, uint32_t slot, bool base)
-{
-    const struct store *store = manager->store;
-    __builtin_prefetch(store_facts(store, slot), 1);
-    fetch_lines(slabs_at(&store->rows, slot), store->value_bytes);
-    if (base)
-        fetch_lines(slabs_at(&store->bases, slot), store->value_bytes);
-}
-
-void fetch_row(const struct manager *manager, uint64_t key, bool base)
-{
-    struct entry *entry;
-    uint64_t word = store_look(manager->store, key, &entry);
-    if (entry_in_slabs(word))
-        fetch_slot(manager, entry_slot(word), base);
 }
 
 void pool_give(struct manager *manager, uint32_t slot)
@@ -377,8 +337,7 @@ static enum tern_status take_marked(struct manager *manager, uint32_t slot)
 /* Lists the slots that are marked in one word of the bitmap, and clears it. */
 static void list_marked(struct manager *manager, size_t word)
 {
-    uint64_t bits =
-        atomic_exchange_explicit(&manager->store->dirty[word], 0, memory_order_acquire);
+    uint64_t bits = atomic_exchange_explicit(&manager->store->dirty[word], 0, memory_order_acquire);
     for (; bits; bits &= bits - 1)
         keys_add(manager, &manager->marked, 64 * word + (size_t)__builtin_ctzll(bits));
 }
@@ -630,8 +589,7 @@ static void take_back_deltas(struct manager *manager, struct box *box)
     if (!n)
         return;
     for (size_t i = 0; i < n; i++)
-        take_back_delta(manager, box->deltas.keys[i],
-                        buffer_head(&box->delta_values) + i * bytes);
+        take_back_delta(manager, box->deltas.keys[i], buffer_head(&box->delta_values) + i * bytes);
     drop_deltas(manager, box, n);
     manager->is_left_over = true;
 }
@@ -656,8 +614,7 @@ static bool take_main(struct manager *manager, struct box *box, const uint8_t *i
     if (!used && slot != NO_SLOT)
         pool_give(manager, slot);
     untell(manager, box, key, &value);
-    wanted_set(manager, key,
-               value & ~(WANTED_ASKED | WANTED_SENT | WANTED_ONCE | WANTED_ENDING));
+    wanted_set(manager, key, value & ~(WANTED_ASKED | WANTED_SENT | WANTED_ONCE | WANTED_ENDING));
     manager->counts.moved_here++;
     manager->counts.replicas_ended += !used;
     trace_note(&manager->trace, TRACE_MAIN_CAME, key, (uint32_t)(box - manager->boxes));

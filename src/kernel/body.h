@@ -11,8 +11,10 @@
 #define KERNEL_BODY_H
 
 #include <math.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "kernel/sets.h"
 
@@ -72,11 +74,51 @@ static void add_i64(void *restrict to, const void *restrict from, size_t n)
         x[i] += y[i];
 }
 
+/* What replicas exchange, for one type: unsigned where integers wrap around. x - x is +0, whose bits are
+ * all zero. */
+#define DELTA_LOOPS(name, type, bits)                                                              \
+    static bool take_##name(void *restrict delta, void *restrict base, const void *restrict value, \
+                            size_t n)                                                              \
+    {                                                                                              \
+        type *d = delta, *b = base;                                                                \
+        const type *v = value;                                                                     \
+        bits any = 0;                                                                              \
+        foreach (i, n) {                                                                           \
+            type difference = (type)(v[i] - b[i]);                                                 \
+            bits word;                                                                             \
+            memcpy(&word, &difference, sizeof word);                                               \
+            any |= word;                                                                           \
+            d[i] = difference;                                                                     \
+            b[i] = v[i];                                                                           \
+        }                                                                                          \
+        return any != 0;                                                                           \
+    }                                                                                              \
+                                                                                                   \
+    static void rebase_##name(void *restrict value, void *restrict base,                           \
+                              const void *restrict theirs, size_t n)                               \
+    {                                                                                              \
+        type *v = value, *b = base;                                                                \
+        const type *t = theirs;                                                                    \
+        foreach (i, n) {                                                                           \
+            v[i] = (type)((type)(v[i] - b[i]) + t[i]);                                             \
+            b[i] = t[i];                                                                           \
+        }                                                                                          \
+    }
+
+DELTA_LOOPS(f32, float, uint32_t)
+DELTA_LOOPS(f64, double, uint64_t)
+DELTA_LOOPS(i32, uint32_t, uint32_t)
+DELTA_LOOPS(i64, uint64_t, uint64_t)
+
 /* The members of struct kernel that this file provides. */
 /* clang-format off */
 #define BODY_LOOPS                                                                                 \
     .add = {[TERN_F32] = add_f32, [TERN_F64] = add_f64,                                            \
             [TERN_I32] = add_i32, [TERN_I64] = add_i64},                                           \
+    .take = {[TERN_F32] = take_f32, [TERN_F64] = take_f64,                                         \
+             [TERN_I32] = take_i32, [TERN_I64] = take_i64},                                        \
+    .rebase = {[TERN_F32] = rebase_f32, [TERN_F64] = rebase_f64,                                   \
+               [TERN_I32] = rebase_i32, [TERN_I64] = rebase_i64},                                  \
     .sgd = {sgd_f32, sgd_f64},                                                                     \
     .momentum = {momentum_f32, momentum_f64},                                                      \
     .adagrad = {adagrad_f32, adagrad_f64},                                                         \

@@ -11,6 +11,7 @@
 #ifndef KERNEL_KERNEL_H
 #define KERNEL_KERNEL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,6 +25,10 @@ struct kernel {
     unsigned vector_bytes; /* the widest racy copy (racy.h) this machine should use */
     /* to[i] += from[i] for n elements of a type; integers wrap around. */
     void (*add[TERN_I64 + 1])(void *to, const void *from, size_t n);
+    /* delta[i] = value[i] - base[i], base[i] = value[i]; whether any delta is not zero. */
+    bool (*take[TERN_I64 + 1])(void *delta, void *base, const void *value, size_t n);
+    /* value[i] = theirs[i] + (value[i] - base[i]), base[i] = theirs[i]. */
+    void (*rebase[TERN_I64 + 1])(void *value, void *base, const void *theirs, size_t n);
     /* Optimisers for [0] f32 and [1] f64; state is laid out as n elements of each array in turn. */
     kernel_update *sgd[2];
     kernel_update *momentum[2]; /* state: m */

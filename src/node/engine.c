@@ -381,24 +381,24 @@ void engine_drive(struct engine *engine, uint64_t now_ns)
     sync_drive(&engine->sync, now_ns);
 }
 
-/* Waits for something to do, unless workers see to it. */
-static int wait_for_events(struct engine *engine, struct epoll_event *events)
-{
-    if (!engine_is_driven(engine, clock_now_ns()))
-        return epoll_wait(engine->epoll_fd, events, EVENTS, next_timeout_ms(engine));
-    poll(NULL, 0, DRIVEN_MS);
-    return 0;
-}
-
+/* While workers drive, the thread stays away from the lock but for a tick now and then: if it were taken
+ * off its core with the lock held, the worker that runs there instead could serve nobody. */
 static void *service_main(void *context)
 {
     struct engine *engine = context;
     struct epoll_event events[EVENTS];
+    uint64_t ticked_ns = 0;
     while (!atomic_load_explicit(&engine->stop, memory_order_acquire)) {
-        int n = wait_for_events(engine, events);
+        bool is_driven = engine_is_driven(engine, clock_now_ns());
+        int n = is_driven ? poll(NULL, 0, DRIVEN_MS)
+                          : epoll_wait(engine->epoll_fd, events, EVENTS, next_timeout_ms(engine));
+        uint64_t now_ns = clock_now_ns();
+        if (engine_is_driven(engine, now_ns) && now_ns < ticked_ns + TICK_MS * MS)
+            continue;
         pthread_mutex_lock(&engine->lock);
-        handle_events(engine, events, n < 0 ? 0 : n);
+        handle_events(engine, events, is_driven || n < 0 ? 0 : n);
         pthread_mutex_unlock(&engine->lock);
+        ticked_ns = now_ns;
     }
     say_farewell(engine);
     return NULL;

@@ -21,7 +21,10 @@ enum {
 
 #define MS UINT64_C(1000000)
 #define DRIVEN_NS (2 * MS) /* how long the thread leaves the rounds to workers that drive them */
-#define BUSY_NS (MS / 20) /* the pause when there is something to do */
+#define BUSY_NS (MS / 20)  /* the pause when there is something to do */
+/* Between two collections of what was changed in rows that have copies. A hot key is changed in every
+ * step: that all its copies get each change would cost more than the steps. */
+#define COLLECT_NS (2 * MS)
 
 /* The request to one node in one round. */
 struct question {
@@ -40,7 +43,9 @@ struct rounds {
     bool runs;
     uint32_t table;
     int pass;
-    uint64_t pause_ns; /* after the last round */
+    uint64_t pause_ns;     /* after the last round */
+    uint64_t collected_ns; /* when changes were collected last */
+    unsigned n_hurried; /* callers that wait for rounds, in which everything is to be collected */
     enum tern_status status; /* of this round */
     bool busy;               /* something was exchanged in it */
     bool left_over;          /* something must go into another one */
@@ -87,8 +92,7 @@ static enum tern_status send_question(struct rounds *round, uint32_t node, enum 
     question->op.payload_bytes = (uint32_t)buffer_size(&question->body);
     question->op.answer_body = question->answer;
     question->op.answer_body.begin = question->op.answer_body.end = 0;
-    enum tern_status status =
-        client_call(&round->remote.client, node, &question->op, kind);
+    enum tern_status status = client_call(&round->remote.client, node, &question->op, kind);
     if (status)
         return status;
     question->asked = true;
@@ -168,8 +172,9 @@ static enum tern_status hear_peer(struct rounds *round, struct manager *manager,
     bool more = false;
     enum tern_status status = hear(question);
     pthread_mutex_lock(&engine->lock);
+    /* The owner may have collected its own changes as long ago as it may. */
     if (!status && question->last_sent_ns)
-        manager_note_staleness(manager, peer, question->last_sent_ns, clock_now_ns());
+        manager_note_staleness(manager, peer, question->last_sent_ns - COLLECT_NS, clock_now_ns());
     question->last_sent_ns = question->sent_ns;
     if (!status)
         status = manager_answer(manager, peer, &question->body, &question->op.answer,
@@ -215,7 +220,7 @@ static void end_intent(void *context, const struct intent *intent)
 }
 
 /* Looks at what the workers intend, and at what was changed. */
-static enum tern_status look(struct rounds *round)
+static enum tern_status look(struct rounds *round, uint64_t now_ns)
 {
     struct engine *engine = round->sync->engine;
     enum tern_status status = TERN_OK;
@@ -234,12 +239,15 @@ static enum tern_status look(struct rounds *round)
             place = &intents->next;
         }
     }
-    for (uint16_t i = 0; !status && i < TERN_MAX_TABLES; i++) {
+    bool collects = round->n_hurried || now_ns >= round->collected_ns + COLLECT_NS;
+    for (uint16_t i = 0; collects && !status && i < TERN_MAX_TABLES; i++) {
         struct core_table *table =
             atomic_load_explicit(&round->core->tables[i], memory_order_acquire);
         if (table && table->manager)
             status = manager_take(table->manager);
     }
+    if (collects)
+        round->collected_ns = now_ns;
     pthread_mutex_unlock(&engine->lock);
     return status;
 }
@@ -259,10 +267,9 @@ static bool ask_all(struct rounds *round)
     for (uint32_t i = 0; !round->status && i < round->core->n_nodes; i++) {
         if (!round->questions[i].more)
             continue;
-        round->status =
-            table->manager
-                ? ask_peer(round, table->manager, (uint16_t)round->table, i)
-                : ask_owner(round, table->replication, (uint16_t)round->table, i);
+        round->status = table->manager
+                            ? ask_peer(round, table->manager, (uint16_t)round->table, i)
+                            : ask_owner(round, table->replication, (uint16_t)round->table, i);
     }
     for (uint32_t i = 0; i < round->core->n_nodes; i++)
         asked |= round->questions[i].asked;
@@ -372,7 +379,7 @@ static void step(struct rounds *round, uint64_t now_ns)
             return;
         round->runs = true;
         round->busy = round->left_over = round->intends = false;
-        round->status = look(round);
+        round->status = look(round, now_ns);
         if (begin_table(round, 0))
             return;
     } else {
@@ -516,6 +523,7 @@ void sync_unlock(struct sync *sync)
 /* Waits until a counter has reached a value, driving the rounds itself. The caller holds the lock. */
 static enum tern_status wait_for(struct sync *sync, const uint64_t *n_rounds, uint64_t enough)
 {
+    sync->rounds->n_hurried++;
     while (*n_rounds < enough && !sync->trouble) {
         atomic_store_explicit(&sync->next_ns, 0, memory_order_relaxed);
         step(sync->rounds, clock_now_ns());
@@ -528,6 +536,7 @@ static enum tern_status wait_for(struct sync *sync, const uint64_t *n_rounds, ui
         if (sync->rounds->runs)
             remote_wait_for_any(&sync->rounds->remote, 1);
     }
+    sync->rounds->n_hurried--;
     return sync->trouble ? fail(sync->trouble, "%s", sync->sentence) : TERN_OK;
 }
 

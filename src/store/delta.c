@@ -21,18 +21,14 @@ static struct entry *latch_existing(const struct store *store, uint64_t key, uin
     }
 }
 
-/* x - y into `to`, which needs no alignment; false if all are zero. */
-#define SUBTRACT(name, type)                                                    \
-    static bool name(const void *x, const void *y, char *to, size_t n)          \
-    {                                                                           \
-        const type *a = x, *b = y;                                              \
-        bool any = false;                                                       \
-        for (size_t i = 0; i < n; i++) {                                        \
-            type difference = (type)(a[i] - b[i]);                              \
-            any |= difference != 0;                                             \
-            memcpy(to + i * sizeof difference, &difference, sizeof difference); \
-        }                                                                       \
-        return any;                                                             \
+/* x -= y. */
+#define SUBTRACT(name, type)                               \
+    static void name(void *to, const void *from, size_t n) \
+    {                                                      \
+        type *x = to;                                      \
+        const type *y = from;                              \
+        for (size_t i = 0; i < n; i++)                     \
+            x[i] = (type)(x[i] - y[i]);                    \
     }
 
 SUBTRACT(subtract_f32, float)
@@ -40,7 +36,7 @@ SUBTRACT(subtract_f64, double)
 SUBTRACT(subtract_i32, uint32_t)
 SUBTRACT(subtract_i64, uint64_t)
 
-static bool (*const subtract[])(const void *, const void *, char *, size_t) = {
+static void (*const subtract[])(void *, const void *, size_t) = {
     [TERN_F32] = subtract_f32,
     [TERN_F64] = subtract_f64,
     [TERN_I32] = subtract_i32,
@@ -61,11 +57,8 @@ static bool any_set(const void *bytes, size_t n)
 static bool take(struct store *store, uint32_t slot, void *delta)
 {
     char *row = slabs_at(&store->rows, slot), *base = slabs_at(&store->bases, slot);
-    if (!store->updater.apply) {
-        bool any = subtract[store->type](row, base, delta, store->length);
-        memcpy(base, row, store->value_bytes);
-        return any;
-    }
+    if (!store->updater.apply)
+        return store->kernel->take[store->type](delta, base, row, store->length);
     memcpy(delta, base, store->value_bytes);
     bool any = any_set(base, store->value_bytes);
     memset(base, 0, store->value_bytes);
@@ -121,7 +114,7 @@ bool store_return_delta(struct store *store, uint64_t key, const void *delta)
     if (store->updater.apply)
         store->kernel->add[store->type](base, delta, store->length);
     else
-        subtract[store->type](base, delta, base, store->length);
+        subtract[store->type](base, delta, store->length);
     store_mark(store, slot);
     entry_release_same(entry, word);
     return true;
@@ -149,14 +142,10 @@ enum tern_status store_merge_delta(struct store *store, uint64_t key, const void
 void store_rebase(struct store *store, uint32_t slot, const void *value)
 {
     char *row = slabs_at(&store->rows, slot), *base = slabs_at(&store->bases, slot);
-    if (store->updater.apply) {
+    if (store->updater.apply)
         memcpy(row, value, store->value_bytes);
-        return;
-    }
-    /* row = theirs + (row - base), written so that it ends in row and needs no third place. */
-    subtract[store->type](row, base, row, store->length);
-    store->kernel->add[store->type](row, value, store->length);
-    memcpy(base, value, store->value_bytes);
+    else
+        store->kernel->rebase[store->type](row, base, value, store->length);
 }
 
 enum tern_status store_refresh(struct store *store, uint64_t key, const void *value)

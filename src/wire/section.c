@@ -24,16 +24,6 @@ void section_write(uint8_t *out, enum section_kind kind, uint32_t count, size_t 
     put(out + 8, item_bytes, 8);
 }
 
-void section_put(uint8_t *out, uint64_t number)
-{
-    put(out, number, 8);
-}
-
-uint64_t section_get(const uint8_t *in)
-{
-    return get(in, 8);
-}
-
 bool section_next(const uint8_t *body, size_t bytes, size_t *at, struct section *section,
                   bool *wrong)
 {
@@ -45,8 +35,7 @@ bool section_next(const uint8_t *body, size_t bytes, size_t *at, struct section 
     uint64_t kind = get(in, 4), count = get(in + 4, 4), item_bytes = get(in + 8, 8);
     left -= SECTION_HEADER_BYTES;
     if (kind < SECTION_DELTAS || kind >= SECTION_KINDS || count > FRAME_MAX_KEYS ||
-        item_bytes < 8 || item_bytes % 8 || item_bytes > left ||
-        count > left / item_bytes)
+        item_bytes < 8 || item_bytes % 8 || item_bytes > left || count > left / item_bytes)
         return false;
     *section = (struct section){.kind = (enum section_kind)kind,
                                 .count = (uint32_t)count,

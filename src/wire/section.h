@@ -48,8 +48,19 @@ static inline size_t section_padded(size_t bytes)
 void section_write(uint8_t *out, enum section_kind kind, uint32_t count, size_t item_bytes);
 
 /* Numbers of 8 bytes, such as the key at the begin of an item. */
-void section_put(uint8_t *out, uint64_t number);
-uint64_t section_get(const uint8_t *in);
+static inline void section_put(uint8_t *out, uint64_t number)
+{
+    for (int i = 0; i < 8; i++)
+        out[i] = (uint8_t)(number >> 8 * i);
+}
+
+static inline uint64_t section_get(const uint8_t *in)
+{
+    uint64_t number = 0;
+    for (int i = 0; i < 8; i++)
+        number |= (uint64_t)in[i] << 8 * i;
+    return number;
+}
 
 /* Reads the section at *at and moves *at behind it. False at the end of the body or, with *wrong set,
  * if what is there is no section. */

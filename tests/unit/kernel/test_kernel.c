@@ -145,6 +145,58 @@ static void test_add_is_a_sum(void **unused)
     }
 }
 
+/* What replicas exchange: `take` and `rebase` beside the scalar loops, values and bases with guards. */
+static void check_exchange(const struct kernel *set, enum tern_type type, size_t offset, size_t n)
+{
+    const size_t bytes = n * size_of(type);
+    static struct block delta[2];
+    unsigned char *rows[2], *bases[2], *deltas[2];
+    rows[0] = fill(&value[0], type, offset, n);
+    bases[0] = fill(&state[0], type, offset, n);
+    deltas[0] = fill(&delta[0], type, offset, n);
+    const unsigned char *theirs = fill(&update, type, offset, n);
+    value[1] = value[0];
+    state[1] = state[0];
+    delta[1] = delta[0];
+    rows[1] = value[1].bytes + (rows[0] - value[0].bytes);
+    bases[1] = state[1].bytes + (bases[0] - state[0].bytes);
+    deltas[1] = delta[1].bytes + (deltas[0] - delta[0].bytes);
+    kernel_at(0)->rebase[type](rows[0], bases[0], theirs, n);
+    set->rebase[type](rows[1], bases[1], theirs, n);
+    bool any = kernel_at(0)->take[type](deltas[0], bases[0], rows[0], n);
+    assert_int_equal(set->take[type](deltas[1], bases[1], rows[1], n), any);
+    assert_memory_equal(&value[1], &value[0], sizeof value[0]);
+    assert_memory_equal(&state[1], &state[0], sizeof state[0]);
+    assert_memory_equal(&delta[1], &delta[0], sizeof delta[0]);
+    check_guards(&delta[1], deltas[1], bytes);
+    assert_memory_equal(bases[1], rows[1], bytes);
+    assert_false(set->take[type](deltas[1], bases[1], rows[1], n));
+}
+
+static void test_exchange(void **unused)
+{
+    (void)unused;
+    for (size_t k = 0; kernel_at(k); k++)
+        for (enum tern_type type = TERN_F32; type <= TERN_I64; type++)
+            for (size_t n = 0; n != SIZE_MAX; n = next_length(n))
+                for (size_t offset = 0; offset < 2; offset++)
+                    check_exchange(kernel_at(k), type, offset, n);
+}
+
+static void test_exchange_keeps_both_changes(void **unused)
+{
+    (void)unused;
+    for (size_t k = 0; kernel_at(k); k++) {
+        float row[] = {5, 7, 1}, base[] = {4, 7, -1}, delta[3];
+        kernel_at(k)->rebase[TERN_F32](row, base, (float[]){10, 20, 30}, 3);
+        assert_memory_equal(row, ((float[]){11, 20, 32}), sizeof row);
+        assert_memory_equal(base, ((float[]){10, 20, 30}), sizeof base);
+        assert_true(kernel_at(k)->take[TERN_F32](delta, base, row, 3));
+        assert_memory_equal(delta, ((float[]){1, 0, 2}), sizeof delta);
+        assert_memory_equal(base, row, sizeof base);
+    }
+}
+
 /* How a loop's state looks: arrays of the row's length that start signed, then arrays that are
  * sums of squares, then single elements. */
 struct loop {
@@ -408,10 +460,16 @@ int main(void)
 {
     /* test_environment forks a process that has not chosen yet, so it comes before kernel_get(). */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_environment),  cmocka_unit_test(test_threads_agree),
-        cmocka_unit_test(test_sets),         cmocka_unit_test(test_add),
-        cmocka_unit_test(test_add_is_a_sum), cmocka_unit_test(test_updates),
-        cmocka_unit_test(test_copy),         cmocka_unit_test(test_copy_sees_whole_elements),
+        cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_threads_agree),
+        cmocka_unit_test(test_sets),
+        cmocka_unit_test(test_add),
+        cmocka_unit_test(test_add_is_a_sum),
+        cmocka_unit_test(test_exchange),
+        cmocka_unit_test(test_exchange_keeps_both_changes),
+        cmocka_unit_test(test_updates),
+        cmocka_unit_test(test_copy),
+        cmocka_unit_test(test_copy_sees_whole_elements),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
