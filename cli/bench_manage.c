@@ -282,31 +282,12 @@ static void *work(void *context)
     return NULL;
 }
 
-/* The keys that a parameter manager with two techniques would replicate: those drawn more than 100
- * times as often as the average (NuPS, Section 5.1). */
-static size_t list_hot(uint64_t *hot, size_t most)
-{
-    double sum = log((double)args.n_keys) + 0.5772;
-    size_t n = (size_t)((double)args.n_keys / (100 * sum));
-    if (n > most)
-        n = most;
-    for (size_t i = 0; i < n; i++)
-        hot[i] = scatter(i, (uint64_t)args.n_keys);
-    return n;
-}
-
 static bool open_all(struct job *job)
 {
-    enum { MAX_HOT = 1 << 16 };
-    static uint64_t hot[MAX_HOT];
     struct tern_table_options shape = {.struct_size = sizeof shape,
                                        .n_keys = (uint64_t)args.n_keys,
                                        .length = (uint32_t)args.length,
                                        .policy = job->policy};
-    if (job->policy && !strcmp(job->policy, "multi")) {
-        shape.replicated = hot;
-        shape.n_replicated = list_hot(hot, MAX_HOT);
-    }
     return tern_node_open(NULL, &job->tern) == TERN_OK &&
            tern_table_open(job->tern, "manage", &shape, &job->table) == TERN_OK &&
            tern_barrier(job->tern) == TERN_OK;

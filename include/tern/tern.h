@@ -219,6 +219,7 @@ struct tern_table_options {
     uint64_t memory_limit_bytes; /* 0: what the machine has; per node */
     const uint64_t *replicated;  /* policy "multi": the keys that every node has; copied */
     size_t n_replicated;
+    const uint64_t *frequencies; /* or, of a dense table, n_keys counts of accesses, to choose them by */
     const char *policy;          /* how a cluster manages the keys; NULL: "adaptive" */
 };
 
@@ -234,7 +235,9 @@ struct tern_table_options {
  *               changes in continuous rounds through the key's home. For tables that are added to (no
  *               updater); a set acts as the push of the difference.
  *   relocate    keys move where tern_localize asks for them, and are never copied.
- *   multi       as relocate, but the keys listed in `replicated` are copied to every node for good.
+ *   multi       as relocate, but some keys are copied to every node for good: those listed in
+ *               `replicated`; or those used more than 100 times as often as the average, by the counts
+ *               in `frequencies` or, without either, by a sample of what is localized at each node.
  *
  * For comparison: `adaptive-replicate` never moves a key, `adaptive-relocate` never copies one, and
  * `adaptive-at-once` acts on every intent as soon as it is signalled.

@@ -638,6 +638,10 @@ static bool take_copy(struct manager *manager, struct box *box, const uint8_t *i
     if (!used && slot != NO_SLOT)
         pool_give(manager, slot);
     tell(manager, box, key, true, &value);
+    /* A copy instead of the main copy: every node should have this key, so this one does from now on. */
+    if (value & WANTED_ONCE && value & WANTED_SENT && !(value & WANTED_COUNT) &&
+        manager->policy->replica == REPLICA_OF_LISTED)
+        value++;
     if (value & WANTED_SENT)
         value &= ~(WANTED_ASKED | WANTED_SENT | WANTED_ONCE);
     if (!(value & WANTED_COUNT) && value & WANTED_TOLD)

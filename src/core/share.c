@@ -392,11 +392,15 @@ static void serve_ask(struct manager *manager, uint32_t from, uint64_t key, stru
         miss(manager, key, share, from);
 }
 
-/* A node wants a key moved there. One that others have replicas of stays. */
+/* A node wants a key moved there. One that others have replicas of, or that this node wants for good,
+ * stays: the node gets a replica, too. */
 static void serve_fetch(struct manager *manager, uint32_t from, uint64_t key, struct writer *mains)
 {
     if (!is_here(manager, key))
         keys_add(manager, &manager->away_asks, key);
+    else if (manager->policy->replica == REPLICA_OF_LISTED &&
+             (share_of(manager, key) || wanted_here(manager, key)))
+        serve_ask(manager, from, key, mains);
     else if (!share_of(manager, key))
         move_away(manager, key, 0, from, mains);
 }

@@ -69,6 +69,25 @@ static bool are_here(const struct store *store, const uint64_t *keys, size_t n)
     return true;
 }
 
+/* Learns which keys are used so often that they should be copied and not moved to and fro: one call in
+ * SAMPLED counts. */
+static void note_use(struct tern_worker *worker, struct tern_table *table, const uint64_t *keys,
+                     size_t n)
+{
+    enum { SAMPLED = 4, MOST = 256 };
+    uint64_t hot[MOST];
+    struct engine *engine = worker->node->engine;
+    if (worker->n_localized++ % SAMPLED || pthread_mutex_trylock(&engine->lock))
+        return;
+    if (hot_add(&table->hot, keys, n))
+        for (size_t found = MOST; found == MOST;) {
+            found = hot_look(&table->hot, hot, MOST);
+            manager_want(table->core.manager, hot, found);
+        }
+    atomic_store_explicit(&table->learns_hot, hot_is_open(&table->hot), memory_order_relaxed);
+    pthread_mutex_unlock(&engine->lock);
+}
+
 enum tern_status tern_localize(struct tern_worker *worker, struct tern_table *table,
                                const uint64_t *keys, size_t n)
 {
@@ -76,6 +95,8 @@ enum tern_status tern_localize(struct tern_worker *worker, struct tern_table *ta
     if (status || !table->core.manager || table->core.policy->main != MAIN_ON_LOCALIZE)
         return status;
     const struct store *store = &table->core.store;
+    if (atomic_load_explicit(&table->learns_hot, memory_order_relaxed))
+        note_use(worker, table, keys, n);
     if (are_here(store, keys, n))
         return TERN_OK;
     status = add(worker, table, INTENT_HERE, keys, n, 0, 0);

@@ -15,6 +15,7 @@
 
 #include "base/handle.h"
 #include "core/core.h"
+#include "core/hot.h"
 #include "node/engine.h"
 #include "node/remote.h"
 
@@ -65,6 +66,8 @@ struct tern_table {
     struct tern_table_options options; /* with which it was opened */
     char updater_name[32];
     struct counts ended; /* by workers that are closed */
+    atomic_bool learns_hot; /* it is being found out which keys every node should have */
+    struct hot hot;         /* for that; under the engine's lock */
     struct core_table core;
 };
 
@@ -87,6 +90,7 @@ struct tern_worker {
     struct sampling *sampling; /* its samples (sample.c); NULL: none so far */
     struct remote *remote;   /* NULL: alone */
     struct intents *intents; /* the same */
+    uint64_t n_localized;    /* calls of tern_localize */
     uint64_t drive_ns;       /* when it takes its next turn at the rounds */
     struct pending *pending, *last_pending; /* a list, oldest first */
     struct pending *free_pending;           /* a list */

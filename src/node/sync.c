@@ -45,7 +45,7 @@ struct rounds {
     int pass;
     uint64_t pause_ns;     /* after the last round */
     uint64_t collected_ns; /* when changes were collected last */
-    unsigned n_hurried; /* callers that wait for rounds, in which everything is to be collected */
+    unsigned n_hurried; /* callers that wait until everything is collected and told */
     enum tern_status status; /* of this round */
     bool busy;               /* something was exchanged in it */
     bool left_over;          /* something must go into another one */
@@ -523,7 +523,6 @@ void sync_unlock(struct sync *sync)
 /* Waits until a counter has reached a value, driving the rounds itself. The caller holds the lock. */
 static enum tern_status wait_for(struct sync *sync, const uint64_t *n_rounds, uint64_t enough)
 {
-    sync->rounds->n_hurried++;
     while (*n_rounds < enough && !sync->trouble) {
         atomic_store_explicit(&sync->next_ns, 0, memory_order_relaxed);
         step(sync->rounds, clock_now_ns());
@@ -536,7 +535,6 @@ static enum tern_status wait_for(struct sync *sync, const uint64_t *n_rounds, ui
         if (sync->rounds->runs)
             remote_wait_for_any(&sync->rounds->remote, 1);
     }
-    sync->rounds->n_hurried--;
     return sync->trouble ? fail(sync->trouble, "%s", sync->sentence) : TERN_OK;
 }
 
@@ -545,7 +543,9 @@ enum tern_status sync_wait(struct sync *sync)
     if (!sync->has_thread)
         return TERN_OK;
     sync_lock(sync);
+    sync->rounds->n_hurried++;
     enum tern_status status = wait_for(sync, &sync->n_rounds, sync->n_rounds + 2);
+    sync->rounds->n_hurried--;
     sync_unlock(sync);
     return status;
 }

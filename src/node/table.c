@@ -84,9 +84,13 @@ static enum tern_status check_options(const char *name, const struct tern_table_
                     options->policy, policy_names());
     if (options->n_replicated && !options->replicated)
         return fail(TERN_INVALID, "table '%s': the pointer `replicated` is NULL", name);
-    if (options->n_replicated && policy_find(options->policy)->replica != REPLICA_OF_LISTED)
+    bool is_listed = options->n_replicated || options->frequencies;
+    if (is_listed && policy_find(options->policy)->replica != REPLICA_OF_LISTED)
         return fail(TERN_INVALID, "table '%s': keys are listed, but policy '%s' takes no list", name,
                     policy_find(options->policy)->name);
+    if (options->frequencies && (options->n_replicated || options->index != TERN_DENSE))
+        return fail(TERN_INVALID,
+                    "table '%s': `frequencies` are for dense tables without a list of keys", name);
     for (size_t i = 0; options->index == TERN_DENSE && i < options->n_replicated; i++)
         if (options->replicated[i] >= options->n_keys)
             return fail(TERN_RANGE, "listed key %" PRIu64 " is outside table '%s' of %" PRIu64 " keys",
@@ -201,7 +205,8 @@ static enum tern_status make(struct tern_node *node, uint32_t id, const char *na
     }
     made->core.policy = policy_find(options->policy);
     made->options.policy = made->core.policy->name;
-    made->options.replicated = NULL; /* the caller's; needed while the table is opened only */
+    /* The caller's; needed while the table is opened only. */
+    made->options.replicated = made->options.frequencies = NULL;
     struct store_home home;
     if (node->engine)
         home = home_of(&node->engine->core, options);
@@ -270,13 +275,31 @@ static void publish(struct engine *engine, uint32_t id, struct core_table *table
     engine_wake(engine);
 }
 
-/* Every node wants the listed keys for good, so each gets a replica. */
-static void want_listed(struct engine *engine, struct manager *manager,
-                        const struct tern_table_options *options)
+/* Every node wants the listed keys for good, so each gets a replica. Without a list, they are found as
+ * keys are used (intent.c). */
+static enum tern_status want_listed(struct engine *engine, struct tern_table *table,
+                                    const struct tern_table_options *options)
 {
+    const uint64_t *keys = options->replicated;
+    uint64_t *hot = NULL;
+    size_t n = options->n_replicated;
+    if (options->frequencies) {
+        /* No more than that can be so much above the mean. */
+        size_t most = (size_t)(options->n_keys / HOT_FACTOR) + 1;
+        keys = hot = malloc(most * sizeof *hot);
+        if (!hot)
+            return fail(TERN_NO_MEMORY, "no memory for the hot keys of table '%s'",
+                        table->core.store.name);
+        n = hot_among(options->frequencies, options->n_keys, hot, most);
+    } else if (!options->n_replicated) {
+        hot_init(&table->hot, options->n_keys);
+        atomic_store_explicit(&table->learns_hot, true, memory_order_relaxed);
+    }
     pthread_mutex_lock(&engine->lock);
-    manager_want(manager, options->replicated, options->n_replicated);
+    manager_want(table->core.manager, keys, n);
     pthread_mutex_unlock(&engine->lock);
+    free(hot);
+    return TERN_OK;
 }
 
 /* Finds or makes a table. The caller holds the node's lock. */
@@ -308,8 +331,8 @@ static enum tern_status open_locked(struct tern_node *node, const char *name,
     if (node->engine)
         publish(node->engine, free_id, &(*table)->core);
     if ((*table)->core.policy->replica == REPLICA_OF_LISTED && node->engine)
-        want_listed(node->engine, (*table)->core.manager, options);
-    if ((*table)->core.replication || (*table)->core.manager)
+        status = want_listed(node->engine, *table, options);
+    if (!status && ((*table)->core.replication || (*table)->core.manager))
         status = sync_start(&node->engine->sync);
     return status;
 }
@@ -351,6 +374,7 @@ void table_end(struct tern_table *table)
         worker->space->counts[table->id] = (struct counts){0};
     replication_free(table->core.replication);
     manager_free(table->core.manager);
+    hot_fini(&table->hot);
     store_fini(&table->core.store);
     handle_close(&table->handle);
 }
