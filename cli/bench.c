@@ -9,6 +9,7 @@ static const struct command benches[] = {
     {"net", "pulls and pushes between two nodes against a raw connection", bench_net_command},
     {"manage", "one workload under each policy against a single node", bench_manage_command},
     {"idle", "processor time of a cluster with nothing to do", bench_idle_command},
+    {"intent", "time and memory it takes to signal intent", bench_intent_command},
     {"sample", "drawing keys, and a mix of direct and sampled accesses on two nodes",
      bench_sample_command},
 };

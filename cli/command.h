@@ -41,6 +41,7 @@ int bench_command(int argc, char **argv);
 int bench_local_command(int argc, char **argv);
 int bench_net_command(int argc, char **argv);
 int bench_idle_command(int argc, char **argv);
+int bench_intent_command(int argc, char **argv);
 int bench_manage_command(int argc, char **argv);
 int bench_sample_command(int argc, char **argv);
 int data_command(int argc, char **argv);

@@ -82,8 +82,9 @@ enum tern_status tern_node_close(struct tern_node *node)
     size_t n_workers = count_workers(node);
     pthread_mutex_unlock(&node->lock);
     if (n_workers)
-        return fail(TERN_BUSY, "%zu worker%s of the node still open; close %s first", n_workers,
-                    n_workers == 1 ? " is" : "s are", n_workers == 1 ? "it" : "them");
+        return fail(TERN_BUSY, "%zu worker%s of the node %s still open; close %s first", n_workers,
+                    n_workers == 1 ? "" : "s", n_workers == 1 ? "is" : "are",
+                    n_workers == 1 ? "it" : "them");
     /* Others may use this node's rows until they leave, too. */
     enum tern_status status = node->engine ? leave(node) : TERN_OK;
     node->engine = NULL;

@@ -1,4 +1,5 @@
-# test_bench_net.sh - tern bench net and tern bench idle: their figures, and what they leave behind.
+# test_bench_net.sh - the benches of clusters, tern bench net, idle, intent and manage: their figures, and
+# what they leave behind.
 . "$(dirname "$0")/lib.sh"
 
 export TMPDIR="$tmp"
@@ -74,6 +75,22 @@ done
 
 try "$tern" bench idle --nodes 1 --seconds 0.05
 check 'bench idle in words' grep -q '1 idle nodes took .* % of one core' "$out"
+
+try "$tern" bench intent --json --keys 100000 --repeats 1
+check 'bench intent succeeds' [ "$status" -eq 0 ]
+check 'bench intent gives one line' n_lines 1
+for name in keys ns_per_key raw_ns_per_key waiting_bytes_per_key active_bytes_per_key; do
+    check "bench intent: field $name is a number" has_number $name
+done
+
+try "$tern" bench manage --json --keys 5000 --length 4 --repeats 1 --warm-up 0.1 --seconds 0.1 \
+    --policies adaptive,multi --dists zipf,local
+check 'bench manage succeeds' [ "$status" -eq 0 ]
+check 'bench manage gives a line for each policy and draw' n_lines 4
+for name in accesses_s single_node_accesses_s ratio remote_share bytes_per_access staleness_ms_mean \
+    staleness_ms_p99; do
+    check "bench manage: field $name is a number" has_number $name
+done
 check 'nothing is left behind' nothing_left
 
 finish
