@@ -7,9 +7,13 @@
  * Section 4.4). Making one means to draw G keys and to say that they are wanted, some microseconds for
  * U * G samples; the worker does it itself, and moving the keys is the work of the manager's threads.
  *
- * How long keys are wanted is told by the worker's clock. The end is not known when a sample or a pool
- * is prepared, so it is taken to last as long as those before, and half of that more; a pool that lasts
- * longer says so once more.
+ * How long keys are wanted is told by the worker's clock. The end is not known when a sample is prepared,
+ * so it is taken to be open as long as the latest ones were, or as long as it takes to end those that are
+ * open at the pace of late, whichever is longer: the former is too short while a program fills its queue
+ * of samples, the latter if it ends many at once. The keys of a pool are wanted for as long as pools were
+ * in use lately, and the samples chosen from it at the end are open. To all that half of it is added;
+ * what lasts longer still says so once more, before it is too late. Until anything is known, everything
+ * is taken to last long: keys that stay for some clocks too many cost less than keys that go too soon.
  *
  * Local sampling draws from the target and keeps what is here. It does not try until it succeeds: after
  * two draws it falls back on a set of keys that were here lately, kept from its earlier successes, then
@@ -24,7 +28,9 @@ enum {
     POOLS = 16,     /* prepared at one time, at most */
     N_WATCHED = 16, /* keys of a pool whose arrival is awaited, to learn how long it takes */
     N_WATCHED_AT_ONCE = 4,
-    N_KNOWN = 1024, /* keys remembered by local sampling */
+    N_KNOWN = 1024,  /* keys remembered by local sampling */
+    FIRST_LIFE = 64, /* clocks that samples and pools are taken to last while nothing is known */
+    N_PACED = 8,     /* samples that end while the pace is measured once */
     FIRST_PREPARE_NS = 1000000,
 };
 
@@ -63,10 +69,24 @@ struct known {
     uint64_t searched; /* the position in the target where the search goes on */
 };
 
+/* How many clocks something took the last two times. */
+struct span {
+    uint64_t last[2];
+};
+
+/* What is known of how long samples are open. */
+struct lives {
+    struct span life; /* from the beginning to the end */
+    struct span pace; /* from one end to the N_PACED-th after it */
+    uint64_t n_open, n_ended;
+    uint64_t paced_since; /* the clock when the pace began to be measured */
+};
+
 struct sampler {
     struct sampler_options options;
     struct stream draws, orders;
-    uint64_t lasted[2]; /* clocks that the last two samples, or pools, were in use */
+    struct lives lives;
+    struct span pool_life; /* how long pools are in use */
     struct pools pools;
     struct known known;
 };
@@ -74,6 +94,66 @@ struct sampler {
 static size_t least(size_t a, size_t b)
 {
     return a < b ? a : b;
+}
+
+/* ---- How long keys are wanted ------------------------------------------------------------------ */
+
+static void span_note(struct span *span, uint64_t n_clocks)
+{
+    span->last[1] = span->last[0];
+    span->last[0] = n_clocks;
+}
+
+/* The one that took longer may have been held up by a pause of the program, so the other one counts. */
+static uint64_t span_clocks(const struct span *span)
+{
+    return span->last[0] < span->last[1] ? span->last[0] : span->last[1];
+}
+
+static void lives_init(struct lives *lives)
+{
+    lives->life = (struct span){{FIRST_LIFE, FIRST_LIFE}};
+    lives->pace = (struct span){{N_PACED, N_PACED}};
+}
+
+/* Learns that a sample that was open since one clock has ended at another. */
+static void lives_note(struct lives *lives, uint64_t since, uint64_t end)
+{
+    if (lives->n_ended++ % N_PACED == 0) {
+        if (lives->n_ended > 1)
+            span_note(&lives->pace, end - lives->paced_since);
+        lives->paced_since = end;
+    }
+    span_note(&lives->life, end - since);
+}
+
+/* How many clocks a sample that is prepared now will be open. */
+static uint64_t lives_expect(const struct lives *lives)
+{
+    bool known = lives->n_ended > (uint64_t)2 * N_PACED;
+    uint64_t life = known ? span_clocks(&lives->life) : FIRST_LIFE;
+    uint64_t queue = (lives->n_open + 1) * span_clocks(&lives->pace) / N_PACED;
+    return life > queue ? life : queue;
+}
+
+/* The clock before which what lasts about so many will be over; not before the next. */
+static uint64_t over_after(const struct surroundings *around, uint64_t n_clocks)
+{
+    return around->clock + 2 + n_clocks + n_clocks / 2;
+}
+
+/* Until when the keys of a sample that is prepared, or goes on, now will be wanted. */
+static uint64_t sample_horizon(const struct sampler *sampler, const struct surroundings *around)
+{
+    return over_after(around, lives_expect(&sampler->lives));
+}
+
+/* Until when those of a pool will be, if n others are used up before it. */
+static uint64_t pool_horizon(const struct sampler *sampler, uint64_t n_before,
+                             const struct surroundings *around)
+{
+    return over_after(around, (n_before + 1) * span_clocks(&sampler->pool_life) +
+                                  lives_expect(&sampler->lives));
 }
 
 /* ---- Samplers ---------------------------------------------------------------------------------- */
@@ -88,6 +168,7 @@ static bool init_pools(struct sampler *sampler)
 {
     struct pools *pools = &sampler->pools;
     uint32_t n_keys = sampler->options.pool_keys;
+    sampler->pool_life = (struct span){{FIRST_LIFE, FIRST_LIFE}};
     pools->prepare_ns = FIRST_PREPARE_NS;
     pools->keys = malloc(POOLS * n_keys * sizeof *pools->keys);
     for (size_t i = 0; pools->keys && i < POOLS; i++)
@@ -107,6 +188,7 @@ struct sampler *sampler_new(const struct sampler_options *options)
         sampler->options.pool_keys = DRAW_POOL_KEYS;
     if (!sampler->options.pool_uses)
         sampler->options.pool_uses = DRAW_POOL_USES;
+    lives_init(&sampler->lives);
     if (reuses(sampler) && !init_pools(sampler)) {
         free(sampler);
         return NULL;
@@ -120,23 +202,6 @@ void sampler_free(struct sampler *sampler)
         return;
     free(sampler->pools.keys);
     free(sampler);
-}
-
-/* Learns that what was in use since one clock has ended at another. */
-static void note_end(struct sampler *sampler, uint64_t since, uint64_t end)
-{
-    sampler->lasted[1] = sampler->lasted[0];
-    sampler->lasted[0] = end - since;
-}
-
-/* Until when what is made now will be wanted, if `n_before` others are used up before it. Of the last two
- * the one that lasted longer may have been kept by a pause of the program, so the other one counts. */
-static uint64_t horizon(const struct sampler *sampler, uint64_t n_before,
-                        const struct surroundings *around)
-{
-    uint64_t life =
-        sampler->lasted[0] < sampler->lasted[1] ? sampler->lasted[0] : sampler->lasted[1];
-    return around->clock + 1 + (n_before + 1) * (life + life / 2);
 }
 
 /* ---- Reuse ------------------------------------------------------------------------------------- */
@@ -210,7 +275,7 @@ static enum tern_status make_pool(struct sampler *sampler, const struct surround
         return status;
     if (pools->n_made == pools->n_used)
         pools->since = around->clock;
-    pool->until = horizon(sampler, pools->n_made - pools->n_used, around);
+    pool->until = pool_horizon(sampler, pools->n_made - pools->n_used, around);
     watch_begin(sampler, pools->n_made, around);
     around->want(around->context, pool->keys, n_keys, pool->until);
     pools->n_made++;
@@ -221,7 +286,7 @@ static enum tern_status make_pool(struct sampler *sampler, const struct surround
 static void leave_pool(struct sampler *sampler, const struct surroundings *around)
 {
     struct pools *pools = &sampler->pools;
-    note_end(sampler, pools->since, around->clock);
+    span_note(&sampler->pool_life, around->clock - pools->since);
     pools->since = around->clock;
     pools->n_used++;
     pools->use = 0;
@@ -283,7 +348,7 @@ static void want_missing(struct sampler *sampler, const uint64_t *keys, size_t n
             n_missing += !here[i];
         }
         if (n_missing)
-            around->want(around->context, missing, n_missing, horizon(sampler, 0, around));
+            around->want(around->context, missing, n_missing, sample_horizon(sampler, around));
     }
 }
 
@@ -295,8 +360,9 @@ static enum tern_status prepare_ahead(struct sampler *sampler, const struct surr
     uint64_t n_keys = sampler->options.pool_keys;
     if (n_pools) {
         struct pool *in_use = &pools->ring[pools->n_used % POOLS];
-        if (around->clock >= in_use->until) {
-            in_use->until = horizon(sampler, 0, around);
+        uint64_t life = lives_expect(&sampler->lives);
+        if (around->clock + life >= in_use->until) {
+            in_use->until = pool_horizon(sampler, 0, around);
             around->want(around->context, in_use->keys, n_keys, in_use->until);
         }
     }
@@ -482,7 +548,7 @@ static enum tern_status choose(struct sampler *sampler, uint64_t *keys, size_t n
         return draw_from_pools(sampler, keys, n, around);
     enum tern_status status = target_draw(sampler->options.target, &sampler->draws, keys, n);
     if (!status)
-        around->want(around->context, keys, n, horizon(sampler, 0, around));
+        around->want(around->context, keys, n, sample_horizon(sampler, around));
     return status;
 }
 
@@ -504,7 +570,9 @@ enum tern_status sample_begin(struct sample *sample, struct sampler *sampler, si
         .n = n,
         .capacity = sample->capacity,
         .since = around->clock,
+        .until = sample_horizon(sampler, around),
     };
+    sampler->lives.n_open++;
     return TERN_OK;
 }
 
@@ -528,7 +596,7 @@ static void take_postponing(struct sample *sample, uint64_t *keys, size_t n,
     }
     if (sample->n_put_off > n_put_off)
         around->want(around->context, sample->keys + n_put_off, sample->n_put_off - n_put_off,
-                     horizon(sample->sampler, 0, around));
+                     sample_horizon(sample->sampler, around));
     sample->last_late = n - n_taken;
     while (n_taken < n)
         keys[n_taken++] = sample->keys[sample->n_late++];
@@ -543,6 +611,16 @@ static enum tern_status take_local(struct sample *sample, uint64_t *keys, size_t
         status = draw_local(sample->sampler, keys + done, block, around);
     }
     return status;
+}
+
+/* A sample that is open longer than expected says so: the keys it has still to hand out stay wanted. */
+static void want_rest(struct sample *sample, const struct surroundings *around)
+{
+    if (around->clock + 1 < sample->until || sample->next == sample->n)
+        return;
+    sample->until = sample_horizon(sample->sampler, around);
+    around->want(around->context, sample->keys + sample->next, sample->n - sample->next,
+                 sample->until);
 }
 
 enum tern_status sample_take(struct sample *sample, uint64_t *keys, size_t n,
@@ -560,6 +638,8 @@ enum tern_status sample_take(struct sample *sample, uint64_t *keys, size_t n,
             keys[i] = sample->keys[sample->next + i];
         sample->next += n;
     }
+    if (conformity != TERN_NON_CONFORM)
+        want_rest(sample, around);
     sample->n_left -= n;
     return TERN_OK;
 }
@@ -580,7 +660,10 @@ void sample_return(struct sample *sample, const uint64_t *keys, size_t n)
 
 void sample_finish(struct sample *sample, uint64_t clock)
 {
-    if (sample->sampler->options.conformity == TERN_CONFORM)
-        note_end(sample->sampler, sample->since, clock);
+    struct lives *lives = &sample->sampler->lives;
+    lives->n_open--;
+    /* One that is given up unused, as the rest of a queue, says nothing about the others. */
+    if (sample->n_left < sample->n)
+        lives_note(lives, sample->since, clock);
     sample->sampler = NULL;
 }

@@ -67,7 +67,8 @@ struct sample {
     size_t n_late;    /* of which so many have been handed out, */
     size_t last_late; /* so many of them by the last sample_take */
     size_t capacity;
-    uint64_t since; /* the clock when it was prepared */
+    uint64_t since; /* the clock when it was prepared, */
+    uint64_t until; /* and that until which its keys were said to be used */
 };
 
 /* Begins a sample of n keys. */

@@ -490,6 +490,83 @@ static void independent_keys_arrive_when_prepared_ahead(void **state)
     }
 }
 
+/* How a program uses samples: it fills a queue of `n_ahead` at once, then takes one and prepares another
+ * every `clocks` clocks; after a while it ends all that are left, and begins anew. */
+struct rhythm {
+    size_t n_ahead, clocks;
+};
+
+/* The number of keys that were not here although their sample had been prepared a clock before or
+ * earlier. Keys arrive at once, and go when nobody wants them any more. */
+static uint64_t missed_in_rhythm(enum tern_conformity conformity, struct rhythm rhythm)
+{
+    enum { N = 20, N_FILLINGS = 3, N_STEPS = 300, MOST_AHEAD = 100 };
+    struct sampler *sampler = sampler_of(conformity, 5, 0, 0);
+    struct world *world = world_new(arrived);
+    struct sample samples[MOST_AHEAD] = {{0}};
+    uint64_t keys[N], n_missed = 0;
+    world->travel_ns = 1;
+    for (size_t i = 0; i < N_FILLINGS * N_STEPS; i++) {
+        size_t step = i % N_STEPS;
+        struct surroundings now = around(world);
+        for (size_t k = 0; step == 0 && k < rhythm.n_ahead; k++)
+            ok(sample_begin(&samples[k], sampler, N, &now));
+        world->now_ns += 10;
+        now = around(world);
+        struct sample *sample = &samples[step % rhythm.n_ahead];
+        ok(sample_take(sample, keys, N, &now));
+        for (size_t k = 0; k < N; k++)
+            n_missed += !arrived(world, keys[k]);
+        sample_finish(sample, world->clock);
+        ok(sample_begin(sample, sampler, N, &now));
+        for (size_t k = 0; step + 1 == N_STEPS && k < rhythm.n_ahead; k++)
+            sample_finish(&samples[k], world->clock);
+        world->clock += rhythm.clocks;
+    }
+    for (size_t i = 0; i < MOST_AHEAD; i++)
+        free(samples[i].keys);
+    sampler_free(sampler);
+    free(world);
+    return n_missed;
+}
+
+/* From the first sample on, when nothing is known yet of how long samples are open, and whenever a queue
+ * is filled anew. */
+static void keys_stay_until_they_are_used(void **state)
+{
+    (void)state;
+    static const struct rhythm rhythms[] = {{1, 1}, {8, 1}, {50, 1}, {100, 1}, {8, 10}, {100, 0}};
+    for (size_t i = 0; i < COUNT(rhythms); i++)
+        for (size_t c = 0; c < 2; c++)
+            assert_int_equal(missed_in_rhythm(levels[c], rhythms[i]), 0);
+}
+
+/* One sample that is pulled in small parts for longer than anybody would expect. */
+static void keys_of_a_long_sample_stay(void **state)
+{
+    (void)state;
+    enum { N = 2000 };
+    for (size_t c = 0; c < 2; c++) {
+        struct sampler *sampler = sampler_of(levels[c], 6, 0, 0);
+        struct world *world = world_new(arrived);
+        struct sample sample = {0};
+        world->travel_ns = 1;
+        struct surroundings now = around(world);
+        ok(sample_begin(&sample, sampler, N, &now));
+        for (size_t i = 0; i < N; i++) {
+            uint64_t key;
+            world->now_ns += 10;
+            world->clock++;
+            now = around(world);
+            ok(sample_take(&sample, &key, 1, &now));
+            assert_true(arrived(world, key));
+        }
+        free(sample.keys);
+        sampler_free(sampler);
+        free(world);
+    }
+}
+
 /* Postponing hands out what reuse without it would, each key put off at most once. */
 static void postponing_changes_the_order_alone(void **state)
 {
@@ -837,6 +914,8 @@ int main(void)
         cmocka_unit_test(each_pool_is_used_up_evenly_in_fresh_orders),
         cmocka_unit_test(pools_arrive_before_they_are_used),
         cmocka_unit_test(independent_keys_arrive_when_prepared_ahead),
+        cmocka_unit_test(keys_stay_until_they_are_used),
+        cmocka_unit_test(keys_of_a_long_sample_stay),
         cmocka_unit_test(postponing_changes_the_order_alone),
         cmocka_unit_test(postponed_keys_come_last),
         cmocka_unit_test(local_samples_are_here_however_few_are),
