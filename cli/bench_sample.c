@@ -335,66 +335,90 @@ static enum tern_status access_step(const struct mix *mix, uint64_t step, uint64
     return status;
 }
 
-/* Announces the keys of the step that is `ahead` steps ahead. */
-static enum tern_status announce_step(const struct mix *mix, struct tern_dist *dist, uint64_t step,
-                                      uint64_t *sample)
+/* The steps of one measurement. */
+struct walk {
+    const struct mix *mix;
+    struct tern_dist *dist;
+    uint64_t step, announced;        /* those done, and those whose keys were announced */
+    uint64_t samples[MAX_AHEAD + 1]; /* of the latter */
+};
+
+static uint64_t *sample_of(struct walk *walk, uint64_t step)
 {
+    return &walk->samples[step % ((uint64_t)args.ahead + 1)];
+}
+
+/* Announces the keys of the next step that has not been announced. */
+static enum tern_status announce_step(struct walk *walk)
+{
+    const struct mix *mix = walk->mix;
     uint64_t clock;
     enum tern_status status = tern_worker_clock(mix->worker, &clock);
-    uint64_t start = clock + (uint64_t)args.ahead;
+    uint64_t start = clock + walk->announced - walk->step;
     if (status == TERN_OK)
-        status = tern_intent(mix->worker, mix->direct, direct_keys(mix, step), N_DIRECT, start,
-                             start + 1);
+        status = tern_intent(mix->worker, mix->direct, direct_keys(mix, walk->announced), N_DIRECT,
+                             start, start + 1);
     if (status == TERN_OK)
-        status = tern_sample_prepare(mix->worker, dist, N_SAMPLED, sample);
+        status = tern_sample_prepare(mix->worker, walk->dist, N_SAMPLED,
+                                     sample_of(walk, walk->announced));
+    walk->announced += status == TERN_OK;
     return status;
 }
 
-/* Steps for some seconds; *n_steps is how many. */
-static bool step_for(const struct mix *mix, struct tern_dist *dist, double seconds,
-                     uint64_t *n_steps)
+/* Goes on for some seconds. */
+static bool walk_for(struct walk *walk, double seconds)
 {
-    uint64_t samples[MAX_AHEAD + 1], ahead = (uint64_t)args.ahead, step = 0, announced = 0;
-    double start = now_s();
+    double end = now_s() + seconds;
     enum tern_status status = TERN_OK;
-    while (status == TERN_OK && (step == 0 || now_s() < start + seconds)) {
-        for (; status == TERN_OK && announced <= step + ahead; announced++)
-            status = announce_step(mix, dist, announced, &samples[announced % (ahead + 1)]);
+    do {
+        while (status == TERN_OK && walk->announced <= walk->step + (uint64_t)args.ahead)
+            status = announce_step(walk);
         if (status == TERN_OK)
-            status = access_step(mix, step, samples[step % (ahead + 1)]);
+            status = access_step(walk->mix, walk->step, *sample_of(walk, walk->step));
         if (status == TERN_OK)
-            status = tern_worker_advance(mix->worker, NULL);
-        step++;
-    }
-    for (; status == TERN_OK && step < announced; announced--)
-        status = tern_sample_end(mix->worker, samples[(announced - 1) % (ahead + 1)]);
-    *n_steps = step;
+            status = tern_worker_advance(walk->mix->worker, NULL);
+        walk->step++;
+    } while (status == TERN_OK && now_s() < end);
     return status == TERN_OK || failed("an access failed");
 }
 
-/* One measurement at this node, and the sum over all. */
+/* Gives up what was announced and will not be used. */
+static bool end_walk(struct walk *walk)
+{
+    enum tern_status status = TERN_OK;
+    for (; status == TERN_OK && walk->step < walk->announced; walk->announced--)
+        status = tern_sample_end(walk->mix->worker, *sample_of(walk, walk->announced - 1));
+    return status == TERN_OK || failed("cannot end a sample");
+}
+
+/* One measurement at this node, and the sum over all. The first third of the time goes by before it
+ * begins, for what was announced for another level to go and for this one to settle. */
 static bool measure_mix(const struct mix *mix, struct tern_dist *dist, double seconds,
                         struct figures *figures)
 {
     struct usage direct[2] = {{0}}, sampled[2] = {{0}};
-    uint64_t n_steps;
-    /* Let what was prepared for another level go, and this one settle. */
-    if (!step_for(mix, dist, seconds / 2, &n_steps) || tern_quiesce(mix->node) != TERN_OK ||
-        !usage_of(mix->direct, &direct[0]) || !usage_of(mix->sampled, &sampled[0]))
+    struct walk walk = {.mix = mix, .dist = dist};
+    if (tern_quiesce(mix->node) != TERN_OK)
+        return failed("the nodes do not come together");
+    if (!walk_for(&walk, seconds / 3) || !usage_of(mix->direct, &direct[0]) ||
+        !usage_of(mix->sampled, &sampled[0]))
         return false;
+    uint64_t n_before = walk.step;
     double start = now_s();
-    bool ok = step_for(mix, dist, seconds, &n_steps);
+    if (!walk_for(&walk, seconds * 2 / 3))
+        return false;
     double took = now_s() - start;
-    if (!ok || tern_barrier(mix->node) != TERN_OK || !usage_of(mix->direct, &direct[1]) ||
-        !usage_of(mix->sampled, &sampled[1]))
+    if (!usage_of(mix->direct, &direct[1]) || !usage_of(mix->sampled, &sampled[1]) ||
+        !end_walk(&walk))
         return false;
     *figures = (struct figures){
-        .accesses_s = (double)n_steps * 2 * (N_DIRECT + N_SAMPLED) / took,
+        .accesses_s = (double)(walk.step - n_before) * 2 * (N_DIRECT + N_SAMPLED) / took,
         .direct = usage_since(direct[1], direct[0]),
         .sampled = usage_since(sampled[1], sampled[0]),
     };
     return tern_all_reduce(mix->node, TERN_F64, sizeof *figures / sizeof(double), figures) ==
-           TERN_OK;
+               TERN_OK ||
+           failed("cannot add up the figures");
 }
 
 /* The medians of one level. */
@@ -500,7 +524,7 @@ static void print_mix(struct figures (*figures)[MAX_SAMPLE_REPEATS])
 static bool measure_levels(const struct mix *mix)
 {
     static struct figures figures[LIST_MAX][MAX_SAMPLE_REPEATS];
-    double seconds = args.seconds_per_point / 1.5 / (double)args.repeats;
+    double seconds = args.seconds_per_point / (double)args.repeats;
     for (int64_t r = 0; r < args.repeats; r++)
         for (size_t i = 0; i < args.levels.n; i++)
             if (!measure_mix(mix, mix->dists[args.levels.choice[i]], seconds, &figures[i][r]))
