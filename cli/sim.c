@@ -39,7 +39,8 @@ static const struct option_set option_set = {
     .program = "tern sim",
     .about =
         "Runs clusters of simulated nodes, in one thread and on virtual time, over a network that\n"
-        "fails as a seed says, and checks what their workers see, where keys are, and what is stored\n"
+        "fails as a seed says, and checks what their workers see, where keys are, and what is "
+        "stored\n"
         "in the end.",
     .notes = "Faults: delay (a link is slow for a while), break (a connection is lost with what is "
              "under\n"
@@ -90,12 +91,14 @@ static void print_json(const struct tern_sim_result *result)
            ",\"seeds\":%" PRIu64 ",\"events\":%" PRIu64 ",\"virtual_seconds\":%.6f"
            ",\"operations\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"moves\":%" PRIu64
            ",\"replicas\":%" PRIu64 ",\"redirects\":%" PRIu64 ",\"intended\":%" PRIu64
-           ",\"late\":%" PRIu64 ",\"checks\":%" PRIu64 ",\"violations\":%" PRIu64
+           ",\"late\":%" PRIu64 ",\"sampled\":%" PRIu64 ",\"brought\":%" PRIu64
+           ",\"postponed\":%" PRIu64 ",\"checks\":%" PRIu64 ",\"violations\":%" PRIu64
            ",\"trace\":\"%016" PRIx64 "\",\"faults\":{",
            args.n_nodes, args.n_steps, args.seed, result->n_seeds, result->n_events,
            (double)result->virtual_ns / 1e9, result->n_operations, result->n_failed,
            result->n_moves, result->n_replicas, result->n_redirected, result->n_intended,
-           result->n_late, result->n_checks, result->n_violations, result->trace);
+           result->n_late, result->n_sampled, result->n_brought, result->n_postponed,
+           result->n_checks, result->n_violations, result->trace);
     for (int i = 0; i < TERN_SIM_FAULTS; i++)
         printf("%s\"%s\":%" PRIu64, i ? "," : "", fault_names[i], result->fired[i]);
     printf("}");
@@ -118,6 +121,9 @@ static void print_lines(const struct tern_sim_result *result)
            result->n_moves, result->n_replicas, result->n_redirected);
     printf("intents       %" PRIu64 " keys signalled early, of which %" PRIu64 " were late\n",
            result->n_intended, result->n_late);
+    printf("samples       %" PRIu64 " keys, of which %" PRIu64 " were brought here; %" PRIu64
+           " put off\n",
+           result->n_sampled, result->n_brought, result->n_postponed);
     printf("checks        %" PRIu64 "\n", result->n_checks);
     printf("faults       ");
     for (int i = 0; i < TERN_SIM_FAULTS; i++)

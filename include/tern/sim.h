@@ -2,8 +2,8 @@
  * tern/sim.h - runs a simulated cluster: N nodes in one thread, on virtual time, over a network that
  * delays, breaks and is cut as a seed says. Unstable: may change with every version.
  *
- * The nodes run the code that real nodes run. Workers pull, push and set at random; what they see,
- * what they are told and what is stored in the end is checked against what they did. The same seed
+ * The nodes run the code that real nodes run. Workers pull, push, set and draw samples at random; what
+ * they see, what they are told and what is stored in the end is checked against what they did. The same seed
  * and options give the same run, event by event, with every compiler.
  */
 #ifndef TERN_SIM_H
@@ -50,9 +50,12 @@ struct tern_sim_result {
     uint64_t n_redirected; /* requests that met a node which did not have the key */
     uint64_t n_intended;   /* keys whose intent was signalled early, when its start was reached */
     uint64_t n_late;       /* of these: the key was not there then, because rounds were held up */
-    uint64_t n_checks;     /* comparisons of what is with what must be */
-    uint64_t n_violations; /* of the last seed; 0: all is well */
-    uint64_t trace;        /* a hash of all that happened */
+    uint64_t n_sampled;    /* keys of samples that were handed out */
+    uint64_t n_brought;   /* of these: they were elsewhere when they were drawn, and here by then */
+    uint64_t n_postponed; /* keys that were put off to the end of their sample */
+    uint64_t n_checks;    /* comparisons of what is with what must be */
+    uint64_t n_violations;           /* of the last seed; 0: all is well */
+    uint64_t trace;                  /* a hash of all that happened */
     uint64_t fired[TERN_SIM_FAULTS]; /* how often each fault had an effect */
     char violation[256];             /* the first one, as a sentence */
 };

@@ -282,6 +282,7 @@ static enum tern_status init_cluster(struct cluster *cluster,
     run->phase = calloc(run->n_nodes, sizeof *run->phase);
     cluster->machines = calloc(run->n_nodes, sizeof(struct machine *));
     bool ready = check_init(&run->check, run->n_nodes * WORKERS, hash_u64(run->seed));
+    ready = ready && dists_init(&run->dists, &run->check.tables, rand_at(run->seed, 0));
     if (!ready || !run->sim || !run->joining || !run->phase || !cluster->machines)
         return fail(TERN_NO_MEMORY, "no memory for the simulation");
     cluster->events_per_strike = 20 + (uint32_t)below(cluster, 200);
@@ -312,6 +313,7 @@ static void fini_cluster(struct cluster *cluster)
     free_machines(cluster);
     if (run->sim)
         sim_free(run->sim);
+    dists_fini(&run->dists);
     check_fini(&run->check);
     free(run->joining);
     free(run->phase);
@@ -337,6 +339,9 @@ static void add_figures(const struct cluster *cluster, struct tern_sim_result *r
     result->n_redirected += run->figures.n_redirected;
     result->n_intended += run->figures.n_intended;
     result->n_late += run->figures.n_late;
+    result->n_sampled += run->figures.n_sampled;
+    result->n_brought += run->figures.n_brought;
+    result->n_postponed += run->figures.n_postponed;
     result->n_checks += run->check.n_checks;
     result->n_violations = run->check.n_violations;
     result->trace = hash_u64(result->trace + sim_trace(run->sim));

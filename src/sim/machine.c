@@ -55,7 +55,8 @@ static enum tern_status init_callers(struct machine *machine)
         worker->site = &machine->site;
         worker->index = machine->core.node * WORKERS + i;
         worker->tag = TAG_WORKERS + i;
-        status = plans_open(&worker->plans, &machine->site);
+        worker->stream = rand_at(rand_at(machine->run->seed, 1), worker->index);
+        status = worker_open(worker);
         if (!status)
             status = init_caller(machine, &worker->caller, 2 + i, TAG_CALLERS + i, false);
     }
@@ -93,6 +94,7 @@ struct machine *machine_new(struct run *run, uint32_t node, uint64_t incarnation
     machine->core.incarnation = incarnation;
     machine->site = (struct site){.sim = run->sim,
                                   .check = &run->check,
+                                  .dists = &run->dists,
                                   .figures = &run->figures,
                                   .core = &machine->core,
                                   .tables = machine->tables};
@@ -356,7 +358,7 @@ static void begin_phase(struct machine *machine)
             worker_begin(&machine->workers[i],
                          (machine->run->n_steps + WORK_PHASES - 1) / WORK_PHASES);
         if (machine->phase == CLOSED_PHASE)
-            plans_close(&machine->workers[i].plans);
+            worker_close(&machine->workers[i]);
     }
 }
 

@@ -31,6 +31,7 @@ enum {
 struct run {
     struct sim *sim;
     struct check check;
+    struct dists dists;
     uint32_t n_nodes, n_steps;
     uint32_t epoch;
     uint64_t seed;

@@ -28,8 +28,7 @@ void plans_close(struct plans *plans)
     if (plans->intents)
         atomic_store_explicit(&plans->intents->is_over, true, memory_order_release);
     plans->site->round_wanted = true;
-    plans->intents = NULL;
-    plans->n = 0;
+    *plans = (struct plans){.site = plans->site};
 }
 
 /* ---- Making plans ------------------------------------------------------------------------------ */
@@ -44,15 +43,17 @@ static enum sim_table choose_table(const struct plans *plans)
     return table;
 }
 
-static void add_intent(struct plans *plans, const struct plan *plan, enum intent_kind kind)
+/* What becomes of an intent depends on the policy: some tables know nothing but tern_localize. */
+static void add_intent(struct plans *plans, enum sim_table table, const uint64_t *keys, size_t n,
+                       uint64_t start, uint64_t end)
 {
     const struct site *site = plans->site;
-    uint64_t keys[PLAN_KEYS];
-    for (size_t i = 0; i < plan->n; i++)
-        keys[i] = table_key(plan->table, plan->indexes[i]);
-    bool added = intents_add(plans->intents, kind, site->numbers[plan->table],
-                             manager_generation(site->tables[plan->table].manager), keys, plan->n,
-                             plan->start, plan->end);
+    const struct tables *tables = &site->check->tables;
+    enum intent_kind kind = INTENT_HERE;
+    if (tables_intended(tables, table))
+        kind = tables->policies[table]->timing == TIMING_AT_ONCE ? INTENT_AT_ONCE : INTENT_TIMED;
+    bool added = intents_add(plans->intents, kind, site->numbers[table],
+                             manager_generation(site->tables[table].manager), keys, n, start, end);
     check_that(site->check, added, "no memory for an intent");
     plans->site->round_wanted = true;
 }
@@ -68,13 +69,24 @@ void plans_make(struct plans *plans)
         plan.start > plans->clock + EARLY && tables->round_bytes >= (size_t)PLAN_KEYS * ROW_BYTES;
     for (size_t i = 0; i < plan.n; i++)
         plan.indexes[i] = (uint32_t)below(plans, below(plans, 2) ? HOT_KEYS : KEYS);
-    const struct policy *policy = tables->policies[plan.table];
-    if (!tables_intended(tables, plan.table)) {
-        add_intent(plans, &plan, INTENT_HERE);
-    } else if (plans->n < MAX_PLANS) {
-        add_intent(plans, &plan, policy->timing == TIMING_AT_ONCE ? INTENT_AT_ONCE : INTENT_TIMED);
+    uint64_t keys[PLAN_KEYS];
+    for (size_t i = 0; i < plan.n; i++)
+        keys[i] = table_key(plan.table, plan.indexes[i]);
+    const bool intended = tables_intended(tables, plan.table);
+    if (intended && plans->n == MAX_PLANS)
+        return;
+    add_intent(plans, plan.table, keys, plan.n, plan.start, plan.end);
+    if (intended)
         plans->all[plans->n++] = plan;
-    }
+}
+
+void plans_want(struct plans *plans, enum sim_table table, const uint64_t *keys,
+                const uint32_t *indexes, size_t n, uint64_t until)
+{
+    add_intent(plans, table, keys, n, plans->clock, until);
+    for (size_t i = 0; tables_intended(&plans->site->check->tables, table) && i < n; i++)
+        if (plans->until[table][indexes[i]] < until)
+            plans->until[table][indexes[i]] = until;
 }
 
 /* ---- What must hold of them -------------------------------------------------------------------- */
@@ -164,8 +176,8 @@ bool plans_choose(const struct plans *plans, enum sim_table table, uint32_t *ind
 
 bool plans_has(const struct plans *plans, enum sim_table table, uint32_t index, bool *begun)
 {
-    bool open = false;
-    *begun = false;
+    bool open = plans->until[table][index] > plans->clock;
+    *begun = open;
     for (size_t i = 0; i < plans->n; i++) {
         const struct plan *plan = &plans->all[i];
         for (size_t k = 0; plan->table == table && is_open(plans, plan) && k < plan->n; k++) {

@@ -42,6 +42,8 @@ struct plans {
     uint64_t clock;
     struct plan all[MAX_PLANS]; /* those that are over only for a while */
     size_t n;
+    uint64_t until[N_SIM_TABLES]
+                  [KEYS]; /* the clock until which samples want a key; 0: they do not */
 };
 
 /* The worker is opened: its clock is 0. */
@@ -52,6 +54,11 @@ void plans_close(struct plans *plans);
 
 /* Signals an intent for random keys of a random table, or asks for keys to be moved here. */
 void plans_make(struct plans *plans);
+
+/* Says of keys of samples that they will be used from now on, while the clock is below `until`, as
+ * node/sample.c does. */
+void plans_want(struct plans *plans, enum sim_table table, const uint64_t *keys,
+                const uint32_t *indexes, size_t n, uint64_t until);
 
 /* Advances the clock. */
 void plans_advance(struct plans *plans);

@@ -8,6 +8,7 @@
 #include "core/intents.h"
 #include "net/sim.h"
 #include "sim/check.h"
+#include "sim/dists.h"
 
 /* What is counted over a whole run. */
 struct figures {
@@ -17,11 +18,15 @@ struct figures {
     uint64_t n_redirected; /* requests that met a node that did not have the key */
     uint64_t n_intended;   /* keys whose intent was signalled early and has begun */
     uint64_t n_late;       /* of these: they were not here then */
+    uint64_t n_sampled;    /* keys of samples that were handed out */
+    uint64_t n_brought;    /* of these: not here when they were drawn, and here by then */
+    uint64_t n_postponed;  /* keys that were put off to the end of their sample */
 };
 
 struct site {
     struct sim *sim;
     struct check *check;
+    const struct dists *dists;
     struct figures *figures;
     struct core *core;
     struct core_table *tables; /* by enum sim_table */

@@ -14,6 +14,8 @@ enum {
     REST_US = 1500,
     HOT_KEYS = 8,
     STEPS_PER_PLAN = 2,
+    STEPS_PER_SAMPLE = 5,
+    STEPS_PER_DRAW = 4,
     STEPS_PER_CLOSE = 30,
 };
 
@@ -76,14 +78,40 @@ static void free_slot(struct slot *slot)
     *slot = (struct slot){.used = false};
 }
 
+/* Chooses keys, and what is done to them. */
+static void choose_keys(struct worker *worker, struct slot *slot, enum sim_table *table, size_t *n)
+{
+    *table = choose_table(worker);
+    *n = choose_n(worker);
+    slot->kind = choose_kind(worker, *table);
+    for (size_t i = 0; i < *n; i++)
+        slot->indexes[i] = choose_index(worker, *table, slot->kind != FRAME_PULL);
+}
+
+/* The same with keys of a sample; false if there is none. */
+static bool choose_drawn_keys(struct worker *worker, struct slot *slot, enum sim_table *table,
+                              size_t *n)
+{
+    struct drawn *drawn = draws_take(&worker->draws, table, slot->indexes, n);
+    if (!drawn)
+        return false;
+    slot->kind = below(worker, 3) ? FRAME_PULL : FRAME_PUSH;
+    if (slot->kind == FRAME_PULL)
+        slot->drawn = drawn;
+    else
+        draws_used(&worker->draws, drawn);
+    return true;
+}
+
 /* Chooses an operation; false when memory is used up. */
 static bool fill_slot(struct worker *worker, struct slot *slot)
 {
-    const enum sim_table table = choose_table(worker);
-    const size_t n = choose_n(worker);
+    enum sim_table table;
+    size_t n;
+    if (below(worker, STEPS_PER_DRAW) || !choose_drawn_keys(worker, slot, &table, &n))
+        choose_keys(worker, slot, &table, &n);
     const size_t bytes = n * tables_length(&worker->site->check->tables, table) * sizeof(int64_t);
     slot->used = true;
-    slot->kind = choose_kind(worker, table);
     slot->deed = (struct deed){.worker = worker->index,
                                .number = worker->n_started++,
                                .table = table,
@@ -93,7 +121,6 @@ static bool fill_slot(struct worker *worker, struct slot *slot)
                                .bounds = malloc(bytes),
                                .copies = slot->copies};
     for (size_t i = 0; i < n; i++) {
-        slot->indexes[i] = choose_index(worker, table, slot->kind != FRAME_PULL);
         slot->keys[i] = table_key(table, slot->indexes[i]);
         slot->resumed[i] = line_of(worker, slot, i)->n_resumed;
     }
@@ -168,6 +195,10 @@ static void end_slot(struct worker *worker, struct slot *slot, enum tern_status 
                          line_of(worker, slot, i)->n_resumed != slot->resumed[i];
         check_seen(site->check, &slot->deed, resumed);
     }
+    if (slot->drawn && status)
+        draws_return(&worker->draws, slot->drawn, slot->keys, slot->deed.n);
+    else if (slot->drawn)
+        draws_used(&worker->draws, slot->drawn);
     if (worker->waits_for == slot)
         worker->waits_for = NULL;
     free_slot(slot);
@@ -189,7 +220,7 @@ static void start_slot(struct worker *worker, struct slot *slot)
                               slot->away, slot->n_away);
     if (status || !slot->n_away)
         end_slot(worker, slot, status);
-    else if (below(worker, 2))
+    else if (slot->drawn || below(worker, 2))
         worker->waits_for = slot;
 }
 
@@ -248,6 +279,23 @@ static void finish_slot(struct worker *worker, struct slot *slot)
 
 /* ---- A worker --------------------------------------------------------------------------------- */
 
+enum tern_status worker_open(struct worker *worker)
+{
+    enum tern_status status = plans_open(&worker->plans, worker->site);
+    if (!status)
+        status = draws_open(&worker->draws, worker->site, &worker->plans,
+                            rand_at(worker->stream, worker->n_opened++));
+    if (status)
+        plans_close(&worker->plans);
+    return status;
+}
+
+void worker_close(struct worker *worker)
+{
+    draws_close(&worker->draws);
+    plans_close(&worker->plans);
+}
+
 void worker_begin(struct worker *worker, uint32_t n)
 {
     worker->n_left = n;
@@ -282,20 +330,22 @@ static bool go_on(struct worker *worker)
     return idle;
 }
 
-/* Between operations: the clock advances, intents are signalled, now and then the worker is closed and
- * another opened in its place. */
+/* Between operations: the clock advances, intents are signalled and samples prepared, now and then the
+ * worker is closed and another opened in its place. */
 static void look_ahead(struct worker *worker, bool idle)
 {
     struct plans *plans = &worker->plans;
     plans_check(plans);
     if (idle && below(worker, STEPS_PER_CLOSE) == 0) {
-        plans_close(plans);
-        plans_open(plans, worker->site);
+        worker_close(worker);
+        worker_open(worker);
     }
     if (plans->intents && below(worker, 2))
         plans_advance(plans);
     if (plans->intents && below(worker, STEPS_PER_PLAN) == 0)
         plans_make(plans);
+    if (plans->intents && below(worker, STEPS_PER_SAMPLE) == 0)
+        draws_prepare(&worker->draws);
 }
 
 /* Begins the next operation in a free slot. */
@@ -338,4 +388,5 @@ void worker_fini(struct worker *worker)
             check_written(worker->site->check, &slot->deed, false);
         free_slot(slot);
     }
+    draws_close(&worker->draws);
 }

@@ -1,7 +1,7 @@
 /*
  * worker - one worker of a simulated node: random pulls, pushes and sets, some waited for at once and
- * some left under way, on one key or many, and intents for keys to come (plans.h). node/access.c and
- * node/remote.c do the same for a program. Their rules for tables whose keys come and go:
+ * some left under way, on one key or many, some of them keys of samples (draws.h), and intents for keys
+ * to come (plans.h). node/access.c and node/remote.c do the same for a program. Their rules for tables whose keys come and go:
  *
  *  1. An operation waits for earlier ones on the same keys, as far as they are done at other nodes: it
  *     might be done here before them.
@@ -12,7 +12,7 @@
 #define SIM_WORKER_H
 
 #include "sim/caller.h"
-#include "sim/plans.h"
+#include "sim/draws.h"
 
 enum { MAX_KEYS = 24, SLOTS = 4 };
 
@@ -21,6 +21,8 @@ struct slot {
     bool used;
     bool started;
     enum frame_kind kind;
+    struct drawn
+        *drawn; /* the sample that its keys are of, to which they return if it fails; or NULL */
     struct op op;
     struct deed deed;
     uint32_t indexes[MAX_KEYS];
@@ -37,13 +39,20 @@ struct worker {
     struct site *site;
     struct caller caller;
     struct plans plans;
-    uint32_t index; /* among those of all nodes */
-    uint64_t tag;   /* of the timer between operations */
+    struct draws draws;
+    uint32_t index;  /* among those of all nodes */
+    uint64_t stream; /* from which those of its samples are made */
+    uint64_t n_opened;
+    uint64_t tag; /* of the timer between operations */
     uint32_t n_left, n_started;
     bool resting;           /* that timer is set */
     struct slot *waits_for; /* NULL: goes on */
     struct slot slots[SLOTS];
 };
+
+/* It is opened, and its clock is 0; it is closed, whatever it still intended. */
+enum tern_status worker_open(struct worker *worker);
+void worker_close(struct worker *worker);
 
 /* Lets it do n more operations. */
 void worker_begin(struct worker *worker, uint32_t n);

@@ -49,6 +49,9 @@ static void nothing_is_lost_or_done_twice_whatever_goes_wrong(void **state)
     assert_true(result.n_moves > SEEDS * 50);
     assert_true(result.n_replicas > SEEDS * 50);
     assert_true(result.n_redirected > SEEDS);
+    assert_true(result.n_sampled > SEEDS * 50);
+    assert_true(result.n_brought > SEEDS * 5);
+    assert_true(result.n_postponed > SEEDS * 2);
 }
 
 static void keys_are_there_when_they_are_intended(void **state)
