@@ -115,26 +115,54 @@ static void counts_are_raised_to_three_quarters(void **state)
     target_fini(&target);
 }
 
-/* 10 million weights, most of them 0, whose memory the system need not provide. What is left over is the
- * target's own. */
+/* n weights, most of them 0, whose memory the system need not provide. What is left over is the target's
+ * own. Keys are drawn from all of it. */
+static void check_weight_bytes(uint64_t n)
+{
+    enum { STEP = 10000, N = 1000 };
+    double *weights = array_of(n, sizeof *weights);
+    for (uint64_t i = 0; i < n; i += STEP)
+        weights[i] = 1;
+    size_t before = resident_bytes();
+    struct target target =
+        target_of((struct tern_target){.kind = TERN_TARGET_WEIGHTS, .end = n, .weights = weights});
+    size_t taken = resident_bytes() - before;
+    print_message("%.2f bytes per key of %ju\n", (double)taken / (double)n, (uintmax_t)n);
+    assert_true(taken <= 12 * n);
+    struct stream stream = stream_of(n);
+    uint64_t keys[N], n_by_tenth[10] = {0};
+    ok(target_draw(&target, &stream, keys, N));
+    for (size_t i = 0; i < N; i++) {
+        assert_true(keys[i] < n && keys[i] % STEP == 0);
+        n_by_tenth[keys[i] / (n / 10)]++;
+    }
+    for (size_t i = 0; i < 10; i++)
+        assert_true(n_by_tenth[i] > N / 20);
+    target_fini(&target);
+    free(weights);
+}
+
 static void a_weight_takes_at_most_12_bytes(void **state)
 {
     (void)state;
 #ifdef UNDER_SANITIZER
     skip();
 #endif
-    const uint64_t n = 10000000;
-    double *weights = array_of(n, sizeof *weights);
-    for (uint64_t i = 0; i < n; i += 10000)
-        weights[i] = 1;
-    size_t before = resident_bytes();
-    struct target target =
-        target_of((struct tern_target){.kind = TERN_TARGET_WEIGHTS, .end = n, .weights = weights});
-    size_t taken = resident_bytes() - before;
-    print_message("%.2f bytes per key\n", (double)taken / (double)n);
-    assert_true(taken <= 12 * n);
-    target_fini(&target);
-    free(weights);
+    check_weight_bytes(10000000);
+}
+
+/* The size that is promised: 0.8 GB, where there is room for twice that. */
+static void a_hundred_million_weights_take_no_more(void **state)
+{
+    (void)state;
+    const uint64_t n = 100000000;
+    uint64_t free_bytes = (uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+#ifdef UNDER_SANITIZER
+    free_bytes = 0;
+#endif
+    if (free_bytes < 2 * 12 * n)
+        skip();
+    check_weight_bytes(n);
 }
 
 /* ---- Draws ----------------------------------------------------------------------------------- */
@@ -386,6 +414,7 @@ int main(void)
         cmocka_unit_test(cells_give_each_key_its_weight),
         cmocka_unit_test(counts_are_raised_to_three_quarters),
         cmocka_unit_test(a_weight_takes_at_most_12_bytes),
+        cmocka_unit_test(a_hundred_million_weights_take_no_more),
         cmocka_unit_test(draws_follow_the_target),
         cmocka_unit_test(the_tail_of_chi_square_is_right),
         cmocka_unit_test(error_rates_are_as_stated),
