@@ -55,6 +55,13 @@ enum defect {
     DEFECT_SHARE_LOST,            /* who wanted a key is remembered after it has moved */
     DEFECT_NUMBER_NOT_RAISED,     /* a key that moves keeps its number */
     DEFECT_HOME_NOT_TOLD,         /* the home does not learn where a key went */
+    /* draw.c and target.c */
+    DEFECT_DRAWN_BESIDE,    /* the key after the last of a range can be drawn */
+    DEFECT_POOL_OVERUSED,   /* a pool is used once too often */
+    DEFECT_POSTPONED_TWICE, /* a key that was put off is put off again */
+    DEFECT_POSTPONED_LOST,  /* a key that is put off is not handed out, but another one twice */
+    DEFECT_GIVEN_BACK_LOST, /* so is a key that was given back after it had been handed out */
+    DEFECT_LOCAL_ANYWHERE,  /* local sampling takes any key */
     /* group.c */
     DEFECT_BARRIER_EARLY, /* a barrier passes while one node is missing */
     DEFECT_JOIN_EARLY,    /* the roster goes out while one node is missing */

@@ -24,6 +24,8 @@
 
 #include <stdlib.h>
 
+#include "core/defect.h"
+
 enum {
     POOLS = 16,     /* prepared at one time, at most */
     N_WATCHED = 16, /* keys of a pool whose arrival is awaited, to learn how long it takes */
@@ -319,7 +321,7 @@ static size_t take_from_pool(struct sampler *sampler, uint64_t *keys, size_t n,
     pools->n_taken += n;
     if (pools->at == n_keys) {
         pools->at = 0;
-        if (++pools->use == sampler->options.pool_uses)
+        if (++pools->use == sampler->options.pool_uses + defect(DEFECT_POOL_OVERUSED))
             leave_pool(sampler, around);
     }
     return n;
@@ -497,7 +499,7 @@ static size_t take_what_is_here(struct sampler *sampler, const struct proposal *
     size_t n_taken = 0;
     around->here(around->context, proposal->keys, proposal->n, here);
     for (size_t i = 0; i < proposal->n; i++) {
-        if (here[i] && n_taken < n)
+        if ((here[i] || defect(DEFECT_LOCAL_ANYWHERE)) && n_taken < n)
             keys[n_taken++] = proposal->keys[i];
         if (here[i] && !proposal->known)
             remember(&sampler->known, proposal->keys[i]);
@@ -576,12 +578,24 @@ enum tern_status sample_begin(struct sample *sample, struct sampler *sampler, si
     return TERN_OK;
 }
 
+/* A key of a sample will be handed out when all others have had their turn. */
+static void put_off(struct sample *sample, uint64_t key)
+{
+    if (!defect(DEFECT_POSTPONED_LOST))
+        sample->keys[sample->n_put_off] = key;
+    sample->n_put_off++;
+}
+
 /* Hands out keys in their order, but puts off those that are not here; when all have had their turn,
  * hands out those. */
 static void take_postponing(struct sample *sample, uint64_t *keys, size_t n,
                             const struct surroundings *around)
 {
     size_t n_taken = 0, n_put_off = sample->n_put_off;
+    if (defect(DEFECT_POSTPONED_TWICE) && sample->next == sample->n && !sample->n_late) {
+        sample->n = n_put_off;
+        sample->next = sample->n_put_off = n_put_off = 0;
+    }
     while (n_taken < n && sample->next < sample->n) {
         bool here[DRAW_ASK];
         size_t block = least(least(n - n_taken, sample->n - sample->next), DRAW_ASK);
@@ -591,7 +605,7 @@ static void take_postponing(struct sample *sample, uint64_t *keys, size_t n,
             if (here[i])
                 keys[n_taken++] = key;
             else
-                sample->keys[sample->n_put_off++] = key;
+                put_off(sample, key);
         }
     }
     if (sample->n_put_off > n_put_off)
@@ -652,7 +666,7 @@ void sample_return(struct sample *sample, const uint64_t *keys, size_t n)
         /* Those that had been put off are where they were; the others are put off now. */
         sample->n_late -= sample->last_late;
         for (size_t i = 0; i < n - sample->last_late; i++)
-            sample->keys[sample->n_put_off++] = keys[i];
+            put_off(sample, keys[defect(DEFECT_GIVEN_BACK_LOST) ? 0 : i]);
     } else if (conformity != TERN_NON_CONFORM) {
         sample->next -= n;
     }

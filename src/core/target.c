@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/pages.h"
+#include "core/defect.h"
 
 enum { DRAW_BLOCK = 128 }; /* keys whose cells are fetched side by side */
 
@@ -253,8 +254,9 @@ static void draw_uniform(const struct target *target, struct stream *stream, uin
                          size_t n)
 {
     const struct stream from = *stream; /* a copy, which the positions cannot overlap */
+    const uint64_t n_keys = target->n + (defect(DEFECT_DRAWN_BESIDE) && !target->keys);
     for (size_t i = 0; i < n; i++)
-        positions[i] = rand_below(rand_at(from.name, from.at + i), target->n);
+        positions[i] = rand_below(rand_at(from.name, from.at + i), n_keys);
     stream->at += n;
 }
 
