@@ -241,12 +241,12 @@ static struct drawn *choose_drawn(struct draws *draws)
     return chosen;
 }
 
-struct drawn *draws_take(struct draws *draws, enum sim_table *table, uint32_t *indexes, size_t *n)
+struct drawn *draws_take(struct draws *draws, enum sim_table *table, uint32_t *indexes,
+                         uint64_t *keys, size_t *n)
 {
     struct drawn *drawn = choose_drawn(draws);
     if (!drawn)
         return NULL;
-    uint64_t keys[SAMPLE_KEYS];
     struct check *check = draws->site->check;
     struct asker asker = {.draws = draws, .dist = dist_of(draws, drawn->level), .drawn = drawn};
     struct surroundings around = look_around(&asker);
@@ -272,9 +272,8 @@ void draws_used(struct draws *draws, struct drawn *drawn)
         end_sample(draws, drawn);
 }
 
-void draws_return(struct draws *draws, struct drawn *drawn, const uint64_t *keys, size_t n)
+void draws_return(struct drawn *drawn, const uint64_t *keys, size_t n)
 {
-    (void)draws;
     sample_return(&drawn->sample, keys, n);
     for (size_t i = 0; i < n; i++)
         drawn->left[drawn->n_left++] = keys[i];

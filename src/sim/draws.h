@@ -28,8 +28,8 @@ struct drawn {
     struct sample sample;
     size_t n, n_left;           /* keys that were asked for, and that are still to be handed out */
     uint64_t left[SAMPLE_KEYS]; /* the latter, in no order; not of NON_CONFORM */
-    bool away[SAMPLE_KEYS]; /* by place in the distribution: it was not here when it was drawn */
-    size_t n_asked;         /* keys it was asked of whether they are here, when handed out */
+    bool away[DIST_KEYS]; /* by place in the distribution: it was not here when it was drawn */
+    size_t n_asked;       /* keys it was asked of whether they are here, when handed out */
 };
 
 /* What a sampler must choose next, as its stream alone says. */
@@ -58,12 +58,13 @@ void draws_close(struct draws *draws);
 /* Prepares a sample, unless there are many. */
 void draws_prepare(struct draws *draws);
 
-/* Hands out some keys of an open sample, at most SAMPLE_KEYS: their indexes in a table. NULL if there is
- * none, or what was handed out is wrong. */
-struct drawn *draws_take(struct draws *draws, enum sim_table *table, uint32_t *indexes, size_t *n);
+/* Hands out some keys of an open sample, at most SAMPLE_KEYS, with their indexes in a table. NULL if there
+ * is none, or what was handed out is wrong. */
+struct drawn *draws_take(struct draws *draws, enum sim_table *table, uint32_t *indexes,
+                         uint64_t *keys, size_t *n);
 
 /* What was taken last has been used, or is given back. */
 void draws_used(struct draws *draws, struct drawn *drawn);
-void draws_return(struct draws *draws, struct drawn *drawn, const uint64_t *keys, size_t n);
+void draws_return(struct drawn *drawn, const uint64_t *keys, size_t n);
 
 #endif

@@ -16,6 +16,7 @@ enum {
     STEPS_PER_PLAN = 2,
     STEPS_PER_SAMPLE = 5,
     STEPS_PER_DRAW = 4,
+    DRAWS_PER_FAILURE = 8,
     STEPS_PER_CLOSE = 30,
 };
 
@@ -88,13 +89,18 @@ static void choose_keys(struct worker *worker, struct slot *slot, enum sim_table
         slot->indexes[i] = choose_index(worker, *table, slot->kind != FRAME_PULL);
 }
 
-/* The same with keys of a sample; false if there is none. */
+/* The same with keys of a sample; false if there is none, or if they are given back at once, as they are
+ * when there is no memory to pull them. */
 static bool choose_drawn_keys(struct worker *worker, struct slot *slot, enum sim_table *table,
                               size_t *n)
 {
-    struct drawn *drawn = draws_take(&worker->draws, table, slot->indexes, n);
+    struct drawn *drawn = draws_take(&worker->draws, table, slot->indexes, slot->keys, n);
     if (!drawn)
         return false;
+    if (below(worker, DRAWS_PER_FAILURE) == 0) {
+        draws_return(drawn, slot->keys, *n);
+        return false;
+    }
     slot->kind = below(worker, 3) ? FRAME_PULL : FRAME_PUSH;
     if (slot->kind == FRAME_PULL)
         slot->drawn = drawn;
@@ -196,7 +202,7 @@ static void end_slot(struct worker *worker, struct slot *slot, enum tern_status 
         check_seen(site->check, &slot->deed, resumed);
     }
     if (slot->drawn && status)
-        draws_return(&worker->draws, slot->drawn, slot->keys, slot->deed.n);
+        draws_return(slot->drawn, slot->keys, slot->deed.n);
     else if (slot->drawn)
         draws_used(&worker->draws, slot->drawn);
     if (worker->waits_for == slot)
