@@ -33,6 +33,16 @@ bool params_open(struct params *params, struct tern_node *node, const char *poli
                  void *context);
 void params_close(struct params *params);
 
+/* Copies n rows of a table. Policies that leave it to the program where rows are (`relocate`) are told to
+ * bring them first; the others have been told by params_intend(). */
+static inline bool params_pull(const struct params *params, struct tern_worker *worker,
+                               const uint64_t *keys, size_t n, float *copies)
+{
+    return (!tern_localize(worker, params->table, keys, n) &&
+            !tern_pull(worker, params->table, keys, n, copies)) ||
+           task_fail_tern("cannot pull");
+}
+
 /* Fills in a pointer to each of n rows. `space` has room for n rows; it is used for a table only. Rows
  * may change under the reader's eyes in an array. */
 static inline bool params_read(const struct params *params, struct tern_worker *worker,
@@ -44,8 +54,8 @@ static inline bool params_read(const struct params *params, struct tern_worker *
             rows[i] = base + keys[i] * params->length;
         return true;
     }
-    if (tern_pull(worker, params->table, keys, n, space))
-        return task_fail_tern("cannot pull");
+    if (!params_pull(params, worker, keys, n, space))
+        return false;
     for (size_t i = 0; i < n; i++)
         rows[i] = space + i * params->length;
     return true;

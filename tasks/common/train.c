@@ -199,7 +199,7 @@ static bool add_up(struct train *train, const struct sums *before, struct sums *
 static void print_json(int64_t epoch, double seconds, const struct sums *sums,
                        const struct train_quality *quality)
 {
-    printf("{\"epoch\":%" PRId64 ",\"seconds\":%.3f,\"loss\":%.6g,\"quality\":", epoch, seconds,
+    printf("{\"epoch\":%" PRId64 ",\"seconds\":%.6f,\"loss\":%.6g,\"quality\":", epoch, seconds,
            sums->loss);
     if (quality->text[0] != '\0')
         printf("%.6f", quality->value);

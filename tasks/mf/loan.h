@@ -45,8 +45,8 @@ static inline bool loan_begin(struct loan *loan, struct tern_worker *worker, con
     loan->n = n;
     if (loan->rows == NULL)
         return true;
-    if (tern_pull(worker, loan->params->table, keys, n, loan->before))
-        return task_fail_tern("cannot pull");
+    if (!params_pull(loan->params, worker, keys, n, loan->before))
+        return false;
     memcpy(loan->rows, loan->before, n * loan->params->length * sizeof(float));
     return true;
 }

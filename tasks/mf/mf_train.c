@@ -163,7 +163,8 @@ static bool trainee_init(struct trainee *trainee, struct model *model, size_t th
         return task_fail_memory("a worker");
     loader_init(&trainee->loader, trainee->ring, sizeof *trainee->ring, ahead, prepare, trainee);
     return loan_init(&trainee->rows, model->rows, n_rows) &&
-           loan_init(&trainee->columns, model->columns, BATCH_VISITS);
+           loan_init(&trainee->columns, model->columns, BATCH_VISITS) &&
+           (part->n_cells == 0 || loader_fill(&trainee->loader));
 }
 
 static void trainee_fini(struct trainee *trainee)

@@ -152,7 +152,8 @@ static bool trainee_init(struct trainee *trainee, struct model *model, size_t th
         return task_fail_memory("a worker");
     return excerpts_init(trainee->excerpts, &model->text, &model->vocab, &settings) &&
            make_ring(trainee, (size_t)model->options->ahead + 1, n_negatives) &&
-           make_rows(trainee, excerpt_max_keys(n_negatives));
+           make_rows(trainee, excerpt_max_keys(n_negatives)) &&
+           (trainee->excerpts->n_own == 0 || loader_fill(&trainee->loader));
 }
 
 static void trainee_fini(struct trainee *trainee)
@@ -191,8 +192,8 @@ static bool borrow(struct trainee *trainee, const struct excerpt *excerpt)
             trainee->rows[i] = params->values + excerpt->keys[i] * length;
         return true;
     }
-    if (tern_pull(trainee->worker, params->table, excerpt->keys, n, trainee->before))
-        return task_fail_tern("cannot pull");
+    if (!params_pull(params, trainee->worker, excerpt->keys, n, trainee->before))
+        return false;
     memcpy(trainee->copies, trainee->before, n * length * sizeof(float));
     for (size_t i = 0; i < n; i++)
         trainee->rows[i] = trainee->copies + i * length;
