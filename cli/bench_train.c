@@ -1,0 +1,144 @@
+/* bench_train - see bench_train.h. */
+#include "bench_train.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "command.h"
+
+enum { MAX_OUTPUT = TRAINING_MAX_EPOCHS * 512 };
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* ---- The process ----------------------------------------------------------------------------- */
+
+/* Starts this program once more, with its standard output in *fd. */
+static pid_t start(char *const *words, int *fd)
+{
+    int ends[2];
+    pid_t parent = getpid();
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return -1;
+    fflush(stdout); /* or the child would print it once more */
+    pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        if (getppid() == parent && dup2(ends[1], STDOUT_FILENO) >= 0)
+            execv("/proc/self/exe", words);
+        _exit(EXIT_FAILED);
+    }
+    close(ends[1]);
+    *fd = ends[0];
+    if (pid < 0)
+        close(ends[0]);
+    return pid;
+}
+
+/* Reads until the process closes its output; false when it does not in time, or says too much. */
+static bool read_all(int fd, double limit_s, char text[MAX_OUTPUT + 1])
+{
+    double end_s = now_s() + limit_s, left_s = limit_s;
+    size_t n_bytes = 0;
+    for (; left_s > 0 && n_bytes < MAX_OUTPUT; left_s = end_s - now_s()) {
+        struct pollfd ready = {.fd = fd, .events = POLLIN};
+        if (poll(&ready, 1, (int)(left_s * 1000) + 1) <= 0)
+            continue;
+        ssize_t n = read(fd, text + n_bytes, MAX_OUTPUT - n_bytes);
+        if (n == 0) {
+            text[n_bytes] = '\0';
+            return true;
+        }
+        n_bytes += n > 0 ? (size_t)n : 0;
+    }
+    return false;
+}
+
+/* Whether the process came to its end by itself, and well. */
+static bool finish(pid_t pid, bool in_time, double limit_s)
+{
+    int status = 0;
+    if (!in_time)
+        kill(pid, SIGTERM);
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (!in_time)
+        complain("a training was ended, since it took longer than %.0f s; --limit allows more",
+                 limit_s);
+    else if (WIFSIGNALED(status))
+        complain("a training was ended by signal %d", WTERMSIG(status));
+    return in_time && WIFEXITED(status) && WEXITSTATUS(status) == EXIT_OK;
+}
+
+/* ---- What it said ---------------------------------------------------------------------------- */
+
+/* The number of a field; NAN if it has none. */
+static double number(const char *line, const char *field)
+{
+    char name[64];
+    snprintf(name, sizeof name, "\"%s\":", field);
+    const char *at = strstr(line, name);
+    if (at == NULL)
+        return (double)NAN;
+    char *end;
+    at += strlen(name);
+    double value = strtod(at, &end);
+    return end > at ? value : (double)NAN;
+}
+
+static struct training_epoch read_epoch(const char *line)
+{
+    static const char *const fields[EPOCH_N_FIGURES] = {
+        "seconds", "loss", "quality", "accesses", "remote_share", "bytes", "staleness_ms_mean",
+    };
+    struct training_epoch epoch;
+    for (size_t i = 0; i < EPOCH_N_FIGURES; i++)
+        epoch.figures[i] = number(line, fields[i]);
+    return epoch;
+}
+
+/* Takes the lines that are epochs; a model may say more after the last. */
+static void read_epochs(char *text, struct training *training)
+{
+    char *rest = NULL;
+    training->n_epochs = 0;
+    for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest))
+        if (strstr(line, "\"epoch\":") != NULL && training->n_epochs < TRAINING_MAX_EPOCHS)
+            training->epochs[training->n_epochs++] = read_epoch(line);
+}
+
+bool training_run(char *const *words, double limit_s, struct training *training)
+{
+    char *text = malloc(MAX_OUTPUT + 1);
+    int fd = -1;
+    pid_t pid = text != NULL ? start(words, &fd) : -1;
+    if (pid < 0) {
+        complain("cannot start a training: %s", strerror(errno));
+        free(text);
+        return false;
+    }
+    bool ok = finish(pid, read_all(fd, limit_s, text), limit_s);
+    close(fd);
+    if (ok)
+        read_epochs(text, training);
+    if (ok && training->n_epochs == 0) {
+        complain("a training ended without an epoch");
+        ok = false;
+    }
+    free(text);
+    return ok;
+}
