@@ -228,6 +228,7 @@ struct course {
     bool has_best;
     int64_t n_since_best; /* evaluations */
     bool over;
+    double accesses, remote, bytes; /* of all epochs */
 };
 
 static bool check_loss(const struct epoch *epoch, const struct sums *sums)
@@ -293,6 +294,9 @@ static bool one_epoch(struct epoch *epoch, struct course *course)
         !train_agree(train, check_loss(epoch, &sums)))
         return false;
     train->n_epochs_done = epoch->number;
+    course->accesses += sums.accesses;
+    course->remote += sums.remote;
+    course->bytes += sums.bytes;
     course->over = sums.stopping > 0 || epoch->number >= train->options->n_epochs;
     if (!judge(epoch, course, &quality))
         return false;
@@ -301,6 +305,15 @@ static bool one_epoch(struct epoch *epoch, struct course *course)
     else if (train_speaks(train))
         print_line(epoch, seconds, &sums, &quality);
     return true;
+}
+
+/* What several nodes had to say to each other. */
+static void print_traffic(const struct train *train, const struct course *course)
+{
+    if (train_speaks(train) && !train->options->json && train->n_nodes > 1 && course->accesses > 0)
+        fprintf(stderr, "%.0f accesses to parameters, %.3f%% of them local; %.0f MB sent\n",
+                course->accesses, 100 * (1 - course->remote / course->accesses),
+                course->bytes / 1e6);
 }
 
 bool train_loop(struct train *train, const struct train_task *task, void *model)
@@ -313,5 +326,6 @@ bool train_loop(struct train *train, const struct train_task *task, void *model)
         if (!one_epoch(&epoch, &course))
             return false;
     }
+    print_traffic(train, &course);
     return true;
 }
