@@ -21,10 +21,10 @@
 #include "wordvec/vocab.h"
 
 enum {
-    EXCERPT_TOKENS = 1000,       /* when there are so many, it ends with the sentence */
+    EXCERPT_TOKENS = 2000,       /* when there are so many, it ends with the sentence */
     EXCERPT_SENTENCE_MAX = 1000, /* longer sentences are cut, as in word2vec */
     EXCERPT_TOKENS_MAX = EXCERPT_TOKENS + EXCERPT_SENTENCE_MAX,
-    EXCERPT_USES = 8,
+    EXCERPT_USES = 16,
 };
 
 /* Predicted from so many tokens before and after it. */

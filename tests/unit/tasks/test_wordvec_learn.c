@@ -5,7 +5,7 @@
 
 #include "wordvec/skipgram.h"
 
-enum { N_WORDS = 300, WINDOW = 4, N_NEGATIVES = 7, LINE_WORDS = 50 };
+enum { N_WORDS = 300, WINDOW = 4, N_NEGATIVES = 7, LINE_WORDS = 50, STEP_TOKENS = 500 };
 
 /* ---- A text ---------------------------------------------------------------------------------- */
 
@@ -40,7 +40,8 @@ struct reading {
     struct excerpt excerpt;
 };
 
-static struct reading *open_reading(size_t n_negatives, uint64_t worker, uint64_t n_workers)
+static struct reading *open_file(const char *file, size_t n_negatives, uint64_t worker,
+                                 uint64_t n_workers)
 {
     struct reading *reading = array_of(1, sizeof *reading);
     const struct excerpts_settings settings = {.window = WINDOW,
@@ -49,11 +50,16 @@ static struct reading *open_reading(size_t n_negatives, uint64_t worker, uint64_
                                                .n_workers = n_workers,
                                                .seed = 5,
                                                .n_epochs = 2};
-    assert_true(text_init(&reading->text, path));
+    assert_true(text_init(&reading->text, file));
     assert_true(vocab_read(&reading->vocab, &reading->text, 5, 0.01, n_workers));
     assert_true(excerpts_init(&reading->excerpts, &reading->text, &reading->vocab, &settings));
     assert_true(excerpt_init(&reading->excerpt, n_negatives));
     return reading;
+}
+
+static struct reading *open_reading(size_t n_negatives, uint64_t worker, uint64_t n_workers)
+{
+    return open_file(path, n_negatives, worker, n_workers);
 }
 
 static void close_reading(struct reading *reading)
@@ -266,6 +272,7 @@ static void a_step_agrees_with_double_precision(void **state)
         size_t dim = dims[n_negatives % COUNT(dims)];
         struct rows rows;
         assert_true(excerpts_next(&reading->excerpts, excerpt));
+        excerpt->n_tokens = STEP_TOKENS; /* what both differ by grows with their number */
         make_rows(&rows, excerpt->n_keys, dim);
         double loss = skipgram_learn(excerpt, rows.single, rows.width, rate);
         double change = distance(&rows);
@@ -298,28 +305,73 @@ static void what_is_not_a_number_shows_in_the_loss(void **state)
     close_reading(reading);
 }
 
-static void learning_lowers_the_loss(void **state)
+/* ---- What is learned ------------------------------------------------------------------------- */
+
+enum { GROUP_WORDS = 20, DIM = 16 };
+
+/* Lines of ten words: either of a0, a1, ... or of b0, b1, ... */
+static void write_two_groups(char *file)
 {
-    struct reading *reading = open_reading(5, 0, 1);
-    size_t n_rows = 2 * reading->vocab.names.n, width = 16;
-    float *values = array_of(n_rows * width, sizeof *values);
+    struct dice dice = {4};
+    FILE *out = fdopen(mkstemp(file), "wb");
+    assert_non_null(out);
+    for (int line = 0; line < 2000; line++)
+        for (int i = 0; i < 10; i++)
+            fprintf(out, "%c%d%c", line % 2 ? 'a' : 'b', (int)(GROUP_WORDS * dice_unit(&dice)),
+                    i == 9 ? '\n' : ' ');
+    assert_int_equal(fclose(out), 0);
+}
+
+/* Goes through the text so often, on rows that are all the words'. */
+static void learn_epochs(struct reading *reading, float *values, int n_epochs)
+{
     float **rows = array_of(excerpt_max_keys(5), sizeof *rows);
-    struct dice dice = {9};
-    double first = 0, last = 0;
-    (void)state;
-    for (size_t i = 0; i < n_rows * width; i++)
-        values[i] = (float)((dice_unit(&dice) - 0.5) / 16);
-    for (int i = 0; i < 300; i++) {
+    for (int n_done = 0; n_done < n_epochs; n_done += reading->excerpt.ends_epoch) {
         assert_true(excerpts_next(&reading->excerpts, &reading->excerpt));
-        for (size_t k = 0; k < reading->excerpt.n_keys; k++)
-            rows[k] = values + reading->excerpt.keys[k] * width;
-        double loss = skipgram_learn(&reading->excerpt, rows, width, 0.02f);
-        first += i < 10 ? loss : 0;
-        last += i >= 290 ? loss : 0;
+        for (size_t i = 0; i < reading->excerpt.n_keys; i++)
+            rows[i] = values + reading->excerpt.keys[i] * DIM;
+        skipgram_learn(&reading->excerpt, rows, DIM, 0.05f);
     }
-    assert_true(last < 0.9 * first);
-    free(values), free(rows);
+    free(rows);
+}
+
+static double cosine(const float *x, const float *y)
+{
+    double xy = 0, xx = 0, yy = 0;
+    for (size_t i = 0; i < DIM; i++) {
+        xy += (double)x[i] * (double)y[i];
+        xx += (double)x[i] * (double)x[i];
+        yy += (double)y[i] * (double)y[i];
+    }
+    return xy / sqrt(xx * yy);
+}
+
+static void words_of_one_company_become_alike(void **state)
+{
+    char file[] = "/tmp/test_wordvec.XXXXXX";
+    struct dice dice = {9};
+    double sums[2] = {0}, counts[2] = {0};
+    (void)state;
+    write_two_groups(file);
+    struct reading *reading = open_file(file, 5, 0, 1);
+    const struct names *names = &reading->vocab.names;
+    assert_int_equal(names->n, 2 * GROUP_WORDS);
+    float *values = array_of((size_t)2 * names->n * DIM, sizeof *values);
+    for (size_t i = 0; i < (size_t)2 * names->n * DIM; i++)
+        values[i] = i / DIM % 2 ? 0 : (float)((dice_unit(&dice) - 0.5) / DIM);
+    learn_epochs(reading, values, 10);
+    for (uint32_t i = 0; i < names->n; i++)
+        for (uint32_t j = 0; j < i; j++) {
+            bool same = names_at(names, i)[0] == names_at(names, j)[0];
+            sums[same] +=
+                cosine(values + predicting_key(i) * DIM, values + predicting_key(j) * DIM);
+            counts[same]++;
+        }
+    assert_true(sums[true] / counts[true] > 0.75);
+    assert_true(sums[false] / counts[false] < 0.4);
+    free(values);
     close_reading(reading);
+    assert_int_equal(unlink(file), 0);
 }
 
 int main(void)
@@ -330,7 +382,7 @@ int main(void)
         cmocka_unit_test(the_same_seed_gives_the_same_excerpts),
         cmocka_unit_test(a_step_agrees_with_double_precision),
         cmocka_unit_test(what_is_not_a_number_shows_in_the_loss),
-        cmocka_unit_test(learning_lowers_the_loss),
+        cmocka_unit_test(words_of_one_company_become_alike),
     };
     return cmocka_run_group_tests(tests, write_text, remove_text);
 }
