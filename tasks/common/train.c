@@ -77,6 +77,11 @@ struct params *train_params(struct train *train, const char *name, uint64_t n_ke
     return params;
 }
 
+void train_watch(struct train *train, struct tern_table *table)
+{
+    train->params[train->n_params++] = (struct params){.table = table};
+}
+
 /* ---- All nodes at once ----------------------------------------------------------------------- */
 
 bool train_sum(struct train *train, size_t n, double *values)
@@ -199,8 +204,8 @@ static bool add_up(struct train *train, const struct sums *before, struct sums *
 static void print_json(int64_t epoch, double seconds, const struct sums *sums,
                        const struct train_quality *quality)
 {
-    printf("{\"epoch\":%" PRId64 ",\"seconds\":%.6f,\"loss\":%.6g,\"quality\":", epoch, seconds,
-           sums->loss);
+    printf("{\"epoch\":%" PRId64 ",\"seconds\":%.6f,\"examples\":%.0f,\"loss\":%.6g,\"quality\":",
+           epoch, seconds, sums->n_examples, sums->loss);
     if (quality->text[0] != '\0')
         printf("%.6f", quality->value);
     else
@@ -254,6 +259,9 @@ static bool save(struct epoch *epoch)
     struct train *train = epoch->train;
     if (train->options->out == NULL)
         return true;
+    if (epoch->task->gather != NULL &&
+        !train_agree(train, epoch->task->gather(epoch->model, train)))
+        return false;
     return train_agree(train, train->self != 0 || epoch->task->save(epoch->model, train));
 }
 

@@ -64,6 +64,8 @@ struct train_task {
     uint64_t (*n_examples)(void *model);
     /* How good the model is now; called by all nodes. NULL: it is not measured. */
     bool (*evaluate)(void *model, struct train *train, struct train_quality *quality);
+    /* Brings to node 0 what it needs to save the model; called by all nodes. NULL: it has all. */
+    bool (*gather)(void *model, struct train *train);
     /* Writes the model to options->out; called at node 0 alone. */
     bool (*save)(void *model, struct train *train);
 };
@@ -78,6 +80,9 @@ bool train_close(struct train *train, bool ok);
 /* Opens parameters that train_close() closes; NULL after task_fail(). */
 struct params *train_params(struct train *train, const char *name, uint64_t n_keys, size_t length,
                             tern_init_function *init, void *context);
+
+/* Counts the accesses to a table that the task has opened itself; the table ends with the node. */
+void train_watch(struct train *train, struct tern_table *table);
 
 /* Whether all nodes are well. */
 bool train_agree(struct train *train, bool ok);
