@@ -46,6 +46,7 @@ int bench_manage_command(int argc, char **argv);
 int bench_sample_command(int argc, char **argv);
 int bench_task_command(int argc, char **argv);
 int data_command(int argc, char **argv);
+int data_bow_command(int argc, char **argv);
 int data_gcide_command(int argc, char **argv);
 int data_text_command(int argc, char **argv);
 int data_wordnet_command(int argc, char **argv);
@@ -58,6 +59,7 @@ int sim_command(int argc, char **argv);
 int trace_command(int argc, char **argv);
 int train_command(int argc, char **argv);
 int train_kge_command(int argc, char **argv);
+int train_lda_command(int argc, char **argv);
 int train_mf_command(int argc, char **argv);
 int train_wordvec_command(int argc, char **argv);
 

@@ -42,6 +42,7 @@ const struct option train_common[TRAIN_N_COMMON] = {
 
 static const struct command models[] = {
     {"kge", "embeddings of a knowledge graph", train_kge_command},
+    {"lda", "topics of documents", train_lda_command},
     {"mf", "factors of a matrix of ratings", train_mf_command},
     {"wordvec", "vectors of words from plain text", train_wordvec_command},
 };

@@ -1,0 +1,58 @@
+/*
+ * tern train lda - trains a topic model.
+ */
+#include "command.h"
+#include "lda/gibbs.h"
+#include "lda/lda.h"
+#include "train.h"
+
+static struct lda_options args;
+
+static const struct option options[] = {
+    {"data", OPTION_STRING, &train_args.data, .takes = "PATH",
+     .help = "a file of documents, or a folder with docword and vocab"},
+    {"vocab", OPTION_STRING, &args.vocab, .takes = "FILE",
+     .help = "the words, one per line; vocab beside the documents unless given"},
+    {"topics", OPTION_INT, &args.n_topics, "100", "N", "topics to find", .min = 1,
+     .max = GIBBS_MAX_TOPICS},
+    {"epochs", OPTION_INT, &train_args.n_epochs, "100", "N", "times to go through the documents",
+     .min = 0, .max = 1e9},
+    {"alpha", OPTION_DOUBLE, &args.alpha, "0", "X",
+     "how much a document is inclined to each topic; 0: 50 / topics", .min = 0, .max = 1e6},
+    {"beta", OPTION_DOUBLE, &args.beta, "0.01", "X", "how much a topic is inclined to each word",
+     .min = 1e-6, .max = 1e6},
+    {"top", OPTION_INT, &args.n_top, "10", "N", "words of each topic to print in the end", .min = 0,
+     .max = 1000},
+    {"ahead", OPTION_INT, &args.ahead, "64", "N", "batches to prepare before they are used",
+     .min = 0, .max = 4096},
+};
+
+static const struct option_set option_set = {
+    .program = "tern train lda",
+    .about = "Finds topics in documents: latent Dirichlet allocation by collapsed Gibbs sampling.\n"
+             "Prints the most frequent words of each topic in the end.",
+    .notes =
+        "Documents are bags of words, in one of two formats: that of UCI (docword.txt, "
+        "vocab.txt),\n"
+        "or that of lda-c (a line \"n word:count ...\" per document). Files may be compressed by\n"
+        "gzip or zstd. 'tern data bow' makes them of text. The quality of an epoch is the "
+        "logarithm\n"
+        "of the probability of all words and their topics, p(w, z), divided by the number of "
+        "words.",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
+    .common = train_common,
+    .n_common = TRAIN_N_COMMON,
+};
+
+int train_lda_command(int argc, char **argv)
+{
+    int status;
+    if (!train_begin(&option_set, argc, argv, &status))
+        return status;
+    if (train_args.data == NULL) {
+        complain("which documents? --data PATH; see 'tern train lda --help'");
+        return EXIT_USAGE;
+    }
+    return train_end(lda_train(&train_args, &args));
+}

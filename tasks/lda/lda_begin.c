@@ -1,0 +1,104 @@
+/*
+ * lda_begin - the topics a model begins with. See lda_model.h.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "common/team.h"
+#include "lda/lda_files.h"
+#include "lda/lda_model.h"
+
+/* Topics at random, which depend on the seed and the document alone, not on whose it is. */
+static void draw_topics(const struct model *model, const struct part *part, uint16_t *topics)
+{
+    uint64_t seed = rng_mix((uint64_t)model->train->options->seed + 1);
+    for (uint32_t i = 0; i < part->n_documents; i++) {
+        uint32_t document = part->first_document + i;
+        struct rng rng = rng_seed(seed, document);
+        for (uint64_t n = bags_length(&model->bags, document); n > 0; n--)
+            *topics++ = (uint16_t)rng_below(&rng, model->n_topics);
+    }
+}
+
+/* The topics of a part as they were saved, or at random. */
+static bool choose_topics(const struct model *model, struct part *part, uint16_t *topics)
+{
+    const char *folder = model->train->options->resume;
+    struct lda_facts facts;
+    if (folder == NULL)
+        draw_topics(model, part, topics);
+    else if (!lda_files_read_facts(folder, &facts) ||
+             !lda_files_read_assignments(folder, &facts, part->first_token, part->n_tokens, topics))
+        return false;
+    return part_set_topics(part, topics);
+}
+
+/* Adds the words of some visits to their rows. */
+static bool add_visits(struct trainee *trainee, const struct visit *visits, size_t n)
+{
+    const struct part *part = &trainee->part;
+    size_t n_topics = trainee->model->n_topics;
+    uint64_t keys[BATCH_VISITS];
+    memset(trainee->rows, 0, n * n_topics * sizeof *trainee->rows);
+    for (size_t i = 0; i < n; i++) {
+        keys[i] = visits[i].word;
+        for (uint32_t j = 0; j < visits[i].n; j++)
+            trainee->rows[i * n_topics + part->topics[visits[i].first + j]]++;
+    }
+    return counts_add(&trainee->model->rows, trainee->worker, keys, n, trainee->rows);
+}
+
+static bool add_part(struct trainee *trainee)
+{
+    const struct part *part = &trainee->part;
+    size_t step, most = lda_feed_visits(trainee->model->n_topics);
+    for (size_t i = 0; i < part->n_visits; i += step) {
+        step = part->n_visits - i < most ? part->n_visits - i : most;
+        if (!add_visits(trainee, part->visits + i, step))
+            return false;
+    }
+    memset(trainee->totals_before, 0, trainee->model->n_topics * sizeof *trainee->totals_before);
+    for (uint32_t i = 0; i < part->n_tokens; i++)
+        trainee->totals_before[part->topics[i]]++;
+    return counts_add(&trainee->model->totals, trainee->worker, &totals_key, 1,
+                      trainee->totals_before);
+}
+
+static bool begin_part(void *context, size_t thread)
+{
+    struct model *model = context;
+    struct trainee *trainee = &model->trainees[thread];
+    uint16_t *topics = malloc(((size_t)trainee->part.n_tokens + 1) * sizeof *topics);
+    bool ok = topics != NULL ? choose_topics(model, &trainee->part, topics)
+                             : task_fail_memory("the topics");
+    free(topics);
+    return ok && add_part(trainee) &&
+           (trainee->part.n_tokens == 0 || loader_fill(&trainee->loader));
+}
+
+/* Whether the model that is to go on fits, and how far it is. */
+static bool check_resumed(struct model *model)
+{
+    struct lda_facts facts;
+    const char *folder = model->train->options->resume;
+    if (folder == NULL)
+        return true;
+    if (!lda_files_read_facts(folder, &facts) || !lda_files_check_words(folder, &model->bags.words))
+        return false;
+    if (facts.n_topics != model->n_topics)
+        return task_fail("the model in %s has --topics %" PRIu64, folder, facts.n_topics);
+    if (facts.n_documents != model->bags.n_documents || facts.n_tokens != model->bags.n_tokens)
+        return task_fail("the model in %s was made from %" PRIu64 " documents with %" PRIu64
+                         " words, but there are %u with %" PRIu64,
+                         folder, facts.n_documents, facts.n_tokens, model->bags.n_documents,
+                         model->bags.n_tokens);
+    model->train->n_epochs_done = (int64_t)facts.n_epochs;
+    return true;
+}
+
+bool lda_begin(struct model *model)
+{
+    struct train *train = model->train;
+    return train_agree(train, check_resumed(model)) &&
+           train_agree(train, team_run(train->n_threads, begin_part, NULL, model));
+}

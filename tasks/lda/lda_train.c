@@ -1,0 +1,334 @@
+/*
+ * lda_train - trains a topic model. See lda.h.
+ *
+ * Every node reads all documents and samples the topics of its own. Each of its threads is a worker with a
+ * part of the documents (part.h). For a batch it copies the counts of the words (counts.h) and the totals
+ * of the topics, draws topics (gibbs.h), and adds what has changed. A batch is a step of the worker's
+ * clock; what it will need is known ahead (lda_feed.h, loader.h).
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "lda/lda_files.h"
+#include "lda/lda_model.h"
+#include "lda/topwords.h"
+
+enum { TOKENS_AT_ONCE = 1 << 18 }; /* that nodes tell each other in one message: 1 MiB */
+
+/* ---- Preparing ------------------------------------------------------------------------------- */
+
+static bool prepare(void *context, void *ring_batch, uint64_t clock)
+{
+    struct trainee *trainee = context;
+    struct lda_batch *batch = ring_batch;
+    lda_feed_next(&trainee->feed, batch);
+    return counts_intend(&trainee->model->rows, trainee->worker, batch->words, batch->n_visits,
+                         clock, clock + 1) &&
+           counts_intend(&trainee->model->totals, trainee->worker, &totals_key, 1, clock,
+                         clock + 1);
+}
+
+static double mean_log_length(const struct model *model, const struct part *part)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < part->n_documents; i++) {
+        double n = (double)bags_length(&model->bags, part->first_document + i);
+        sum += n > 0 ? n * log(n - 1 + (double)model->n_topics * model->alpha) : 0;
+    }
+    return part->n_tokens > 0 ? sum / part->n_tokens : 0;
+}
+
+static bool make_space(struct trainee *trainee, size_t n_topics, size_t ahead)
+{
+    size_t n = lda_feed_visits(n_topics) * n_topics;
+    trainee->ring = malloc((ahead + 1) * sizeof *trainee->ring);
+    trainee->rows = malloc(n * sizeof *trainee->rows);
+    trainee->rows_before = malloc(n * sizeof *trainee->rows_before);
+    trainee->totals_before = malloc(n_topics * sizeof *trainee->totals_before);
+    trainee->sums = malloc(n_topics * sizeof *trainee->sums);
+    return (trainee->ring != NULL && trainee->rows != NULL && trainee->rows_before != NULL &&
+            trainee->totals_before != NULL && trainee->sums != NULL) ||
+           task_fail_memory("a worker");
+}
+
+static bool trainee_init(struct trainee *trainee, struct model *model, size_t thread)
+{
+    const struct train *train = model->train;
+    uint64_t seed = (uint64_t)train->options->seed;
+    size_t number = train->self * train->n_threads + thread;
+    size_t ahead = (size_t)model->options->ahead;
+    *trainee = (struct trainee){.model = model, .worker = train_worker(train, thread)};
+    if (!part_make(&trainee->part, &model->bags, number, train->n_nodes * train->n_threads,
+                   model->n_topics) ||
+        !lda_feed_init(&trainee->feed, &trainee->part, model->n_topics,
+                       rng_seed(seed, 2 * number)) ||
+        !gibbs_init(&trainee->gibbs, model->n_topics, model->bags.words.n, model->alpha,
+                    model->beta, rng_seed(seed, 2 * number + 1)) ||
+        !make_space(trainee, model->n_topics, ahead))
+        return false;
+    trainee->mean_log_length = mean_log_length(model, &trainee->part);
+    loader_init(&trainee->loader, trainee->ring, sizeof *trainee->ring, ahead, prepare, trainee);
+    return true;
+}
+
+static void trainee_fini(struct trainee *trainee)
+{
+    part_fini(&trainee->part);
+    lda_feed_fini(&trainee->feed);
+    gibbs_fini(&trainee->gibbs);
+    free(trainee->ring);
+    free(trainee->rows);
+    free(trainee->rows_before);
+    free(trainee->totals_before);
+    free(trainee->sums);
+}
+
+static bool make_trainees(struct model *model)
+{
+    size_t n_threads = model->train->n_threads;
+    model->trainees = calloc(n_threads, sizeof *model->trainees);
+    if (model->trainees == NULL)
+        return task_fail_memory("the workers");
+    bool ok = true;
+    for (size_t i = 0; ok && i < n_threads; i++)
+        ok = trainee_init(&model->trainees[i], model, i);
+    return ok;
+}
+
+static bool make_risers(struct model *model)
+{
+    model->risers = malloc(N_RISERS * sizeof *model->risers);
+    if (model->risers == NULL)
+        return task_fail_memory("the model");
+    riser_init(&model->risers[RISER_ALPHA], model->alpha);
+    riser_init(&model->risers[RISER_ALPHA_SUM], model->alpha * (double)model->n_topics);
+    riser_init(&model->risers[RISER_BETA], model->beta);
+    return true;
+}
+
+static bool load(struct model *model)
+{
+    if (!bags_read(&model->bags, model->train->options->data, model->options->vocab) ||
+        !make_risers(model) || !make_trainees(model))
+        return false;
+    bags_forget(&model->bags);
+    return true;
+}
+
+static void introduce(const struct model *model)
+{
+    const struct train *train = model->train;
+    if (!train_speaks(train) || train->options->json)
+        return;
+    fprintf(stderr, "%u documents, %u different words, %" PRIu64 " in all\n",
+            model->bags.n_documents, model->bags.words.n, model->bags.n_tokens);
+    fprintf(stderr, "%zu topics, alpha %g, beta %g; %u node%s with %zu thread%s%s\n",
+            model->n_topics, model->alpha, model->beta, train->n_nodes,
+            train->n_nodes == 1 ? "" : "s", train->n_threads, train->n_threads == 1 ? "" : "s",
+            train->node == NULL ? ", plain arrays" : "");
+}
+
+static bool open_counts(struct model *model)
+{
+    return counts_open(&model->rows, model->train, "words", model->bags.words.n, model->n_topics) &&
+           counts_open(&model->totals, model->train, "totals", 1, model->n_topics);
+}
+
+/* ---- Sampling -------------------------------------------------------------------------------- */
+
+static bool borrow(struct trainee *trainee, const struct lda_batch *batch)
+{
+    const struct model *model = trainee->model;
+    size_t row_bytes = model->n_topics * sizeof *trainee->rows;
+    if (!counts_get(&model->rows, trainee->worker, batch->words, batch->n_visits,
+                    trainee->rows_before) ||
+        !counts_get(&model->totals, trainee->worker, &totals_key, 1, trainee->totals_before))
+        return false;
+    memcpy(trainee->rows, trainee->rows_before, batch->n_visits * row_bytes);
+    memcpy(trainee->gibbs.totals, trainee->totals_before, row_bytes);
+    return true;
+}
+
+static bool give_back(struct trainee *trainee, const struct lda_batch *batch)
+{
+    const struct model *model = trainee->model;
+    for (size_t i = 0; i < batch->n_visits * model->n_topics; i++)
+        trainee->rows_before[i] = trainee->rows[i] - trainee->rows_before[i];
+    for (size_t k = 0; k < model->n_topics; k++)
+        trainee->totals_before[k] = trainee->gibbs.totals[k] - trainee->totals_before[k];
+    return counts_add(&model->rows, trainee->worker, batch->words, batch->n_visits,
+                      trainee->rows_before) &&
+           counts_add(&model->totals, trainee->worker, &totals_key, 1, trainee->totals_before);
+}
+
+/* The loss is what a word's probability, given all others, was when its topic was drawn; minus its
+ * logarithm. */
+static double sample(struct trainee *trainee, const struct lda_batch *batch)
+{
+    struct part *part = &trainee->part;
+    double logarithm = 0;
+    for (size_t i = 0; i < batch->n_visits; i++) {
+        const struct visit *visit = &batch->visits[i];
+        logarithm += gibbs_visit(&trainee->gibbs, trainee->rows + i * trainee->model->n_topics,
+                                 part->documents + visit->first, part->topics + visit->first,
+                                 visit->n, &part->mixtures);
+    }
+    return trainee->mean_log_length * batch->n_tokens - logarithm;
+}
+
+static bool epoch(void *context, struct train *train, size_t thread, int64_t number)
+{
+    struct model *model = context;
+    struct trainee *trainee = &model->trainees[thread];
+    const struct lda_batch *batch = NULL;
+    (void)number;
+    while (trainee->part.n_tokens > 0 && (batch == NULL || !batch->ends_pass)) {
+        batch = loader_next(&trainee->loader);
+        if (batch == NULL || !borrow(trainee, batch))
+            return false;
+        double loss = sample(trainee, batch);
+        if (!give_back(trainee, batch))
+            return false;
+        if (!train_done(train, thread, batch->n_tokens, loss))
+            break;
+    }
+    return true;
+}
+
+static uint64_t n_examples(void *context)
+{
+    const struct model *model = context;
+    uint64_t n = 0;
+    for (size_t i = 0; i < model->train->n_threads; i++)
+        n += model->trainees[i].part.n_tokens;
+    return n;
+}
+
+/* ---- Saving ---------------------------------------------------------------------------------- */
+
+/* The topics of this node's tokens, in the order in which they are saved; NULL after task_fail(). */
+static uint16_t *own_topics(struct model *model)
+{
+    uint16_t *topics = malloc((n_examples(model) + 1) * sizeof *topics), *next = topics;
+    bool ok = topics != NULL || task_fail_memory("the topics");
+    for (size_t i = 0; ok && i < model->train->n_threads; i++) {
+        ok = part_get_topics(&model->trainees[i].part, next);
+        next += model->trainees[i].part.n_tokens;
+    }
+    if (ok)
+        return topics;
+    free(topics);
+    return NULL;
+}
+
+/* Nodes add what they know of the tokens begin .. end-1 to zeros. */
+static bool tell(struct model *model, const uint16_t *own, uint64_t begin, uint64_t end,
+                 int32_t *block)
+{
+    struct train *train = model->train;
+    uint64_t first = model->trainees[0].part.first_token, last = first + n_examples(model);
+    memset(block, 0, TOKENS_AT_ONCE * sizeof *block);
+    for (uint64_t i = begin > first ? begin : first; i < end && i < last; i++)
+        block[i - begin] = own[i - first];
+    if (train->n_nodes > 1 && tern_all_reduce(train->node, TERN_I32, end - begin, block))
+        return task_fail_tern("cannot gather the topics");
+    for (uint64_t i = begin; train->self == 0 && i < end; i++)
+        model->assignments[i] = (uint16_t)block[i - begin];
+    return true;
+}
+
+/* Brings the topics of all tokens to node 0. */
+static bool gather(void *context, struct train *train)
+{
+    struct model *model = context;
+    uint64_t n_tokens = model->bags.n_tokens;
+    uint16_t *own = own_topics(model);
+    int32_t *block = malloc(TOKENS_AT_ONCE * sizeof *block);
+    bool ok = own != NULL && (block != NULL || task_fail_memory("the topics"));
+    if (ok && train->self == 0 && model->assignments == NULL) {
+        model->assignments = malloc(n_tokens * sizeof *model->assignments);
+        ok = model->assignments != NULL || task_fail_memory("the topics");
+    }
+    ok = train_agree(train, ok);
+    for (uint64_t begin = 0, end; ok && begin < n_tokens; begin = end) {
+        end = n_tokens - begin < TOKENS_AT_ONCE ? n_tokens : begin + TOKENS_AT_ONCE;
+        ok = tell(model, own, begin, end, block);
+    }
+    free(own);
+    free(block);
+    return ok;
+}
+
+static bool save(void *context, struct train *train)
+{
+    const struct model *model = context;
+    const struct lda_model files = {.facts = {.n_topics = model->n_topics,
+                                              .n_epochs = (uint64_t)train->n_epochs_done,
+                                              .n_documents = model->bags.n_documents,
+                                              .n_words = model->bags.words.n,
+                                              .n_tokens = model->bags.n_tokens,
+                                              .alpha = model->alpha,
+                                              .beta = model->beta},
+                                    .bags = &model->bags,
+                                    .rows = &model->rows,
+                                    .worker = train_worker(train, 0),
+                                    .assignments = model->assignments,
+                                    .n_top = (size_t)model->options->n_top};
+    return lda_files_write(train->options->out, &files);
+}
+
+/* ---- The whole ------------------------------------------------------------------------------- */
+
+/* Node 0 tells what the topics are about. */
+static bool print_topics(struct model *model)
+{
+    const struct train *train = model->train;
+    struct topwords top;
+    if (!train_speaks(train) || model->options->n_top == 0)
+        return true;
+    bool ok = topwords_find(&top, &model->rows, train_worker(train, 0), &model->bags.words,
+                            (size_t)model->options->n_top);
+    if (ok)
+        topwords_print(&top, train->options->json);
+    topwords_fini(&top);
+    return ok;
+}
+
+static bool run(struct model *model)
+{
+    struct train *train = model->train;
+    const struct train_task task = {.unit = "words",
+                                    .epoch = epoch,
+                                    .n_examples = n_examples,
+                                    .evaluate = lda_judge,
+                                    .gather = gather,
+                                    .save = save};
+    introduce(model);
+    return train_agree(train, open_counts(model)) && lda_begin(model) &&
+           train_loop(train, &task, model) && train_agree(train, print_topics(model));
+}
+
+bool lda_train(const struct train_options *common, const struct lda_options *options)
+{
+    struct train train;
+    if (!train_open(&train, common))
+        return false;
+    struct model model = {.options = options,
+                          .train = &train,
+                          .n_topics = (size_t)options->n_topics,
+                          .alpha = options->alpha > 0 ? options->alpha
+                                                      : 50.0 / (double)options->n_topics,
+                          .beta = options->beta};
+    bool ok = train_agree(&train, load(&model)) && run(&model);
+    for (size_t i = 0; model.trainees != NULL && i < train.n_threads; i++)
+        trainee_fini(&model.trainees[i]);
+    free(model.trainees);
+    free(model.assignments);
+    free(model.risers);
+    counts_close(&model.rows);
+    counts_close(&model.totals);
+    bags_fini(&model.bags);
+    return train_close(&train, ok);
+}

@@ -1,0 +1,144 @@
+#!/usr/bin/env bash
+# `tern train lda` and `tern data bow`: topics that documents were made of are found again in every way of
+# running, no count is lost, and what goes wrong is said in a sentence.
+. "$(dirname "$0")/lib.sh"
+
+# Ten topics have ten words each: a0 ... a9, b0 ... A document has words of two topics.
+data=$tmp/planted
+mkdir "$data"
+for topic in a b c d e f g h i j; do
+    for word in 0 1 2 3 4 5 6 7 8 9; do
+        echo "$topic$word"
+    done
+done >"$data/vocab.txt"
+awk 'BEGIN {
+    srand(1)
+    n_documents = 400
+    for (document = 1; document <= n_documents; document++) {
+        split("", count)
+        topic[0] = int(rand() * 10)
+        topic[1] = int(rand() * 10)
+        for (i = 0; i < 60; i++)
+            count[10 * topic[int(rand() * 2)] + int(rand() * 10)]++
+        for (word = 0; word < 100; word++)
+            if (count[word] > 0)
+                lines[++n] = document " " word + 1 " " count[word]
+    }
+    print n_documents "\n100\n" n
+    for (i = 1; i <= n; i++)
+        print lines[i]
+}' >"$data/docword.txt"
+n_tokens=24000
+
+# quality FILE - the quality of the last epoch.
+quality() {
+    sed -n 's/.*"quality":\([-0-9.]*\).*/\1/p' "$1" | tail -1
+}
+
+# near A B - whether two figures below 0 differ by at most 2%; from seed to seed they do by 1%.
+near() {
+    awk -v a="$1" -v b="$2" 'BEGIN { exit !(a < 0 && b < 0 && a > 1.02 * b && b > 1.02 * a) }'
+}
+
+# n_found FILE - how many of the ten topics have the first five words of a topic to themselves.
+n_found() {
+    sed -n 's/^{"topic":[^[]*\[\(.*\)\]}/\1/p' "$1" | tr -d '"0-9' |
+        grep -E '^([a-j])(,\1){4}$' | sort -u | wc -l
+}
+
+# There are more topics than planted ones, so that it does no harm when two begin alike.
+train() {
+    try "$tern" train lda --data "$data" --topics 20 --alpha 0.1 --epochs 60 --top 5 --seed 3 --json "$@"
+}
+
+# ---- Training in all ways ------------------------------------------------------------------------
+
+train --plain --threads 1
+best=$(quality "$out")
+cp "$out" "$tmp/plain"
+check "plain arrays learn" [ "$status" -eq 0 ]
+check "there is a line for each epoch" [ "$(grep -c '"epoch"' "$out")" -eq 60 ]
+check "and for each topic" [ "$(grep -c '"topic"' "$out")" -eq 20 ]
+check "an epoch samples all words" [ "$(grep -c "\"examples\":$n_tokens," "$out")" -eq 60 ]
+check "the topics are those that the documents were made of" [ "$(n_found "$out")" -eq 10 ]
+train --threads 1
+sed 's/"seconds":[^,]*,//; s/,"accesses".*//' "$out" >"$tmp/table.short"
+sed 's/"seconds":[^,]*,//; s/,"accesses".*//' "$tmp/plain" >"$tmp/plain.short"
+check "a table gives exactly what arrays give" cmp "$tmp/table.short" "$tmp/plain.short"
+# Every evaluation checks that the counts add up to the number of words, so success says that, too.
+for way in "--plain --threads 2" "--threads 2" "--nodes 2 --threads 1" "--nodes 3 --threads 2" \
+    "--nodes 2 --policy static" "--nodes 2 --policy replicate" "--nodes 2 --policy relocate" \
+    "--nodes 2 --policy adaptive-relocate --ahead 0"; do
+    # shellcheck disable=SC2086
+    train $way
+    check "no count is lost with $way" [ "$status" -eq 0 ]
+    check "as good with $way" near "$(quality "$out")" "$best"
+    check "the topics are found with $way" [ "$(n_found "$out")" -eq 10 ]
+done
+try "$tern" train lda --data "$data" --topics 10 --epochs 2 --top 3 --threads 1
+check "topics are printed with their first words" [ "$(grep -c '^ .*%  [a-j]' "$out")" -eq 10 ]
+check "progress goes to standard error" grep -q 'epoch 2 of 2: .* words/s, .*log-likelihood -' "$err"
+try "$tern" train lda --data "$data" --topics 10 --epochs 1000000 --time-limit 0.5 --top 0 --json
+check "a time limit ends it" [ "$status" -eq 0 ]
+
+# ---- Forms of input ------------------------------------------------------------------------------
+
+awk 'NR > 3 { line[$1] = line[$1] " " $2 - 1 ":" $3; n[$1]++ }
+    END { for (i = 1; i in n; i++) print n[i] line[i] "\r" }' "$data/docword.txt" |
+    gzip >"$tmp/planted.dat.gz"
+gzip -c "$data/vocab.txt" >"$tmp/vocab.txt.gz"
+try "$tern" train lda --data "$tmp/planted.dat.gz" --topics 20 --alpha 0.1 --epochs 60 --seed 3 --json \
+    --threads 1
+check "the form of lda-c, compressed, is the same" [ "$(quality "$out")" = "$best" ]
+
+printf 'The sea and the wind.\nA sail, the wind, the sea\nsail\n' >"$tmp/text"
+try "$tern" data bow --from "$tmp/text" --min-documents 2 --max-share 0.7 "$tmp/bow"
+check "text becomes bags of words" [ "$(tr '\n' ' ' <"$tmp/bow/vocab.txt")" = "the sea wind sail " ]
+try "$tern" train lda --data "$tmp/bow" --topics 2 --epochs 3 --nodes 4
+check "there may be more workers than documents" [ "$status" -eq 0 ]
+
+# ---- Models --------------------------------------------------------------------------------------
+
+model=$tmp/model
+train --nodes 2 --threads 1 --out "$model" --epochs 30 --eval-every 10
+files="assignments.npy documents.npy model.txt topics.txt words.npy words.txt"
+check "a model has these files" [ "$(ls -A "$model" | tr '\n' ' ')" = "$files " ]
+check "with its facts" grep -q "^tokens $n_tokens$" "$model/model.txt"
+check "a line for each topic" [ "$(wc -l <"$model/topics.txt")" -eq 20 ]
+# An .npy file has 128 bytes before the numbers.
+check "a topic for each word" [ "$(stat -c %s "$model/assignments.npy")" -eq $((128 + 4 * n_tokens)) ]
+check "counts of documents" [ "$(stat -c %s "$model/documents.npy")" -eq $((128 + 4 * 400 * 20)) ]
+check "counts of words" [ "$(stat -c %s "$model/words.npy")" -eq $((128 + 4 * 100 * 20)) ]
+try "$tern" nearest "$model/words.npy" a0
+check "which 'tern nearest' reads" grep -q ' a1$' "$out"
+saved=$(sed -n 's/^epochs //p' "$model/model.txt")
+train --nodes 3 --threads 1 --resume "$model" --epochs $((saved + 1))
+check "training goes on at the next epoch" grep -q "\"epoch\":$((saved + 1))," "$out"
+check "from where it was" near "$(quality "$out")" "$best"
+try "$tern" train lda --data "$data" --topics 9 --resume "$model"
+check "a model of other topics is refused" grep -q 'has --topics 20' "$err"
+try "$tern" train lda --data "$tmp/bow" --topics 20 --resume "$model"
+check "so is one of other words" grep -q 'words.txt:1: the words are not those of the data' "$err"
+sed '$d; 3s/.*/'"$(($(sed -n 3p "$data/docword.txt") - 1))"'/' "$data/docword.txt" >"$tmp/docword.txt"
+try "$tern" train lda --data "$tmp/docword.txt" --topics 20 --resume "$model"
+check "and of other documents" grep -q 'was made from 400 documents with 24000 words' "$err"
+
+# ---- Failures ------------------------------------------------------------------------------------
+
+printf '2\n100\n1\n3 1 1\n' >"$tmp/docword.bad.txt"
+try "$tern" train lda --data "$tmp/docword.bad.txt" --out "$tmp/none"
+check "a bad line ends it" [ "$status" -eq 1 ]
+check "with file and line" grep -q "docword.bad.txt:4: document 3 is not one of the 2" "$err"
+check "and leaves nothing behind" [ ! -e "$tmp/none" ]
+try "$tern" train lda --data "$tmp/docword.bad.txt" --nodes 2
+check "of several nodes one says so" [ "$(grep -c 'docword.bad.txt:4:' "$err")" -eq 1 ]
+try "$tern" train lda --data "$data" --topics 10 --epochs 1 --out "$tmp/no/where"
+check "a folder that cannot be made is named" grep -q 'cannot make the folder' "$err"
+try "$tern" train lda --data "$tmp/nowhere"
+check "a missing file is named" grep -q "$tmp/nowhere" "$err"
+try "$tern" train lda
+check "without data there is nothing to do" [ "$status" -eq 2 ]
+try "$tern" data bow "$tmp/bow"
+check "nor without text" [ "$status" -eq 2 ]
+
+finish
