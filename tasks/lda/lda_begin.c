@@ -72,8 +72,7 @@ static bool begin_part(void *context, size_t thread)
     bool ok = topics != NULL ? choose_topics(model, &trainee->part, topics)
                              : task_fail_memory("the topics");
     free(topics);
-    return ok && add_part(trainee) &&
-           (trainee->part.n_tokens == 0 || loader_fill(&trainee->loader));
+    return ok && add_part(trainee) && loader_fill(&trainee->loader);
 }
 
 /* Whether the model that is to go on fits, and how far it is. */

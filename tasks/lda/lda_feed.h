@@ -1,9 +1,11 @@
 /*
  * lda_feed - one worker's stream of batches, pass after pass without end.
  *
- * A batch is some visits of one band; it is a step of the worker's clock. The visits of a band come in
- * an order that is drawn anew in each pass, so that workers seldom sample the same word at the same
- * time.
+ * A batch is some visits of one band, drawn at random once; it is a step of the worker's clock. The
+ * batches of a band come in an order that is drawn anew in each pass, so that workers seldom sample the
+ * same word at the same time. All workers have the same number of batches in a pass, some of them empty at
+ * the end of it, so that their clocks stay together: policies that bound how far clocks may be apart
+ * would otherwise have the one wait for the other for ever.
  */
 #ifndef TASKS_LDA_LDA_FEED_H
 #define TASKS_LDA_LDA_FEED_H
@@ -17,27 +19,39 @@ enum {
 };
 
 struct lda_batch {
-    size_t n_visits;
+    size_t n_visits; /* 0: there is nothing to do */
     uint32_t n_tokens;
     bool ends_pass;
     uint64_t words[BATCH_VISITS]; /* of the visits */
     struct visit visits[BATCH_VISITS];
 };
 
+/* The visits order[first .. first + n) of a feed. */
+struct lda_bundle {
+    uint32_t first, n;
+};
+
 struct lda_feed {
     const struct part *part;
     struct rng rng;
-    uint32_t *order; /* of the part's visits, within each band */
-    size_t n_visits; /* of a batch, at most */
-    uint32_t band, visit;
+    uint32_t *order;            /* of the part's visits, at random within each band */
+    struct lda_bundle *bundles; /* the batches of a pass that are not empty, band by band */
+    uint32_t *ends;             /* of the bands, among the bundles */
+    uint32_t n_bundles;
+    uint32_t n_batches; /* of a pass */
+    uint32_t next;
 };
 
 /* Visits of a batch, at most. */
 size_t lda_feed_visits(size_t n_topics);
 
-/* A part without tokens has no batches. lda_feed_fini() is due in any case. */
+/* Makes a feed whose passes have no empty batch; lda_feed_extend() adds some. lda_feed_fini() is due in
+ * any case. */
 bool lda_feed_init(struct lda_feed *feed, const struct part *part, size_t n_topics, struct rng rng);
 void lda_feed_fini(struct lda_feed *feed);
+
+/* A pass has n_batches from now on, at least one; called before the first one is taken. */
+void lda_feed_extend(struct lda_feed *feed, uint32_t n_batches);
 
 void lda_feed_next(struct lda_feed *feed, struct lda_batch *batch);
 

@@ -117,6 +117,27 @@ static bool load(struct model *model)
     return true;
 }
 
+/* Gives all workers of all nodes as many batches in a pass as the one that needs most. */
+static bool extend_feeds(struct model *model)
+{
+    struct train *train = model->train;
+    double *most = calloc(train->n_nodes, sizeof *most); /* by node */
+    uint32_t n_batches = 1;
+    if (!train_agree(train, most != NULL || task_fail_memory("the nodes"))) {
+        free(most);
+        return false;
+    }
+    for (size_t i = 0; i < train->n_threads; i++)
+        most[train->self] = fmax(most[train->self], model->trainees[i].feed.n_batches);
+    bool ok = train_sum(train, train->n_nodes, most);
+    for (uint32_t i = 0; i < train->n_nodes; i++)
+        n_batches = most[i] > n_batches ? (uint32_t)most[i] : n_batches;
+    for (size_t i = 0; i < train->n_threads; i++)
+        lda_feed_extend(&model->trainees[i].feed, n_batches);
+    free(most);
+    return ok;
+}
+
 static void introduce(const struct model *model)
 {
     const struct train *train = model->train;
@@ -178,21 +199,29 @@ static double sample(struct trainee *trainee, const struct lda_batch *batch)
     return trainee->mean_log_length * batch->n_tokens - logarithm;
 }
 
+static bool do_batch(struct trainee *trainee, const struct lda_batch *batch, double *loss)
+{
+    if (batch->n_visits == 0)
+        return true;
+    if (!borrow(trainee, batch))
+        return false;
+    *loss = sample(trainee, batch);
+    return give_back(trainee, batch);
+}
+
+/* A thread that is to end early leaves batches out, but its clock goes on as that of the others. */
 static bool epoch(void *context, struct train *train, size_t thread, int64_t number)
 {
-    struct model *model = context;
-    struct trainee *trainee = &model->trainees[thread];
+    struct trainee *trainee = &((struct model *)context)->trainees[thread];
     const struct lda_batch *batch = NULL;
+    bool goes_on = true;
     (void)number;
-    while (trainee->part.n_tokens > 0 && (batch == NULL || !batch->ends_pass)) {
+    while (batch == NULL || !batch->ends_pass) {
+        double loss = 0;
         batch = loader_next(&trainee->loader);
-        if (batch == NULL || !borrow(trainee, batch))
+        if (batch == NULL || (goes_on && !do_batch(trainee, batch, &loss)))
             return false;
-        double loss = sample(trainee, batch);
-        if (!give_back(trainee, batch))
-            return false;
-        if (!train_done(train, thread, batch->n_tokens, loss))
-            break;
+        goes_on = train_done(train, thread, goes_on ? batch->n_tokens : 0, loss);
     }
     return true;
 }
@@ -306,7 +335,7 @@ static bool run(struct model *model)
                                     .gather = gather,
                                     .save = save};
     introduce(model);
-    return train_agree(train, open_counts(model)) && lda_begin(model) &&
+    return train_agree(train, open_counts(model)) && extend_feeds(model) && lda_begin(model) &&
            train_loop(train, &task, model) && train_agree(train, print_topics(model));
 }
 

@@ -119,47 +119,55 @@ static void saved_topics_fit_other_workers(void **state)
     bags_fini(&bags);
 }
 
+/* Takes one pass; returns the number of batches, and what depends on their order. */
+static uint32_t take_pass(struct lda_feed *feed, uint32_t *n_seen, uint64_t *order)
+{
+    struct lda_batch *batch = malloc(sizeof *batch);
+    uint32_t n_batches = 0;
+    do {
+        uint32_t n_tokens = 0;
+        lda_feed_next(feed, batch);
+        for (size_t i = 0; i < batch->n_visits; i++) {
+            assert_int_equal(batch->words[i], batch->visits[i].word);
+            n_tokens += batch->visits[i].n;
+            *order = *order * 31 + batch->visits[i].first;
+            for (uint32_t j = 0; j < batch->visits[i].n; j++)
+                n_seen[batch->visits[i].first + j]++;
+        }
+        assert_int_equal(n_tokens, batch->n_tokens);
+        assert_in_range(n_tokens, 0, BATCH_TOKENS);
+        n_batches++;
+    } while (!batch->ends_pass);
+    free(batch);
+    return n_batches;
+}
+
 static void a_pass_visits_every_word_once(void **state)
 {
     struct bags bags;
     struct part part;
     struct lda_feed feed;
-    struct lda_batch *batch = malloc(sizeof *batch);
-    uint32_t first_words[2] = {0};
+    uint64_t orders[2] = {0};
     (void)state;
     make_bags(&bags);
     assert_true(part_make(&part, &bags, 0, 1, N_TOPICS));
     assert_true(lda_feed_init(&feed, &part, N_TOPICS, rng_seed(1, 1)));
-    for (size_t pass = 0; pass < 2; pass++) {
+    uint32_t n_batches = feed.n_batches + 2;
+    assert_true(feed.n_batches > 1);
+    lda_feed_extend(&feed, n_batches);
+    for (uint32_t pass = 0; pass < 2; pass++) {
         uint32_t *n_seen = calloc(part.n_tokens, sizeof *n_seen);
-        uint32_t n_batches = 0;
-        do {
-            lda_feed_next(&feed, batch);
-            uint32_t n_tokens = 0;
-            for (size_t i = 0; i < batch->n_visits; i++) {
-                assert_int_equal(batch->words[i], batch->visits[i].word);
-                n_tokens += batch->visits[i].n;
-                for (uint32_t j = 0; j < batch->visits[i].n; j++)
-                    n_seen[batch->visits[i].first + j]++;
-            }
-            assert_int_equal(n_tokens, batch->n_tokens);
-            assert_in_range(n_tokens, 1, BATCH_TOKENS);
-            if (n_batches++ == 0)
-                for (size_t i = 0; i < batch->n_visits; i++)
-                    first_words[pass] = first_words[pass] * 31 + (uint32_t)batch->words[i];
-        } while (!batch->ends_pass);
+        assert_int_equal(take_pass(&feed, n_seen, &orders[pass]), n_batches);
         for (uint32_t i = 0; i < part.n_tokens; i++)
             assert_int_equal(n_seen[i], 1);
-        assert_true(n_batches > 1);
         free(n_seen);
     }
-    assert_int_not_equal(first_words[0], first_words[1]);
+    assert_true(orders[0] != orders[1]);
     assert_int_equal(lda_feed_visits(1), BATCH_VISITS);
     assert_int_equal(lda_feed_visits(GIBBS_MAX_TOPICS), 1);
     lda_feed_fini(&feed);
     part_fini(&part);
     bags_fini(&bags);
-    free(batch);
 }
 
 static void more_workers_than_documents(void **state)
