@@ -84,7 +84,7 @@ $(BUILD)/obj/tasks/common/dense.o: CFLAGS += -ffp-contract=fast
 
 $(BUILD)/obj/src/%.o: CPPFLAGS += -Isrc
 $(BUILD)/obj/tests/%.o: CPPFLAGS += -Isrc -Itests
-$(BUILD)/obj/bench/%.o: CPPFLAGS += -Isrc
+$(BUILD)/obj/bench/%.o: CPPFLAGS += -Isrc -Itasks
 $(BUILD)/obj/tasks/%.o $(BUILD)/obj/cli/%.o $(BUILD)/obj/tests/unit/tasks/%.o: CPPFLAGS += -Itasks
 
 $(BUILD)/obj/%.o: %.c
@@ -144,10 +144,10 @@ $(BUILD)/examples/%: $(BUILD)/obj/examples/%.o $(BUILD)/libtern.a
 	$(say) LD $@
 	$(q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
-$(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libtern.a
+$(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libtasks.a $(BUILD)/libtern.a
 	@mkdir -p $(@D)
 	$(say) LD $@
-	$(q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
+	$(q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(TASK_LIBS) $(LDLIBS) -o $@
 
 deps: ## install the Debian packages that are missing
 	@tools/install-deps
