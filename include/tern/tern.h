@@ -102,8 +102,8 @@ TERN_API enum tern_status tern_node_open(const struct tern_node_options *options
                                          struct tern_node **node);
 
 /* Closes a node and its tables. TERN_BUSY while workers are open. In a cluster the call returns when
- * all other nodes have called it, too, because until then they may use this node's rows; a node that
- * died is reported as TERN_PEER, and this one is closed all the same. */
+ * all other nodes have called it, too, because until then they may use this node's rows, and have their
+ * tasks run here; a node that died is reported as TERN_PEER, and this one is closed all the same. */
 TERN_API enum tern_status tern_node_close(struct tern_node *node);
 
 /* This node's number, from 0, and the number of nodes. Either pointer may be NULL. */
@@ -258,7 +258,7 @@ TERN_API enum tern_status tern_table_close(struct tern_table *table);
 
 TERN_API enum tern_status tern_worker_open(struct tern_node *node, struct tern_worker **worker);
 
-/* Closes a worker and ends its samples. TERN_BUSY while it holds pinned rows. */
+/* Closes a worker and ends its samples. TERN_BUSY while it holds pinned rows or its tasks run. */
 TERN_API enum tern_status tern_worker_close(struct tern_worker *worker);
 
 /* The worker's clock starts at 0; it is the time scale for statements about the future. Advancing
@@ -453,6 +453,113 @@ TERN_API enum tern_status tern_sample_pull(struct tern_worker *worker, uint64_t 
 
 /* Gives up what is left of a sample. */
 TERN_API enum tern_status tern_sample_end(struct tern_worker *worker, uint64_t sample);
+
+/* ---- Tasks ----------------------------------------------------------------------------------- */
+
+/*
+ * Functions of the program that are run at a node or a group of nodes, where the parameters or the data
+ * are, and the order in which they run (M. Li, thesis, 3.2).
+ *
+ *   tern_function_register  gives a function its name, at this node
+ *   tern_task_submit        has it run at some nodes, and returns at once
+ *   tern_task_wait          waits until it has finished; tern_task_test asks
+ *   tern_task_delay         says how far a worker's tasks may run ahead of each other
+ *   tern_task_progress      tells how far nodes have come with a range of keys
+ *
+ * Order. The tasks of a worker are numbered from 1. Task t starts, at whichever node, when
+ *
+ *   - all tasks of its worker up to t - delay - 1 have finished. A delay of 0, as it is at first, runs
+ *     them one after the other (sequential), TERN_EVENTUAL all at once, and others are between;
+ *   - and all tasks it lists in `after` have finished.
+ *
+ * Otherwise tasks run beside each other, at each node on up to TERN_MAX_TASK_THREADS threads of Tern's own.
+ * A task has finished when its function has returned at all nodes it was sent to, and whatever that
+ * function submitted has finished, too; whether with success or not. A program that is not to go on after
+ * a failure waits before it submits more. Tasks see what was pushed before if that was waited for.
+ *
+ * Each task runs once at each of its nodes, also when connections break. When a node dies, its tasks fail
+ * (TERN_PEER); whether they ran is then not known.
+ */
+#define TERN_EVENTUAL UINT64_MAX       /* a delay without bound */
+#define TERN_ALL_NODES UINT32_MAX      /* for tern_task_progress */
+#define TERN_MAX_FUNCTIONS 256         /* registered at a node */
+#define TERN_MAX_TASKS 1024            /* of a worker, not finished or failed and not waited for */
+#define TERN_MAX_TASK_BYTES (1 << 20)  /* of an argument; of a result */
+#define TERN_MAX_TASK_THREADS 16       /* of a node */
+
+/* What a function is given, and gives back. */
+struct tern_task {
+    struct tern_worker *worker; /* of this node and thread, to pull and push with, and to submit tasks;
+                                   the function does not close it and leaves no row pinned */
+    uint32_t caller;            /* the node that submitted the task */
+    uint64_t id;                /* its number there */
+    uint64_t begin, end;        /* its keys: begin <= key < end */
+    const void *argument;       /* aligned as memory of malloc */
+    size_t argument_bytes;
+    void *result;               /* aligned likewise; zeros at first */
+    size_t result_room;         /* as many bytes as the caller has room for */
+    size_t result_bytes;        /* 0; the function sets how many it has written */
+    char trouble[160];          /* "": when it fails, the sentence is tern_error() */
+};
+
+/* A function. What it returns is the status of its task; a status of its own choice, with a sentence in
+ * `trouble`, is as good as one of Tern's. It must not close the node, nor wait for a task that waits for
+ * its own. */
+typedef enum tern_status tern_task_function(void *context, struct tern_task *task);
+
+/* Makes a function known at this node under a name of 1 to TERN_MAX_NAME characters, for good. Register
+ * at every node, then pass a barrier, then submit: a task for a function that its node does not know
+ * fails with TERN_INVALID. A name that is taken is TERN_MISMATCH. */
+TERN_API enum tern_status tern_function_register(struct tern_node *node, const char *name,
+                                                 tern_task_function *function, void *context);
+
+enum tern_group {
+    TERN_GROUP_ALL = 0, /* every node */
+    TERN_GROUP_OTHERS,  /* every node but this one */
+    TERN_GROUP_LISTED,  /* those in `nodes` */
+};
+
+/* What is to be run where. Zero is the default of every member but struct_size and function. Names,
+ * arguments and lists are copied; results and their sizes are written until the task has finished. */
+struct tern_task_options {
+    size_t struct_size; /* sizeof(struct tern_task_options) */
+    const char *function;
+    enum tern_group group;
+    const uint32_t *nodes; /* TERN_GROUP_LISTED: node numbers, none twice */
+    size_t n_nodes;
+    uint64_t begin, end;      /* the keys it is about; both 0: all */
+    struct tern_table *table; /* dense. Not NULL: each node gets the part of the range that is at home
+                                 with it, and a node without one gets no task */
+    const void *argument;
+    size_t argument_bytes;
+    const uint64_t *after; /* earlier tasks of this worker */
+    size_t n_after;
+    void *results;         /* that of node i at i * result_bytes; room for all nodes of the cluster */
+    size_t result_bytes;   /* at most, of one node */
+    size_t *result_sizes;  /* of each node of the cluster; may be NULL */
+};
+
+/* Submits a task and gives its number, for this worker. TERN_LIMIT when TERN_MAX_TASKS are under way:
+ * wait for some. */
+TERN_API enum tern_status tern_task_submit(struct tern_worker *worker,
+                                           const struct tern_task_options *options, uint64_t *id);
+
+/* Waits until a task has finished, for at most timeout_ms, then TERN_BUSY; it goes on and may be waited
+ * for again. With 0 the wait is as long as its nodes live. Returns how the task ended: the failure of
+ * one of its nodes, once; after that, and for tasks that succeeded, TERN_OK. */
+TERN_API enum tern_status tern_task_wait(struct tern_worker *worker, uint64_t id,
+                                         uint32_t timeout_ms);
+TERN_API enum tern_status tern_task_test(struct tern_worker *worker, uint64_t id, bool *done);
+
+/* Sets the delay for all tasks of this worker that have not started, and those to come. */
+TERN_API enum tern_status tern_task_delay(struct tern_worker *worker, uint64_t delay);
+
+/* Tells up to which of this worker's tasks a node has worked on the keys begin <= key < end: each of them
+ * was in the range of task *id or a later one that succeeded there, and all before have finished there.
+ * 0: not all keys yet. TERN_ALL_NODES asks for the least of all nodes. `begin` and `end` may both be 0: all
+ * keys. The answer is known here, it takes no message. */
+TERN_API enum tern_status tern_task_progress(struct tern_worker *worker, uint32_t node,
+                                             uint64_t begin, uint64_t end, uint64_t *id);
 
 /* ---- All nodes at once ------------------------------------------------------------------------ */
 

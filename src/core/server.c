@@ -398,6 +398,25 @@ static enum served serve_range(struct server *server, const struct frame *reques
     return body ? SERVED : REFUSED;
 }
 
+/* A task, or the end of one: the node's threads do the rest. */
+static enum served serve_task(struct server *server, struct server_lane *lane,
+                              const struct frame *request, const uint8_t *body, struct buffer *out)
+{
+    const struct task_port *tasks = &server->tasks;
+    if (!tasks->take)
+        return HELD;
+    enum tern_status status = request->count
+                                  ? fail(TERN_INVALID, "a %s has keys", frame_kind_name(request->kind))
+                                  : tasks->take(tasks->context, lane->node, request, body);
+    if (status == TERN_NO_MEMORY)
+        return REFUSED;
+    advance(lane, request->number);
+    if (status)
+        return answer_failure(server, request, status, out);
+    return reply_append(out, request, server->core->epoch, FRAME_DONE, 0, NULL, 0) ? SERVED
+                                                                                  : REFUSED;
+}
+
 enum served server_request(struct server *server, struct server_lane *lane,
                            const struct frame *request, const uint8_t *body, uint64_t now_ns,
                            struct buffer *out, bool *changed)
@@ -424,6 +443,9 @@ enum served server_request(struct server *server, struct server_lane *lane,
         if (request->number > lane->executed)
             lane->executed = request->number;
         return serve_range(server, request, out);
+    case FRAME_TASK:
+    case FRAME_FINISHED:
+        return serve_task(server, lane, request, body, out);
     default:
         break;
     }

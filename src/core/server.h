@@ -34,6 +34,15 @@ struct server_lane {
     uint64_t sync_number;
 };
 
+/* Where TASK and FINISHED go: what they do is done by threads, and so is not the core's. `body` is that of
+ * the request, which has no keys. TERN_NO_MEMORY: the request is to be sent again. A request that comes twice has the
+ * effect of one. */
+struct task_port {
+    void *context;
+    enum tern_status (*take)(void *context, uint32_t from, const struct frame *request,
+                             const uint8_t *body);
+};
+
 struct server {
     struct core *core;
     struct group *group; /* at node 0; NULL elsewhere */
@@ -46,6 +55,7 @@ struct server {
      * kept.n is then to be set to 0. They stay in place until the lane's next request. */
     bool sends_kept;
     struct slice kept;
+    struct task_port tasks; /* take is NULL: not yet, such requests are held */
 };
 
 enum tern_status server_init(struct server *server, struct core *core, struct group *group);

@@ -569,8 +569,7 @@ static enum tern_status init_core(struct engine *engine)
     return status;
 }
 
-/* Ends all threads and frees everything. */
-static void end(struct engine *engine)
+void engine_end(struct engine *engine)
 {
     sync_fini(&engine->sync);
     for (struct intents *intents = engine->intents, *next; intents; intents = next) {
@@ -636,7 +635,7 @@ enum tern_status engine_start(struct engine *engine, const struct place *place)
     if (!status)
         status = start_thread(&engine->pulse, pulse_main, engine, &engine->has_pulse);
     if (status)
-        end(engine);
+        engine_end(engine);
     return status;
 }
 
@@ -664,7 +663,7 @@ static void linger(struct engine *engine)
     }
 }
 
-enum tern_status engine_stop(struct engine *engine)
+enum tern_status engine_leave(struct engine *engine)
 {
     struct remote remote;
     enum tern_status status = remote_init(&remote, engine);
@@ -677,6 +676,5 @@ enum tern_status engine_stop(struct engine *engine)
     }
     if (!status && engine->server.group)
         linger(engine);
-    end(engine);
     return status;
 }

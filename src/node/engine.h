@@ -61,9 +61,12 @@ struct engine {
 /* Joins the cluster: returns when all nodes are there, or fails within the deadline. */
 enum tern_status engine_start(struct engine *engine, const struct place *place);
 
-/* Leaves it: returns when all others have left, too, or one has died, which is the status. The engine
- * is ended in any case. */
-enum tern_status engine_stop(struct engine *engine);
+/* Leaves it: returns when all others have left, too, or one has died, which is the status. This node
+ * serves them until then. engine_end must follow. */
+enum tern_status engine_leave(struct engine *engine);
+
+/* Ends all threads and frees everything. */
+void engine_end(struct engine *engine);
 
 /* Serves what has come, and carries on with the rounds, without waiting; nothing if others do it at this
  * moment. To be called by workers, `now_ns` being the time. */

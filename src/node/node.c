@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "node/tasks.h"
+
 #define STRING(x) #x
 #define VERSION(major, minor, patch) STRING(major) "." STRING(minor) "." STRING(patch)
 
@@ -24,17 +26,27 @@ static enum tern_status join(struct tern_node *node, const struct place *place)
     }
     status = remote_init(&node->control, node->engine);
     if (status) {
-        engine_stop(node->engine);
+        engine_leave(node->engine);
+        engine_end(node->engine);
         free(node->engine);
+        node->engine = NULL;
     }
     return status;
 }
 
+/* Ends a node's part in tasks, and in its cluster: others may use its rows and have functions run here
+ * until they leave, too. */
 static enum tern_status leave(struct tern_node *node)
 {
-    remote_fini(&node->control);
-    enum tern_status status = engine_stop(node->engine);
-    free(node->engine);
+    enum tern_status status = node->engine ? engine_leave(node->engine) : TERN_OK;
+    if (node->tasks)
+        tasks_free(node->tasks);
+    if (node->engine) {
+        remote_fini(&node->control);
+        engine_end(node->engine);
+        free(node->engine);
+        node->engine = NULL;
+    }
     return status;
 }
 
@@ -53,24 +65,33 @@ enum tern_status tern_node_open(const struct tern_node_options *options, struct 
     struct tern_node *made = calloc(1, sizeof *made);
     if (!made)
         return fail(TERN_NO_MEMORY, "no memory to open a node");
-    if (place.n_nodes > 1)
-        status = join(made, &place);
-    if (status) {
-        free(made);
-        return status;
-    }
     pthread_mutex_init(&made->lock, NULL);
     pthread_mutex_init(&made->control_lock, NULL);
     handle_init(&made->handle, HANDLE_NODE);
+    if (place.n_nodes > 1)
+        status = join(made, &place);
+    if (!status) {
+        made->tasks = tasks_new(made);
+        status = made->tasks ? TERN_OK : TERN_NO_MEMORY;
+        if (status)
+            leave(made);
+    }
+    if (status) {
+        pthread_mutex_destroy(&made->control_lock);
+        pthread_mutex_destroy(&made->lock);
+        free(made);
+        return status;
+    }
     *node = made;
     return TERN_OK;
 }
 
+/* Those of the program. */
 static size_t count_workers(const struct tern_node *node)
 {
     size_t n = 0;
     for (const struct tern_worker *worker = node->workers; worker; worker = worker->next)
-        n++;
+        n += !worker->is_crew;
     return n;
 }
 
@@ -85,9 +106,7 @@ enum tern_status tern_node_close(struct tern_node *node)
         return fail(TERN_BUSY, "%zu worker%s of the node %s still open; close %s first", n_workers,
                     n_workers == 1 ? "" : "s", n_workers == 1 ? "is" : "are",
                     n_workers == 1 ? "it" : "them");
-    /* Others may use this node's rows until they leave, too. */
-    enum tern_status status = node->engine ? leave(node) : TERN_OK;
-    node->engine = NULL;
+    enum tern_status status = leave(node);
     for (size_t i = 0; i < TERN_MAX_TABLES; i++)
         if (node->tables[i])
             table_end(node->tables[i]);

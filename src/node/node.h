@@ -2,8 +2,8 @@
  * node - the objects behind the public handles. Included by the files of node/ only.
  *
  * node.c opens and closes nodes, table.c tables, worker.c workers; access.c has the calls on keys,
- * range.c those on ranges, sample.c those on samples, together.c what all nodes do at once. In a
- * cluster, engine.c serves other nodes and remote.c asks them.
+ * range.c those on ranges, sample.c those on samples, task.c those on tasks, together.c what all nodes do
+ * at once. In a cluster, engine.c serves other nodes and remote.c asks them.
  *
  * A node's lock guards its lists of tables, workers and distributions. The calls on keys never take
  * it: a worker counts what it does in memory of its own.
@@ -55,6 +55,8 @@ struct tern_node {
     pthread_mutex_t control_lock;
     struct remote control; /* for calls to the coordinator; under control_lock */
     uint64_t n_barriers, n_reductions, n_broadcasts;
+
+    struct tasks *tasks; /* tasks.h */
 };
 
 struct tern_table {
@@ -94,6 +96,8 @@ struct tern_worker {
     uint64_t drive_ns;       /* when it takes its next turn at the rounds */
     struct pending *pending, *last_pending; /* a list, oldest first */
     struct pending *free_pending;           /* a list */
+    struct caller *caller; /* its tasks (tasks.h); NULL: none so far */
+    bool is_crew;          /* Tern's own, for functions; under the node's lock */
 };
 
 /* Calls the coordinator; in a cluster only. The answer is in `op` (client.h). */
@@ -109,6 +113,9 @@ void table_end(struct tern_table *table);
  * latter the caller holds the node's lock or is the last to know it. */
 void sample_end_worker(struct tern_worker *worker);
 void sample_end_table(struct tern_table *table);
+
+/* Ends what a worker that is being closed has of tasks; TERN_BUSY while some are under way. */
+enum tern_status tasks_end_worker(struct tern_worker *worker);
 
 /* Adds n to a counter of this thread's. */
 static inline void count_add(_Atomic uint64_t *counter, uint64_t n)

@@ -26,7 +26,7 @@ enum {
 enum tern_status remote_init(struct remote *remote, struct engine *engine)
 {
     uint32_t n_nodes = engine->core.n_nodes;
-    *remote = (struct remote){.engine = engine};
+    *remote = (struct remote){.engine = engine, .wake_fd = -1};
     remote->lane = atomic_fetch_add_explicit(&engine->next_lane, 1, memory_order_relaxed);
     remote->peers = calloc(n_nodes, sizeof *remote->peers);
     remote->polls = calloc(n_nodes + 1, sizeof *remote->polls);
@@ -340,6 +340,8 @@ static void wait_for_lanes(struct remote *remote, int timeout_ms)
     if (drives(remote)) {
         remote->polls[n++] = (struct pollfd){.fd = remote->engine->epoll_fd, .events = POLLIN};
         timeout_ms = timeout_ms < DRIVE_MS ? timeout_ms : DRIVE_MS;
+    } else if (remote->wake_fd >= 0) {
+        remote->polls[n++] = (struct pollfd){.fd = remote->wake_fd, .events = POLLIN};
     }
     poll(remote->polls, n, timeout_ms);
 }

@@ -29,6 +29,7 @@ struct remote {
     uint32_t lane;
     struct peer *peers;
     struct pollfd *polls;
+    int wake_fd; /* ends remote_wait_for_any when it is readable; -1: none. Not for one that drives */
     bool drives; /* a worker's, of a node with managed tables: it drives the engine while it waits */
     bool local_waits;        /* requests wait for keys that come here */
     uint64_t local_since_ns; /* when they began to */

@@ -72,6 +72,9 @@ enum tern_status tern_worker_close(struct tern_worker *worker)
     if (worker->n_pins)
         return fail(TERN_BUSY, "the worker still holds %" PRIu64 " pinned row%s; unpin first",
                     worker->n_pins, worker->n_pins == 1 ? "" : "s");
+    enum tern_status status = tasks_end_worker(worker);
+    if (status)
+        return status;
     struct tern_node *node = worker->node;
     if (worker->remote) {
         access_finish_all(worker);

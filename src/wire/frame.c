@@ -209,6 +209,7 @@ const char *frame_kind_name(enum frame_kind kind)
         [FRAME_BYE] = "BYE",       [FRAME_WELCOME] = "WELCOME",
         [FRAME_VALUES] = "VALUES", [FRAME_DONE] = "DONE",
         [FRAME_ROSTER] = "ROSTER", [FRAME_MOVED] = "MOVED",
+        [FRAME_TASK] = "TASK",     [FRAME_FINISHED] = "FINISHED",
         [FRAME_ERROR] = "ERROR",
     };
     if ((unsigned)kind >= FRAME_KINDS || names[kind] == NULL)

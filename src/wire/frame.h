@@ -38,6 +38,8 @@ enum frame_kind {
     FRAME_ROUND,     /* sections (section.h) -> NEWS: a round of a managed table; b: see server.h */
     FRAME_PING,      /* -> DONE; a: 1 + the number of a dead node, or 0 */
     FRAME_BYE,       /* an orderly end -> DONE */
+    FRAME_TASK,      /* a: its time, b: its number; payload: task.h -> DONE, when it is noted */
+    FRAME_FINISHED,  /* a: the task's number, b: whose; payload: task.h -> DONE */
     /* Replies; `number` is the request's. */
     FRAME_WELCOME, /* to HELLO; a: my incarnation, b: the last request executed */
     FRAME_VALUES,

@@ -5,6 +5,7 @@
 int fuzz_frame(const uint8_t *data, size_t size);
 int fuzz_keys(const uint8_t *data, size_t size);
 int fuzz_section(const uint8_t *data, size_t size);
+int fuzz_task(const uint8_t *data, size_t size);
 
 #define LLVMFuzzerTestOneInput fuzz_frame
 #include "fuzz/fuzz_frame.c"
@@ -14,6 +15,9 @@ int fuzz_section(const uint8_t *data, size_t size);
 #undef LLVMFuzzerTestOneInput
 #define LLVMFuzzerTestOneInput fuzz_section
 #include "fuzz/fuzz_section.c"
+#undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput fuzz_task
+#include "fuzz/fuzz_task.c"
 #undef LLVMFuzzerTestOneInput
 
 static void corpus_of_frame_holds(void **state)
@@ -34,12 +38,19 @@ static void corpus_of_section_holds(void **state)
     replay(fuzz_section, "section");
 }
 
+static void corpus_of_task_holds(void **state)
+{
+    (void)state;
+    replay(fuzz_task, "task");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(corpus_of_frame_holds),
         cmocka_unit_test(corpus_of_keys_holds),
         cmocka_unit_test(corpus_of_section_holds),
+        cmocka_unit_test(corpus_of_task_holds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,53 @@
+/*
+ * inbox - the tasks a node was sent and has not begun, in the order in which they came.
+ *
+ * A node sends its tasks with increasing times on one lane, so they come in that order, but after a broken
+ * connection perhaps twice. A range clock (range_clock.h) of what was taken, by sender and keys, tells:
+ * what it has seen is not taken again. When a sender's ranges are too many for the clock, the time of
+ * all keys is set: since times increase, that is as true.
+ *
+ * Bounded: of tasks beyond INBOX_MAX_BYTES only the news that they were too many is kept. They are neither
+ * held back on the lane, because what the ones in front wait for may come on the same lane, nor
+ * answered with an error, because a task that is sent again must find the same.
+ *
+ * Pure; one owner at a time.
+ */
+#ifndef CORE_INBOX_H
+#define CORE_INBOX_H
+
+#include <stdbool.h>
+
+#include "wire/task.h"
+
+enum { INBOX_MAX_BYTES = 64 << 20 };
+
+struct inbox;
+
+/* A task to be run here. */
+struct errand {
+    struct errand *next;
+    uint32_t from;       /* the caller's node */
+    uint64_t worker, id; /* who it is there, and its number of the task */
+    uint64_t begin, end;
+    bool is_one_too_many; /* it is not to be run */
+    uint32_t result_bytes, argument_bytes;
+    char name[TERN_MAX_NAME + 1];
+    _Alignas(max_align_t) uint8_t argument[];
+};
+
+/* NULL when memory is used up. */
+struct inbox *inbox_new(uint32_t n_nodes);
+void inbox_free(struct inbox *inbox);
+
+/* Takes task `id` of a node, sent at `time`, unless it was taken before. TERN_NO_MEMORY: it was not, and is
+ * to be sent again. */
+enum tern_status inbox_put(struct inbox *inbox, uint32_t from, uint64_t time, uint64_t id,
+                           const struct task_message *message);
+
+/* The next errand, the caller's to free; NULL: none. */
+struct errand *inbox_next(struct inbox *inbox);
+
+/* How many there are. */
+size_t inbox_count(const struct inbox *inbox);
+
+#endif

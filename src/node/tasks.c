@@ -1,0 +1,285 @@
+/*
+ * tasks - what joins the parts of tasks.h: schedules, inbox, crew and courier.
+ *
+ * A task for this node itself takes the same way as those of others, but for the letter.
+ */
+#include "node/tasks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Starting and ending tasks ------------------------------------------------------------------- */
+
+static struct caller *find_caller(const struct tasks *tasks, uint64_t worker)
+{
+    struct caller *caller = tasks->callers;
+    while (caller && caller->worker != worker)
+        caller = caller->next;
+    return caller;
+}
+
+const struct function *tasks_find(const struct tasks *tasks, const char *name)
+{
+    for (size_t i = 0; i < tasks->n_functions; i++)
+        if (!strcmp(tasks->functions[i]->name, name))
+            return tasks->functions[i];
+    return NULL;
+}
+
+static struct task_message message_of(const struct caller *caller, const struct task *task,
+                                      const struct task_part *part)
+{
+    return (struct task_message){.worker = caller->worker,
+                                 .begin = part->begin,
+                                 .end = part->end,
+                                 .result_bytes = task->result_bytes,
+                                 .name_bytes = (uint16_t)strlen(task->name),
+                                 .name = task->name,
+                                 .argument_bytes = task->argument_bytes,
+                                 .argument = task->argument};
+}
+
+/* Sends a part of a task to its node, which may be this one. */
+static enum tern_status send_part(struct tasks *tasks, const struct caller *caller,
+                                  const struct task *task, const struct task_part *part)
+{
+    struct task_message message = message_of(caller, task, part);
+    if (part->node == tasks->self) {
+        enum tern_status status =
+            inbox_put(tasks->inbox, tasks->self, tasks->time, task->id, &message);
+        crew_call(tasks);
+        return status;
+    }
+    struct letter *letter = letter_new(task_bytes(&message));
+    if (!letter)
+        return fail(TERN_NO_MEMORY, "no memory to send a task");
+    letter->node = part->node;
+    letter->kind = FRAME_TASK;
+    letter->a = tasks->time;
+    letter->b = letter->id = task->id;
+    letter->worker = caller->worker;
+    letter->n_bytes = (uint32_t)task_bytes(&message);
+    task_encode(&message, letter->body);
+    courier_send(tasks, letter);
+    return TERN_OK;
+}
+
+void tasks_start(struct tasks *tasks, struct caller *caller)
+{
+    const struct task *task;
+    while ((task = schedule_next(caller->schedule))) {
+        tasks->time++;
+        /* A part that cannot be sent fails its task, which stays until that is reported. */
+        for (size_t i = 0; i < task->n_parts; i++) {
+            enum tern_status status = send_part(tasks, caller, task, &task->parts[i]);
+            if (status)
+                schedule_finish(caller->schedule, task->id, task->parts[i].node, status,
+                                tern_error(), strlen(tern_error()));
+        }
+    }
+}
+
+void tasks_finish(struct tasks *tasks, uint64_t worker, uint64_t id, uint32_t node,
+                  enum tern_status status, const void *bytes, size_t n)
+{
+    struct caller *caller = find_caller(tasks, worker);
+    if (!caller || !schedule_finish(caller->schedule, id, node, status, bytes, n))
+        return;
+    tasks_start(tasks, caller);
+    pthread_cond_broadcast(&tasks->finished);
+}
+
+void tasks_fail_node(struct tasks *tasks, uint32_t node, const char *sentence)
+{
+    for (struct caller *caller = tasks->callers; caller; caller = caller->next) {
+        schedule_fail_node(caller->schedule, node, sentence);
+        tasks_start(tasks, caller);
+    }
+    pthread_cond_broadcast(&tasks->finished);
+}
+
+bool tasks_wait_for(const struct tasks *tasks, uint32_t node)
+{
+    for (const struct caller *caller = tasks->callers; caller; caller = caller->next)
+        if (schedule_waits_for(caller->schedule, node))
+            return true;
+    return false;
+}
+
+void tasks_wait_all(struct tasks *tasks, const struct caller *caller)
+{
+    tasks->n_waiting++;
+    crew_call(tasks);
+    while (!schedule_is_idle(caller->schedule) && !tasks->stop)
+        pthread_cond_wait(&tasks->finished, &tasks->lock);
+    tasks->n_waiting--;
+}
+
+/* ---- Requests of other nodes ---------------------------------------------------------------------- */
+
+/* Takes a task at a node where no function is registered: tells the caller so. */
+static enum tern_status turn_away(struct tasks *tasks, uint32_t from, const struct frame *request,
+                                  const struct task_message *message)
+{
+    enum tern_status status = courier_start(tasks);
+    struct letter *letter = status ? NULL : letter_new(MAX_SENTENCE);
+    if (!letter)
+        return fail(TERN_NO_MEMORY, "no memory to answer a task");
+    status = inbox_put(tasks->inbox, from, request->a, request->b, message);
+    struct errand *errand = inbox_next(tasks->inbox);
+    if (errand) {
+        letter_tell(letter, errand, TERN_INVALID,
+                    "no function is registered there; register it at every node, then pass a "
+                    "barrier");
+        courier_send(tasks, letter);
+        letter = NULL;
+    }
+    free(errand);
+    letter_free(letter);
+    return status;
+}
+
+static enum tern_status take_task(struct tasks *tasks, uint32_t from, const struct frame *request,
+                                  const uint8_t *body)
+{
+    struct task_message message;
+    enum tern_status status = task_decode(body, request->body_bytes, &message);
+    if (status)
+        return status;
+    if (!tasks->n_crew)
+        return turn_away(tasks, from, request, &message);
+    status = inbox_put(tasks->inbox, from, request->a, request->b, &message);
+    crew_call(tasks);
+    return status;
+}
+
+static enum tern_status take_finished(struct tasks *tasks, uint32_t from,
+                                      const struct frame *request, const uint8_t *body)
+{
+    struct finished_message message;
+    enum tern_status status = finished_decode(body, request->body_bytes, &message);
+    if (!status)
+        tasks_finish(tasks, request->b, request->a, from, message.status, message.bytes,
+                     message.n_bytes);
+    return status;
+}
+
+static enum tern_status take(void *context, uint32_t from, const struct frame *request,
+                             const uint8_t *body)
+{
+    struct tasks *tasks = context;
+    pthread_mutex_lock(&tasks->lock);
+    enum tern_status status = request->kind == FRAME_TASK
+                                  ? take_task(tasks, from, request, body)
+                                  : take_finished(tasks, from, request, body);
+    pthread_mutex_unlock(&tasks->lock);
+    return status;
+}
+
+/* ---- Of a node and a worker ------------------------------------------------------------------------ */
+
+/* Has the engine hand over requests; those it held are tried then. */
+static void open_port(struct tasks *tasks)
+{
+    struct engine *engine = tasks->node->engine;
+    if (!engine)
+        return;
+    pthread_mutex_lock(&engine->lock);
+    engine->server.tasks = (struct task_port){.context = tasks, .take = take};
+    pthread_mutex_unlock(&engine->lock);
+    engine_wake(engine);
+}
+
+static void close_port(struct tasks *tasks)
+{
+    struct engine *engine = tasks->node->engine;
+    if (!engine)
+        return;
+    pthread_mutex_lock(&engine->lock);
+    engine->server.tasks.take = NULL;
+    pthread_mutex_unlock(&engine->lock);
+}
+
+struct tasks *tasks_new(struct tern_node *node)
+{
+    struct tasks *tasks = calloc(1, sizeof *tasks);
+    uint32_t n_nodes = node->engine ? node->engine->core.n_nodes : 1;
+    if (tasks)
+        tasks->inbox = inbox_new(n_nodes);
+    if (!tasks || !tasks->inbox) {
+        free(tasks);
+        fail(TERN_NO_MEMORY, "no memory to open a node");
+        return NULL;
+    }
+    tasks->node = node;
+    tasks->self = node->engine ? node->engine->core.node : 0;
+    tasks->n_nodes = n_nodes;
+    tasks->wake_fd = -1;
+    pthread_mutex_init(&tasks->lock, NULL);
+    pthread_cond_init(&tasks->work, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&tasks->finished, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    open_port(tasks);
+    return tasks;
+}
+
+void tasks_free(struct tasks *tasks)
+{
+    crew_end(tasks);
+    close_port(tasks);
+    courier_end(tasks);
+    inbox_free(tasks->inbox);
+    for (size_t i = 0; i < tasks->n_functions; i++)
+        free(tasks->functions[i]);
+    pthread_cond_destroy(&tasks->finished);
+    pthread_cond_destroy(&tasks->work);
+    pthread_mutex_destroy(&tasks->lock);
+    free(tasks);
+}
+
+struct caller *tasks_caller(struct tern_worker *worker)
+{
+    struct tasks *tasks = worker->node->tasks;
+    if (worker->caller)
+        return worker->caller;
+    struct caller *caller = calloc(1, sizeof *caller);
+    if (caller)
+        caller->schedule = schedule_new(tasks->n_nodes);
+    if (!caller || !caller->schedule) {
+        free(caller);
+        fail(TERN_NO_MEMORY, "no memory for the tasks of a worker");
+        return NULL;
+    }
+    caller->worker = worker->number;
+    pthread_mutex_lock(&tasks->lock);
+    caller->next = tasks->callers;
+    tasks->callers = caller;
+    pthread_mutex_unlock(&tasks->lock);
+    worker->caller = caller;
+    return caller;
+}
+
+enum tern_status tasks_end_worker(struct tern_worker *worker)
+{
+    struct tasks *tasks = worker->node->tasks;
+    struct caller *caller = worker->caller;
+    if (!caller)
+        return TERN_OK;
+    pthread_mutex_lock(&tasks->lock);
+    bool idle = schedule_is_idle(caller->schedule) || tasks->stop;
+    struct caller **place = &tasks->callers;
+    while (idle && *place != caller)
+        place = &(*place)->next;
+    if (idle)
+        *place = caller->next;
+    pthread_mutex_unlock(&tasks->lock);
+    if (!idle)
+        return fail(TERN_BUSY, "tasks of the worker have not finished; wait for them first");
+    worker->caller = NULL;
+    schedule_free(caller->schedule);
+    free(caller);
+    return TERN_OK;
+}

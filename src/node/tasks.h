@@ -1,0 +1,144 @@
+/*
+ * tasks - a node's part in tasks (tern.h, section Tasks): those its workers submit, and those it runs for
+ * workers of this node and of others.
+ *
+ *   a worker submits          --> its schedule --> what may start: to the inbox here, letters to others
+ *   others' letters (service) --> TASK: to the inbox;  FINISHED: to the schedule of its worker
+ *   the crew                  --> takes errands from the inbox, runs functions; the outcome goes to the
+ *                                 schedule of a worker here, or is a letter to the caller's node
+ *   the courier               --> sends letters
+ *
+ * task.c has the public calls, tasks.c what joins the parts, crew.c the threads that run functions, started
+ * as they are needed, courier.c the thread that sends, in a cluster. The rules are in core: schedule.h and
+ * inbox.h.
+ *
+ * One lock guards it all. It is taken after the engine's lock, if both are; nothing is waited for
+ * under it, and no function of the program is called.
+ */
+#ifndef NODE_TASKS_H
+#define NODE_TASKS_H
+
+#include <pthread.h>
+
+#include "core/client.h"
+#include "core/inbox.h"
+#include "core/schedule.h"
+#include "node/node.h"
+
+enum {
+    MAX_CREW = 256,     /* threads, with those that wait for tasks themselves */
+    MAX_SENTENCE = 192, /* bytes of why a function failed */
+};
+
+/* A worker that has submitted tasks. */
+struct caller {
+    struct caller *next;
+    uint64_t worker; /* its number */
+    struct schedule *schedule;
+};
+
+struct function {
+    char name[TERN_MAX_NAME + 1];
+    tern_task_function *function;
+    void *context;
+};
+
+/* A request to another node. */
+struct letter {
+    struct letter *next;
+    uint32_t node;
+    enum frame_kind kind; /* FRAME_TASK or FRAME_FINISHED */
+    uint64_t a, b;
+    uint64_t worker, id; /* of a TASK: whose it is */
+    struct op op;        /* while it is under way */
+    uint32_t n_bytes;
+    uint8_t *body;   /* `room`, or in `memory` */
+    uint8_t *memory; /* freed with the letter; may be NULL */
+    uint8_t room[];
+};
+
+struct tasks {
+    struct tern_node *node;
+    uint32_t self, n_nodes;
+    pthread_mutex_t lock;
+    bool stop;
+
+    struct function *functions[TERN_MAX_FUNCTIONS];
+    size_t n_functions;
+
+    struct caller *callers;  /* a list */
+    uint64_t time;           /* of the last task that was started */
+    pthread_cond_t finished; /* some task has; on the monotonic clock */
+
+    struct inbox *inbox;
+    pthread_cond_t work; /* for the crew */
+    pthread_t crew[MAX_CREW];
+    size_t n_crew;
+    size_t n_idle;    /* of them, that wait for work */
+    size_t n_waiting; /* that wait for tasks of their own */
+
+    struct letter *outbox, *last_letter; /* a list, oldest first */
+    pthread_t courier;
+    bool has_courier;
+    int wake_fd; /* the courier's; -1: there is none */
+};
+
+/* Makes a node's part in tasks; NULL, with a sentence, when memory is used up. The engine, if there is one,
+ * hands it requests from then on. */
+struct tasks *tasks_new(struct tern_node *node);
+
+/* Waits for the functions that run, and ends all threads. Nobody submits, and no request comes, any more. */
+void tasks_free(struct tasks *tasks);
+
+/* The tasks of a worker, made when it first needs them; NULL, with a sentence, when memory is used up. Without
+ * the lock. */
+struct caller *tasks_caller(struct tern_worker *worker);
+
+/* ---- For the parts; all with the lock held ---------------------------------------------------------- */
+
+/* Starts all tasks of a worker that may start. */
+void tasks_start(struct tasks *tasks, struct caller *caller);
+
+/* A part of a task has ended at a node: tells its schedule and starts what may start then. */
+void tasks_finish(struct tasks *tasks, uint64_t worker, uint64_t id, uint32_t node,
+                  enum tern_status status, const void *bytes, size_t n);
+
+/* The same for all parts under way at a node. */
+void tasks_fail_node(struct tasks *tasks, uint32_t node, const char *sentence);
+
+/* Whether some task here waits for a node. */
+bool tasks_wait_for(const struct tasks *tasks, uint32_t node);
+
+/* The function of this name; NULL: there is none. */
+const struct function *tasks_find(const struct tasks *tasks, const char *name);
+
+/* Waits until all tasks of a worker have finished. */
+void tasks_wait_all(struct tasks *tasks, const struct caller *caller);
+
+/* Starts the first thread of the crew unless there is one: from then on errands are run. */
+enum tern_status crew_start(struct tasks *tasks);
+
+/* Lets a thread of the crew, a new one if need be, take what is in the inbox. */
+void crew_call(struct tasks *tasks);
+
+/* Ends the crew. Without the lock. */
+void crew_end(struct tasks *tasks);
+
+/* A letter with room for a body of n bytes and a header; NULL when memory is used up. Without the lock, too. */
+struct letter *letter_new(size_t n);
+void letter_free(struct letter *letter);
+
+/* Makes a letter, with room for MAX_SENTENCE, say how an errand ended; a result is to be added. */
+void letter_tell(struct letter *letter, const struct errand *errand, enum tern_status status,
+                 const char *sentence);
+
+/* Has a letter sent, and freed then. */
+void courier_send(struct tasks *tasks, struct letter *letter);
+
+/* Starts the courier unless it runs; fails when there are no threads or descriptors left. */
+enum tern_status courier_start(struct tasks *tasks);
+
+/* Ends it; what is not delivered is dropped. Without the lock. */
+void courier_end(struct tasks *tasks);
+
+#endif
