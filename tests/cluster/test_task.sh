@@ -1,0 +1,95 @@
+# test_task.sh - tasks among four nodes: their order, who runs them, failures, broken connections, death.
+. "$(dirname "$0")/lib.sh"
+
+n=60
+n_sums=600
+cut_s=1
+if $quick; then
+    n=20
+    n_sums=150
+fi
+
+holds() {
+    [ "$statuses" = '0 0 0 0' ] && [ "$(grep -c ": $1 holds" "$out")" -eq 4 ]
+}
+
+# run CASE N
+run() {
+    for k in 0 1 2 3; do
+        start $k 4 "$programs/task" "$@"
+    done
+    collect 0 1 2 3
+}
+
+new_unix
+run order $n
+check 'sequential, eventual and bounded delay: nothing starts too early' holds order
+new_tcp
+run change $n
+check 'the delay may change while tasks run' holds change
+new_unix
+run groups
+check 'groups, homes of a range, tasks of tasks' holds groups
+run failures
+check 'failures name function and node' holds failures
+new_tcp
+run sums $n_sums
+check 'each task runs once at each node' holds sums
+
+# A proxy takes the place of a node's socket; the node itself is reached behind it.
+intercept() {
+    tries=0
+    until [ -S "$1" ] || [ $tries -gt 500 ]; do
+        tries=$((tries + 1))
+        sleep 0.01
+    done
+    mv "$1" "$1.real"
+    "$programs/proxy" -c 5 -f $cut_s "unix:$1" "unix:$1.real" >"$1.log" 2>&1 &
+    proxies="$proxies $!"
+    running="$running $!"
+}
+
+new_unix
+path=${coordinator#unix:}
+proxies=
+for k in 1 2 3 0; do
+    start $k 4 "$programs/task" sums $n_sums
+    if [ $k -eq 0 ]; then intercept "$path"; else intercept "$path.$k"; fi
+done
+collect 0 1 2 3
+for p in $proxies; do
+    kill -TERM "$p"
+    wait "$p"
+    forget "$p"
+done
+n_cut=$(cat "$path"*.log | awk '{ n += $3 } END { print n + 0 }')
+check "each task runs once although $n_cut connections were cut" holds sums
+check 'connections were cut' [ "$n_cut" -gt 30 ]
+
+# ---- Death ------------------------------------------------------------------------------------------
+
+export TERN_DEADLINE=2
+$quick && TERN_DEADLINE=4
+
+names_2() {
+    [ "$statuses" = '0 0 0' ] || return 1
+    for k in 0 1 3; do
+        grep -q '^error TERN_PEER .*node 2\b' "$tmp/$k.out" || return 1
+        grep -q '^again TERN_PEER .*node 2\b' "$tmp/$k.out" || return 1
+    done
+}
+
+for how in KILL STOP; do
+    new_unix
+    for k in 0 1 2 3; do
+        start $k 4 "$programs/task" kill
+    done
+    for k in 0 1 2 3; do
+        until_says $k ready
+    done
+    kill -$how "$pid_2"
+    collect 0 1 3
+    check "SIG$how of the node a task is at: all others name it" names_2
+    end "$pid_2"
+done
+finish
