@@ -200,6 +200,27 @@ static bool reserve_op(struct op *op, size_t n)
     return true;
 }
 
+/* The keys of one node, for as long as the next key is among them, too: what core_owner says costs a
+ * division. Empty where keys of a node do not lie together. */
+struct range {
+    uint64_t begin, n_keys;
+    uint32_t node;
+};
+
+static inline uint32_t owner_near(const struct core *core, const struct store *store, uint64_t key,
+                                  struct range *range)
+{
+    if (key - range->begin < range->n_keys)
+        return range->node;
+    uint32_t node = core_owner(core, store, key);
+    if (store->index == TERN_DENSE && !store->home.managed) {
+        uint64_t begin = range_begin(node, store->n_keys, core->n_nodes);
+        uint64_t end = range_begin(node + 1, store->n_keys, core->n_nodes);
+        *range = (struct range){begin, end - begin, node};
+    }
+    return node;
+}
+
 /* Groups the positions by node; the group of a node ends at client->ends[node]. */
 static uint32_t *group_by_node(struct client *client, const struct op *op,
                                const uint32_t *positions, size_t n)
@@ -207,9 +228,10 @@ static uint32_t *group_by_node(struct client *client, const struct op *op,
     const struct core *core = client->core;
     uint32_t *nodes = (uint32_t *)(client->scratch + 3 * n), *grouped = nodes + n;
     size_t *ends = client->ends;
+    struct range range = {0};
     memset(ends, 0, core->n_nodes * sizeof *ends);
     for (size_t i = 0; i < n; i++) {
-        nodes[i] = core_owner(core, &op->of->store, op->keys[positions[i]]);
+        nodes[i] = owner_near(core, &op->of->store, op->keys[positions[i]], &range);
         if (defect(DEFECT_WRONG_NODE) && op->keys[positions[i]] % 16 == 3)
             nodes[i] = (nodes[i] + 1) % core->n_nodes;
         ends[nodes[i]]++;

@@ -38,6 +38,16 @@ static enum served answer_failure(const struct server *server, const struct fram
     return reply_error(out, request, server->core->epoch, status, tern_error()) ? SERVED : REFUSED;
 }
 
+/* Whether requests for a key are for this node to answer, if only to say where it is. Where every node has
+ * every key, the store takes all for its own. */
+static inline bool is_served_here(const struct core *core, const struct store *store, uint64_t key)
+{
+    if (store->home.managed)
+        return true;
+    return store->home.tracked ? core_home(core, store, key) == core->node
+                               : store_is_home(store, key);
+}
+
 /* Decodes and checks the keys of a request: where none moves, all of them must be at home here. */
 static enum tern_status read_keys(const struct server *server, const struct store *store,
                                   const struct frame *request, const uint8_t *body)
@@ -45,16 +55,14 @@ static enum tern_status read_keys(const struct server *server, const struct stor
     if (!keys_decode(body, request->keys_bytes, request->flags, request->count, server->keys))
         return fail(TERN_INVALID, "the keys of a %s cannot be decoded",
                     frame_kind_name(request->kind));
-    const struct core *core = server->core;
     for (uint32_t i = 0; i < request->count; i++) {
         uint64_t key = server->keys[i];
         if (key > store->last_key)
             return fail(TERN_RANGE, "key %" PRIu64 " is outside table '%s' of %" PRIu64 " keys",
                         key, store->name, store->n_keys);
-        if (!store->home.managed && core_home(core, store, key) != core->node &&
-            !defect(DEFECT_WRONG_NODE))
+        if (!is_served_here(server->core, store, key) && !defect(DEFECT_WRONG_NODE))
             return fail(TERN_PEER, "key %" PRIu64 " of table '%s' is not at node %" PRIu32, key,
-                        store->name, core->node);
+                        store->name, server->core->node);
     }
     return TERN_OK;
 }

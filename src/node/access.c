@@ -53,19 +53,49 @@ static inline enum tern_status check_keys(const struct store *store, const uint6
     return outside >> 63 ? refuse_key(store, keys, n) : TERN_OK;
 }
 
+/* Makes room to note that n more keys of a call are at other nodes. */
+static enum tern_status reserve_away(struct workspace *space, size_t n)
+{
+    if (space->n_away + n <= space->max_away)
+        return TERN_OK;
+    size_t max = 2 * space->max_away + BLOCK_KEYS;
+    uint32_t *away = realloc(space->away, max * sizeof *away);
+    if (!away)
+        return fail(TERN_NO_MEMORY, "no memory for a call on more than %zu keys", space->n_away);
+    space->away = away;
+    space->max_away = max;
+    return TERN_OK;
+}
+
 /* Notes that the key at `position` of a call is at another node. */
 static enum tern_status add_away(struct workspace *space, size_t position)
 {
-    if (space->n_away == space->max_away) {
-        size_t max = space->max_away ? 2 * space->max_away : BLOCK_KEYS;
-        uint32_t *away = realloc(space->away, max * sizeof *away);
-        if (!away)
-            return fail(TERN_NO_MEMORY, "no memory for a call on %zu keys", position + 1);
-        space->away = away;
-        space->max_away = max;
-    }
-    space->away[space->n_away++] = (uint32_t)position;
-    return TERN_OK;
+    enum tern_status status = reserve_away(space, 1);
+    if (!status)
+        space->away[space->n_away++] = (uint32_t)position;
+    return status;
+}
+
+/* Whether none of n keys can be here. Not a look-up of each: a large call on keys of another node would
+ * otherwise keep that node waiting for its first request. */
+static bool none_is_here(const struct tern_worker *worker, const struct store *store,
+                         const uint64_t *keys, size_t n)
+{
+    if (!worker->remote || !store_is_homebound(store))
+        return false;
+    size_t i = 0;
+    while (i < n && !store_is_home(store, keys[i]))
+        i++;
+    return i == n;
+}
+
+/* Notes that n keys, from position `begin` on, are at other nodes. There must be room. */
+static void add_all_away(struct workspace *space, size_t begin, size_t n)
+{
+    uint32_t *away = space->away + space->n_away;
+    for (size_t i = 0; i < n; i++)
+        away[i] = (uint32_t)(begin + i);
+    space->n_away += n;
 }
 
 /* Reads keys that have no row here: those at home get one, the others are noted as away. */
@@ -96,10 +126,29 @@ static enum tern_status pull_here(struct tern_worker *worker, struct tern_table 
     enum tern_status status = check_keys(store, keys, n);
     for (size_t done = 0; !status && done < n; done += BLOCK_KEYS) {
         size_t block = n - done < BLOCK_KEYS ? n - done : BLOCK_KEYS;
+        if (none_is_here(worker, store, keys + done, block)) {
+            status = reserve_away(space, block);
+            if (!status)
+                add_all_away(space, done, block);
+            continue;
+        }
         size_t n_missed = store_pull(store, keys + done, block, values + done * store->value_bytes,
                                      space->missed);
         if (__builtin_expect(n_missed != 0, 0))
             status = pull_missed(space, store, keys, done, values, n_missed);
+    }
+    return status;
+}
+
+/* Makes the rows of keys at home here. */
+static enum tern_status reserve_rows(struct tern_worker *worker, struct store *store,
+                                     const uint64_t *keys, size_t n)
+{
+    enum tern_status status = TERN_OK;
+    for (size_t done = 0; !status && done < n; done += BLOCK_KEYS) {
+        size_t block = n - done < BLOCK_KEYS ? n - done : BLOCK_KEYS;
+        if (!none_is_here(worker, store, keys + done, block))
+            status = store_reserve(store, keys + done, block, NULL);
     }
     return status;
 }
@@ -118,9 +167,15 @@ static enum tern_status write_here(struct tern_worker *worker, struct tern_table
     enum tern_status status = check_keys(store, keys, n);
     /* All rows before any value: then nothing can fail half way. */
     if (!status && n > BLOCK_KEYS)
-        status = store_reserve(store, keys, n, NULL);
+        status = reserve_rows(worker, store, keys, n);
     for (size_t done = 0; !status && done < n; done += BLOCK_KEYS) {
         size_t block = n - done < BLOCK_KEYS ? n - done : BLOCK_KEYS;
+        if (none_is_here(worker, store, keys + done, block)) {
+            status = reserve_away(space, block);
+            if (!status)
+                add_all_away(space, done, block);
+            continue;
+        }
         status = store_reserve(store, keys + done, block, space->entries);
         if (status)
             break;

@@ -155,6 +155,12 @@ static inline bool store_is_home(const struct store *store, uint64_t key)
     return !store->home.has || store->home.has(store->home.context, key);
 }
 
+/* Whether no key is ever here but those at home. */
+static inline bool store_is_homebound(const struct store *store)
+{
+    return !store->home.tracked && !store->home.managed;
+}
+
 /* The latched entry of a key, made if it is not there, and the word it had; NULL when memory is used up. */
 struct entry *store_latch(struct store *store, uint64_t key, uint64_t *word);
 
