@@ -59,7 +59,7 @@ static const struct option options[] = {
      .max = 4e9},
     {"len", OPTION_INT, &args.length, "32", "N", "floats of a value in the mix", .min = 1,
      .max = 4096},
-    {"ahead", OPTION_INT, &args.ahead, "50", "N",
+    {"ahead", OPTION_INT, &args.ahead, "100", "N",
      "steps from the announcement of keys to their use", .min = 0, .max = MAX_AHEAD},
     {"repeats", OPTION_INT, &args.repeats, "5", "N", "measurements of each", .min = 1,
      .max = MAX_SAMPLE_REPEATS},
