@@ -8,9 +8,7 @@
 #include "kge/kge.h"
 #include "train.h"
 
-/* In the order of enum kge_model, enum kge_loss, enum tern_conformity and enum
- * graph_unknown. */
-static const char *const model_names[] = {"complex", "distmult", NULL};
+/* In the order of enum kge_loss, enum tern_conformity and enum graph_unknown. */
 static const char *const loss_names[] = {"softmax", "logistic", NULL};
 static const char *const sampling_names[] = {"conform", "bounded", "long-term", "non-conform",
                                              NULL};
@@ -24,7 +22,7 @@ static struct string_list formats;
 static const struct option options[] = {
     {"data", OPTION_STRING, &train_args.data, .takes = "PATH",
      .help = "a folder with train, valid and test, or TRAIN[,VALID[,TEST]]"},
-    {"model", OPTION_STRING, &model, "complex", "NAME", "complex or distmult",
+    {"model", OPTION_STRING, &model, "complex", "NAME", "complex, distmult or rescal",
      .choices = model_names},
     {"dim", OPTION_INT, &args.dim, "200", "N", "numbers of a vector", .min = 1, .max = 65536},
     {"epochs", OPTION_INT, &train_args.n_epochs, "20", "N", "times to go through the facts",

@@ -64,7 +64,8 @@ static bool ask(void *context, size_t thread)
     struct evaluation *e = context;
     struct tern_worker *worker = train_worker(e->train, thread);
     size_t length = e->entities->length, n_threads = e->train->n_threads;
-    float *rows = malloc(3 * length * sizeof *rows);
+    float *rows = malloc((2 * length + e->relations->length) * sizeof *rows);
+    float *object = rows + length, *relation = object + length;
     if (rows == NULL)
         return task_fail_memory("the evaluation");
     bool ok = true;
@@ -72,15 +73,14 @@ static bool ask(void *context, size_t thread)
          ok && i < (thread + 1) * e->facts->n / n_threads; i++) {
         struct fact fact = e->facts->at[i];
         ok = params_get(e->entities, worker, fact.subject, 1, rows) &&
-             params_get(e->relations, worker, fact.relation, 1, rows + length) &&
-             params_get(e->entities, worker, fact.object, 1, rows + 2 * length);
+             params_get(e->entities, worker, fact.object, 1, object) &&
+             params_get(e->relations, worker, fact.relation, 1, relation);
         float *question = e->questions + 2 * i * e->n;
-        model_question(e->model, ASK_OBJECT, rows, rows + length, e->n, question);
-        model_question(e->model, ASK_SUBJECT, rows + 2 * length, rows + length, e->n,
-                       question + e->n);
+        model_question(e->model, ASK_OBJECT, rows, relation, e->n, question);
+        model_question(e->model, ASK_SUBJECT, object, relation, e->n, question + e->n);
         find_answers(e, 2 * i);
         find_answers(e, 2 * i + 1);
-        e->right[2 * i] = dense_dot(question, rows + 2 * length, e->n);
+        e->right[2 * i] = dense_dot(question, object, e->n);
         e->right[2 * i + 1] = dense_dot(question + e->n, rows, e->n);
     }
     free(rows);

@@ -12,8 +12,6 @@
 
 enum { BLOCK_ROWS = 256 };
 
-static const char *const model_names[] = {"complex", "distmult"};
-
 char *files_path(const char *folder, const char *kind, const char *ending)
 {
     char *path;
@@ -144,10 +142,10 @@ static bool read_line(struct input *input, char *line, struct model_facts *facts
         return (end != words[1] && *end == '\0') ||
                input_fail(input, "'%s' is not a number", words[1]);
     }
-    bool is_complex = strcmp(words[1], model_names[KGE_COMPLEX]) == 0;
-    facts->model = is_complex ? KGE_COMPLEX : KGE_DISTMULT;
-    return is_complex || strcmp(words[1], model_names[KGE_DISTMULT]) == 0 ||
-           input_fail(input, "there is no model '%s'", words[1]);
+    for (i = 0; model_names[i] != NULL && strcmp(words[1], model_names[i]) != 0; i++)
+        ;
+    facts->model = (enum kge_model)i;
+    return model_names[i] != NULL || input_fail(input, "there is no model '%s'", words[1]);
 }
 
 bool files_read_facts(const char *folder, struct model_facts *facts)

@@ -22,7 +22,7 @@ struct model_facts {
     uint64_t dim, n_epochs, n_entities, n_relations;
 };
 
-/* Vectors and their names; a row has dim values and dim sums. */
+/* Vectors and their names; one half of a row are values, the other sums. */
 struct model_part {
     const char *kind; /* "entities" or "relations" */
     const struct names *names;

@@ -1,7 +1,12 @@
-/* model - how ComplEx and DistMult score a fact. See model.h. */
+/* model - how ComplEx, DistMult and RESCAL score a fact. See model.h. */
 #include "kge/model.h"
 
 #include <math.h>
+#include <string.h>
+
+#include "common/dense.h"
+
+const char *const model_names[] = {"complex", "distmult", "rescal", NULL};
 
 /* ---- DistMult -------------------------------------------------------------------------------- */
 
@@ -51,7 +56,39 @@ static void multiply_complex_back(const float *restrict a, const float *restrict
     }
 }
 
-/* ---- Either ---------------------------------------------------------------------------------- */
+/* ---- RESCAL ---------------------------------------------------------------------------------- */
+
+/* a r for the object, r a for the subject. */
+static void transform(enum side side, const float *a, const float *r, size_t n, float *c)
+{
+    memset(c, 0, n * sizeof *c);
+    for (size_t i = 0; i < n; i++, r += n)
+        if (side == ASK_OBJECT)
+            dense_axpy(a[i], r, c, n);
+        else
+            c[i] = dense_dot(r, a, n);
+}
+
+static void transform_back(enum side side, const float *a, const float *r, const float *gradient,
+                           size_t n, float *a_gradient, float *r_gradient)
+{
+    for (size_t i = 0; i < n; i++, r += n, r_gradient += n) {
+        if (side == ASK_OBJECT) {
+            a_gradient[i] += dense_dot(r, gradient, n);
+            dense_axpy(a[i], gradient, r_gradient, n);
+        } else {
+            dense_axpy(gradient[i], r, a_gradient, n);
+            dense_axpy(gradient[i], a, r_gradient, n);
+        }
+    }
+}
+
+/* ---- Any ------------------------------------------------------------------------------------- */
+
+size_t model_relation_length(enum kge_model model, size_t n)
+{
+    return model == KGE_RESCAL ? n * n : n;
+}
 
 static float sign_of(enum side side)
 {
@@ -63,6 +100,8 @@ void model_question(enum kge_model model, enum side side, const float *given, co
 {
     if (model == KGE_COMPLEX)
         multiply_complex(given, relation, sign_of(side), n / 2, question);
+    else if (model == KGE_RESCAL)
+        transform(side, given, relation, n, question);
     else
         multiply(given, relation, n, question);
 }
@@ -74,6 +113,9 @@ void model_question_back(enum kge_model model, enum side side, const float *give
     if (model == KGE_COMPLEX)
         multiply_complex_back(given, relation, sign_of(side), question_gradient, n / 2,
                               given_gradient, relation_gradient);
+    else if (model == KGE_RESCAL)
+        transform_back(side, given, relation, question_gradient, n, given_gradient,
+                       relation_gradient);
     else
         multiply_back(given, relation, question_gradient, n, given_gradient, relation_gradient);
 }

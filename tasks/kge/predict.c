@@ -45,12 +45,12 @@ static bool resolve(const char *folder, const char *kind, const struct names *na
                      name, kind, folder, kind);
 }
 
-static bool open_vectors(const struct query *query, const char *folder, const char *kind,
-                         uint64_t n, struct npy *npy)
+static bool open_vectors(const char *folder, const char *kind, uint64_t n, size_t length,
+                         struct npy *npy)
 {
     char *path = files_path(folder, kind, ".npy");
     bool ok = path != NULL && npy_open(npy, path);
-    if (ok && (npy->n_rows != n || npy->n_columns != query->facts.dim)) {
+    if (ok && (npy->n_rows != n || npy->n_columns != length)) {
         ok = task_fail("%s does not have the rows and columns that model.txt names", path);
         npy_close(npy);
     }
@@ -59,13 +59,13 @@ static bool open_vectors(const struct query *query, const char *folder, const ch
 }
 
 /* One row of a file. */
-static bool read_vector(const struct query *query, const char *folder, const char *kind, uint64_t n,
+static bool read_vector(const char *folder, const char *kind, uint64_t n, size_t length,
                         uint32_t row, float *vector)
 {
     struct npy npy;
-    if (!open_vectors(query, folder, kind, n, &npy))
+    if (!open_vectors(folder, kind, n, length, &npy))
         return false;
-    long offset = (long)(row * query->facts.dim * sizeof *vector);
+    long offset = (long)(row * length * sizeof *vector);
     bool ok = fseek(npy.file, offset, SEEK_CUR) == 0 ? npy_read(&npy, 1, vector)
                                                      : task_fail("cannot read %s", npy.path);
     npy_close(&npy);
@@ -75,12 +75,12 @@ static bool read_vector(const struct query *query, const char *folder, const cha
 static bool make_question(struct query *query, const char *folder)
 {
     size_t n = query->facts.dim;
-    float *vectors = malloc(2 * n * sizeof *vectors);
+    size_t n_relation = model_relation_length(query->facts.model, n);
+    float *vectors = malloc((n + n_relation) * sizeof *vectors);
     query->question = malloc(n * sizeof *query->question);
     bool ok = vectors != NULL && query->question != NULL ? true : task_fail_memory("a vector");
-    ok = ok &&
-         read_vector(query, folder, "entities", query->facts.n_entities, query->given, vectors) &&
-         read_vector(query, folder, "relations", query->facts.n_relations, query->relation,
+    ok = ok && read_vector(folder, "entities", query->facts.n_entities, n, query->given, vectors) &&
+         read_vector(folder, "relations", query->facts.n_relations, n_relation, query->relation,
                      vectors + n);
     if (ok)
         model_question(query->facts.model, query->side, vectors, vectors + n, n, query->question);
@@ -105,7 +105,7 @@ static bool find_best(struct query *query, const char *folder)
 {
     struct npy npy;
     size_t n = query->facts.dim;
-    if (!open_vectors(query, folder, "entities", query->facts.n_entities, &npy))
+    if (!open_vectors(folder, "entities", query->facts.n_entities, n, &npy))
         return false;
     float *vector = malloc(n * sizeof *vector);
     query->best = calloc(query->n_wanted, sizeof *query->best);

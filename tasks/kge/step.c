@@ -21,9 +21,10 @@ struct work {
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-bool step_space_init(struct step_space *space, size_t n, size_t n_facts, size_t n_negatives)
+bool step_space_init(struct step_space *space, size_t n, size_t n_facts, size_t n_negatives,
+                     size_t n_relations, size_t relation_length)
 {
-    size_t n_questions = 2 * n_facts, n_rows = 3 * n_facts + n_negatives;
+    size_t n_questions = 2 * n_facts, n_entities = 2 * n_facts + n_negatives;
     *space = (struct step_space){
         .questions = malloc(n_questions * n * sizeof(float)),
         .question_gradients = malloc(n_questions * n * sizeof(float)),
@@ -31,7 +32,7 @@ bool step_space_init(struct step_space *space, size_t n, size_t n_facts, size_t 
         .negative_gradients = malloc(n_negatives * n * sizeof(float)),
         .scores = malloc(n_questions * n_negatives * sizeof(float)),
         .turned = malloc(n_questions * n_negatives * sizeof(float)),
-        .gradients = malloc(n_rows * n * sizeof(float)),
+        .gradients = malloc((n_entities * n + n_relations * relation_length) * sizeof(float)),
     };
     if (space->questions != NULL && space->question_gradients != NULL && space->negatives != NULL &&
         space->negative_gradients != NULL && space->scores != NULL && space->turned != NULL &&
@@ -75,6 +76,11 @@ static uint32_t answer_of(const struct work *work, size_t question)
 {
     const struct fact *fact = &work->batch->facts[question / 2];
     return side_of(question) == ASK_OBJECT ? fact->object : fact->subject;
+}
+
+static size_t relation_length(const struct work *work)
+{
+    return model_relation_length(work->settings->model, work->settings->n);
 }
 
 static uint32_t relation_of(const struct work *work, size_t question)
@@ -186,38 +192,38 @@ static void spread_from_questions(struct work *work)
         model_question_back(work->settings->model, side_of(i), work->entities[given],
                             work->relations[relation], work->space->question_gradients + i * n, n,
                             work->entity_gradients + given * n,
-                            work->relation_gradients + relation * n);
+                            work->relation_gradients + relation * relation_length(work));
     }
 }
 
-static void penalize(const struct work *work, const float *row, float weight, float *gradient)
+static void penalize(const struct work *work, const float *row, size_t n, float weight,
+                     float *gradient)
 {
     if (weight > 0)
-        model_penalty_back(work->settings->model, work->settings->penalty_power, weight, row,
-                           work->settings->n, gradient);
+        model_penalty_back(work->settings->model, work->settings->penalty_power, weight, row, n,
+                           gradient);
 }
 
 static void spread_from_penalties(struct work *work)
 {
     const struct step_settings *settings = work->settings;
-    size_t n = settings->n;
+    size_t n = settings->n, n_relation = relation_length(work);
     for (size_t i = 0; i < work->batch->n_facts; i++) {
         struct fact fact = work->batch->facts[i];
-        penalize(work, work->entities[fact.subject], settings->entity_penalty,
+        penalize(work, work->entities[fact.subject], n, settings->entity_penalty,
                  work->entity_gradients + fact.subject * n);
-        penalize(work, work->entities[fact.object], settings->entity_penalty,
+        penalize(work, work->entities[fact.object], n, settings->entity_penalty,
                  work->entity_gradients + fact.object * n);
-        penalize(work, work->relations[fact.relation], settings->relation_penalty,
-                 work->relation_gradients + fact.relation * n);
+        penalize(work, work->relations[fact.relation], n_relation, settings->relation_penalty,
+                 work->relation_gradients + fact.relation * n_relation);
     }
 }
 
 /* ---- The step -------------------------------------------------------------------------------- */
 
 static void update(const struct work *work, const float *const *rows, const float *gradients,
-                   size_t n_rows, float *differences)
+                   size_t n_rows, size_t n, float *differences)
 {
-    size_t n = work->settings->n;
     for (size_t i = 0; i < n_rows; i++)
         dense_adagrad(rows[i], gradients + i * n, work->settings->rate, n, differences + i * 2 * n);
 }
@@ -235,14 +241,16 @@ double kge_step(const struct step_settings *settings, const struct batch *batch,
         .entity_gradients = space->gradients,
         .relation_gradients = space->gradients + batch->entities.n * settings->n,
     };
-    size_t n_rows = batch->entities.n + batch->relations.n;
-    memset(space->gradients, 0, n_rows * settings->n * sizeof(float));
+    size_t n = settings->n, n_relation = relation_length(&work);
+    memset(space->gradients, 0,
+           (batch->entities.n * n + batch->relations.n * n_relation) * sizeof(float));
     ask(&work);
     double loss = judge(&work);
     spread_from_scores(&work);
     spread_from_questions(&work);
     spread_from_penalties(&work);
-    update(&work, entities, work.entity_gradients, batch->entities.n, entity_differences);
-    update(&work, relations, work.relation_gradients, batch->relations.n, relation_differences);
+    update(&work, entities, work.entity_gradients, batch->entities.n, n, entity_differences);
+    update(&work, relations, work.relation_gradients, batch->relations.n, n_relation,
+           relation_differences);
     return loss;
 }

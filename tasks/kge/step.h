@@ -1,7 +1,8 @@
 /*
  * step - one step of learning, as a function of the rows a batch uses.
  *
- * A row holds n values and behind them n sums of squared gradients for AdaGrad. The step reads rows
+ * A row holds values (n of an entity, model_relation_length() of a relation) and behind them as many sums of
+ * squared gradients for AdaGrad. The step reads rows
  * through pointers and writes what is to be added to them; it changes nothing else, so it does not
  * matter where rows are kept.
  *
@@ -38,11 +39,13 @@ struct step_space {
     float *gradients;                      /* of entities, then of relations */
 };
 
-bool step_space_init(struct step_space *space, size_t n, size_t n_facts, size_t n_negatives);
+/* For batches of so many facts and negatives, and relations of n_relations x relation_length numbers. */
+bool step_space_init(struct step_space *space, size_t n, size_t n_facts, size_t n_negatives,
+                     size_t n_relations, size_t relation_length);
 void step_space_fini(struct step_space *space);
 
 /* entities[i] and relations[i] are the rows of the batch's lists; the differences stand one behind the
- * other in the same order, 2n numbers each. Returns the sum of the losses of the facts. */
+ * other in the same order, as long as the rows. Returns the sum of the losses of the facts. */
 double kge_step(const struct step_settings *settings, const struct batch *batch,
                 const float *const *entities, const float *const *relations,
                 struct step_space *space, float *entity_differences, float *relation_differences);

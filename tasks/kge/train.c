@@ -16,6 +16,8 @@
 #include "kge/kge.h"
 #include "kge/negatives.h"
 
+enum { RESCAL_MAX_DIM = 1024 };
+
 struct model;
 
 /* One thread's part in the training. */
@@ -71,16 +73,16 @@ static bool open_params(struct model *model)
 {
     static struct first_value entities, relations; /* as long as the tables */
     const struct train_options *common = model->train->options;
-    size_t length = 2 * model->settings.n;
+    size_t n = model->settings.n, n_relation = model_relation_length(model->settings.model, n);
     float spread = (float)model->options->spread;
     entities = (struct first_value){2 * (uint64_t)common->seed, spread};
     relations = (struct first_value){2 * (uint64_t)common->seed + 1, spread};
-    model->entities = train_params(model->train, "entities", model->graph.entities.n, length,
+    model->entities = train_params(model->train, "entities", model->graph.entities.n, 2 * n,
                                    first_value, &entities);
     if (model->entities == NULL)
         return false;
-    model->relations = train_params(model->train, "relations", model->graph.relations.n, length,
-                                    first_value, &relations);
+    model->relations = train_params(model->train, "relations", model->graph.relations.n,
+                                    2 * n_relation, first_value, &relations);
     return model->relations != NULL &&
            negatives_open(&model->negatives, model->entities, model->options->sampling,
                           (uint64_t)common->seed);
@@ -120,10 +122,11 @@ static void introduce(const struct model *model)
             graph->entities.n, graph->relations.n, graph->train.n, graph->valid.n, graph->test.n);
     if (graph->n_skipped > 0)
         fprintf(stderr, "%zu facts with unknown names were left out\n", graph->n_skipped);
+    static const char *const titles[] = {"ComplEx", "DistMult", "RESCAL"};
     fprintf(stderr, "%s, %" PRId64 " numbers per vector; %u node%s with %zu thread%s%s\n",
-            model->options->model == KGE_COMPLEX ? "ComplEx" : "DistMult", model->options->dim,
-            train->n_nodes, train->n_nodes == 1 ? "" : "s", train->n_threads,
-            train->n_threads == 1 ? "" : "s", train->node == NULL ? ", plain arrays" : "");
+            titles[model->options->model], model->options->dim, train->n_nodes,
+            train->n_nodes == 1 ? "" : "s", train->n_threads, train->n_threads == 1 ? "" : "s",
+            train->node == NULL ? ", plain arrays" : "");
 }
 
 /* ---- Trainees -------------------------------------------------------------------------------- */
@@ -142,16 +145,17 @@ static bool prepare(void *context, void *batch, uint64_t clock)
                          clock, clock + 1);
 }
 
-static bool make_rows(struct trainee *trainee, size_t n_facts, size_t n_negatives, size_t length)
+static bool make_rows(struct trainee *trainee, size_t n_entities, size_t n_relations)
 {
-    size_t n_entities = 2 * n_facts + n_negatives;
+    size_t length = trainee->model->entities->length;
+    size_t relation_length = trainee->model->relations->length;
     trainee->entity_space = malloc(n_entities * length * sizeof(float));
     trainee->entity_differences = malloc(n_entities * length * sizeof(float));
     trainee->entity_rows = malloc(n_entities * sizeof *trainee->entity_rows);
-    trainee->relation_space = malloc(n_facts * length * sizeof(float));
-    trainee->relation_differences = malloc(n_facts * length * sizeof(float));
-    trainee->relation_rows = malloc(n_facts * sizeof *trainee->relation_rows);
-    trainee->negatives = malloc(n_negatives * sizeof *trainee->negatives);
+    trainee->relation_space = malloc(n_relations * relation_length * sizeof(float));
+    trainee->relation_differences = malloc(n_relations * relation_length * sizeof(float));
+    trainee->relation_rows = malloc(n_relations * sizeof *trainee->relation_rows);
+    trainee->negatives = malloc(n_entities * sizeof *trainee->negatives);
     return (trainee->entity_space != NULL && trainee->entity_differences != NULL &&
             trainee->entity_rows != NULL && trainee->relation_space != NULL &&
             trainee->relation_differences != NULL && trainee->relation_rows != NULL &&
@@ -175,15 +179,17 @@ static bool trainee_init(struct trainee *trainee, struct model *model, size_t th
     const struct train *train = model->train;
     size_t n_facts = (size_t)model->options->batch;
     size_t n_negatives = (size_t)model->options->n_negatives;
-    size_t ahead = (size_t)model->options->ahead;
+    size_t ahead = (size_t)model->options->ahead, n_all = model->graph.relations.n;
+    size_t n_relations = n_facts < n_all ? n_facts : n_all; /* of a batch, at most */
     trainee->model = model;
     trainee->worker = train_worker(train, thread);
     if (!source_init(&trainee->source, &model->graph.train, train->self * train->n_threads + thread,
                      train->n_nodes * train->n_threads, n_facts, n_negatives,
                      (uint64_t)train->options->seed) ||
         !make_ring(trainee, ahead + 1, n_facts, n_negatives) ||
-        !step_space_init(&trainee->space, model->settings.n, n_facts, n_negatives) ||
-        !make_rows(trainee, n_facts, n_negatives, 2 * model->settings.n))
+        !step_space_init(&trainee->space, model->settings.n, n_facts, n_negatives, n_relations,
+                         model->relations->length / 2) ||
+        !make_rows(trainee, 2 * n_facts + n_negatives, n_relations))
         return false;
     loader_init(&trainee->loader, trainee->ring, sizeof *trainee->ring, ahead, prepare, trainee);
     return trainee->source.n == 0 || loader_fill(&trainee->loader);
@@ -326,7 +332,7 @@ static bool read_model(struct model *model, const char *folder)
         return false;
     if (facts.model != model->settings.model || facts.dim != model->settings.n)
         return task_fail("the model in %s is %s with --dim %" PRIu64, folder,
-                         facts.model == KGE_COMPLEX ? "complex" : "distmult", facts.dim);
+                         model_names[facts.model], facts.dim);
     train->n_epochs_done = (int64_t)facts.n_epochs;
     return train->self != 0 || (files_read_part(folder, &parts[0], train_worker(train, 0)) &&
                                 files_read_part(folder, &parts[1], train_worker(train, 0)));
@@ -394,6 +400,9 @@ bool kge_train(const struct train_options *common, const struct kge_options *opt
     struct model model = {.options = options, .train = &train};
     if (options->model == KGE_COMPLEX && options->dim % 2 != 0)
         return task_fail("--dim must be even for complex, whose numbers have two parts");
+    if (options->model == KGE_RESCAL && options->dim > RESCAL_MAX_DIM)
+        return task_fail("--dim can be %d at most for rescal, whose relations are matrices",
+                         RESCAL_MAX_DIM);
     if (!train_open(&train, common))
         return false;
     bool ok = train_agree(&train, load(&model)) && run(&model);

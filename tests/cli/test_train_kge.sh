@@ -47,7 +47,17 @@ train --plain --threads 2
 check 'learns in plain arrays' is_good 0.5
 train --threads 1 --model distmult --loss logistic --power 2 --epochs 60
 check 'learns with DistMult and log-loss' is_good 0.3
-for policy in static replicate adaptive; do
+train --threads 1 --model rescal --dim 16 --out "$tmp/rescal"
+check 'learns with RESCAL' is_good 0.3
+check 'its relations are matrices' \
+    [ "$(wc -c <"$tmp/rescal/relations.npy")" -eq $((128 + 2 * 16 * 16 * 4)) ]
+try "$tern" predict kge "$tmp/rescal" a3 colour '?' --top 1
+check 'and it answers' grep -q ' c3$' "$out"
+train --nodes 2 --threads 1 --model rescal --dim 16 --resume "$tmp/rescal" --epochs 31
+check 'and goes on, on two nodes' is_good 0.3
+train --model rescal --dim 2000
+check 'refuses matrices that are too large' says '--dim can be 1024 at most for rescal'
+for policy in static replicate relocate adaptive; do
     train --nodes 2 --threads 1 --policy $policy
     check "learns on two nodes, $policy" is_good 0.5
 done

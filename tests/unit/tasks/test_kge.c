@@ -31,6 +31,11 @@ static void fill(struct dice *dice, float *x, size_t n)
 static double score(enum kge_model model, const float *s, const float *r, const float *o)
 {
     double sum = 0;
+    if (model == KGE_RESCAL) {
+        for (size_t i = 0; i < N * N; i++)
+            sum += (double)s[i / N] * (double)r[i] * (double)o[i % N];
+        return sum;
+    }
     if (model == KGE_DISTMULT) {
         for (size_t i = 0; i < N; i++)
             sum += (double)s[i] * (double)r[i] * (double)o[i];
@@ -48,10 +53,10 @@ static double score(enum kge_model model, const float *s, const float *r, const 
 static void questions_give_the_score(void **state)
 {
     struct dice dice = {1};
-    float s[N], r[N], o[N], question[N];
+    float s[N], r[N * N], o[N], question[N];
     (void)state;
-    fill(&dice, s, N), fill(&dice, r, N), fill(&dice, o, N);
-    for (int model = 0; model < 2; model++) {
+    fill(&dice, s, N), fill(&dice, r, N * N), fill(&dice, o, N);
+    for (int model = 0; model < 3; model++) {
         double for_object = 0, for_subject = 0, wanted = score((enum kge_model)model, s, r, o);
         model_question((enum kge_model)model, ASK_OBJECT, s, r, N, question);
         for (size_t i = 0; i < N; i++)
@@ -108,9 +113,10 @@ struct trial {
     struct step_settings settings;
     struct batch batch;
     struct step_space space;
-    float entities[N_ENTITIES][2 * N], relations[N_RELATIONS][2 * N];
+    size_t n_relation; /* values of a relation */
+    float entities[N_ENTITIES][2 * N], relations[N_RELATIONS][2 * N * N];
     const float *entity_rows[N_ENTITIES], *relation_rows[N_RELATIONS];
-    float entity_differences[N_ENTITIES][2 * N], relation_differences[N_RELATIONS][2 * N];
+    float entity_differences[N_ENTITIES][2 * N], relation_differences[N_RELATIONS * 2 * N * N];
 };
 
 static void trial_init(struct trial *trial, enum kge_model model, enum kge_loss loss)
@@ -123,7 +129,9 @@ static void trial_init(struct trial *trial, enum kge_model model, enum kge_loss 
                                          .penalty_power = 3,
                                          .negative_weight = 2.5f}};
     assert_true(batch_init(&trial->batch, N_FACTS, N_NEGATIVES));
-    assert_true(step_space_init(&trial->space, N, N_FACTS, N_NEGATIVES));
+    trial->n_relation = model_relation_length(model, N);
+    assert_true(
+        step_space_init(&trial->space, N, N_FACTS, N_NEGATIVES, N_RELATIONS, trial->n_relation));
     trial->batch.n_facts = N_FACTS;
     trial->batch.n_negatives = N_NEGATIVES;
     trial->batch.entities.n = N_ENTITIES;
@@ -137,7 +145,7 @@ static void trial_init(struct trial *trial, enum kge_model model, enum kge_loss 
         trial->entity_rows[i] = trial->entities[i];
     }
     for (size_t i = 0; i < N_RELATIONS; i++) {
-        fill(&dice, trial->relations[i], N);
+        fill(&dice, trial->relations[i], trial->n_relation);
         trial->relation_rows[i] = trial->relations[i];
     }
 }
@@ -151,7 +159,7 @@ static void trial_fini(struct trial *trial)
 static double trial_run(struct trial *trial)
 {
     return kge_step(&trial->settings, &trial->batch, trial->entity_rows, trial->relation_rows,
-                    &trial->space, trial->entity_differences[0], trial->relation_differences[0]);
+                    &trial->space, trial->entity_differences[0], trial->relation_differences);
 }
 
 /* The loss as step.h defines it, one question after the other. */
@@ -180,7 +188,7 @@ static double defined_loss(const struct trial *trial)
 }
 
 /* With sums of zero, AdaGrad's step is the sign of the gradient and its sum of squares the square. */
-static void expect_slope(struct trial *trial, float *x, const float *difference)
+static void expect_slope(struct trial *trial, float *x, const float *difference, size_t n)
 {
     float before = *x, h = 1e-2f;
     *x = before + h;
@@ -188,7 +196,7 @@ static void expect_slope(struct trial *trial, float *x, const float *difference)
     *x = before - h;
     double slope = (up - defined_loss(trial)) / (distance - (double)*x);
     *x = before;
-    close_to(sqrt((double)difference[N]), fabs(slope), 2e-3);
+    close_to(sqrt((double)difference[n]), fabs(slope), 2e-3);
     if (fabs(slope) > 1e-2)
         close_to((double)difference[0], slope > 0 ? -1 : 1, 1e-4);
 }
@@ -196,16 +204,18 @@ static void expect_slope(struct trial *trial, float *x, const float *difference)
 static void the_step_follows_the_gradient(void **state)
 {
     (void)state;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 6; i++) {
         struct trial trial;
         trial_init(&trial, (enum kge_model)(i / 2), (enum kge_loss)(i % 2));
         close_to(trial_run(&trial), defined_loss(&trial), 1e-3);
         for (size_t row = 0; row < N_ENTITIES; row++)
             for (size_t k = 0; k < N; k++)
-                expect_slope(&trial, &trial.entities[row][k], &trial.entity_differences[row][k]);
+                expect_slope(&trial, &trial.entities[row][k], &trial.entity_differences[row][k], N);
         for (size_t row = 0; row < N_RELATIONS; row++)
-            for (size_t k = 0; k < N; k++)
-                expect_slope(&trial, &trial.relations[row][k], &trial.relation_differences[row][k]);
+            for (size_t k = 0; k < trial.n_relation; k++)
+                expect_slope(&trial, &trial.relations[row][k],
+                             trial.relation_differences + 2 * row * trial.n_relation + k,
+                             trial.n_relation);
         trial_fini(&trial);
     }
 }
