@@ -6,10 +6,13 @@
 #include <string.h>
 
 #include "base/pages.h"
+#include "core/defect.h"
 #include "core/reply.h"
 #include "wire/keys.h"
 
 enum { BODY_BYTES = 256 << 10 }; /* aimed at for a request or an answer */
+
+#define NOBODY UINT32_MAX
 
 /* Keys of one owner that this node has changed and not sent yet. */
 struct changed {
@@ -78,7 +81,7 @@ static void set_bit(_Atomic uint64_t *bits, uint32_t slot)
     atomic_fetch_or_explicit(&bits[slot / 64], UINT64_C(1) << slot % 64, memory_order_release);
 }
 
-/* Notes that nobody but `knows` has the present value of a row at home here. */
+/* Notes that nobody but `knows` has the present value of a row at home here; NOBODY if all others lack it. */
 static void tell_all_but(struct replication *replication, uint32_t knows, uint32_t slot)
 {
     for (uint32_t i = 0; i < replication->core->n_nodes; i++)
@@ -114,7 +117,7 @@ enum tern_status replication_take(struct replication *replication)
             uint64_t key = store_key_of(store, slot);
             uint32_t home = core_home(core, store, key);
             if (home == core->node) {
-                tell_all_but(replication, core->node, slot);
+                tell_all_but(replication, NOBODY, slot);
             } else if (!add_changed(&replication->changed[home], key)) {
                 /* Nothing is lost: what was not noted is marked again. */
                 atomic_fetch_or_explicit(&store->dirty[i], bits, memory_order_relaxed);
@@ -195,15 +198,26 @@ enum tern_status replication_merge(struct replication *replication, uint32_t fro
                                    const uint64_t *keys, size_t n, const void *deltas)
 {
     struct store *store = replication->store;
+    /* What an updater makes of a delta is known here alone. */
+    uint32_t knows = store->updater.apply && !defect(DEFECT_UPDATE_UNTOLD) ? NOBODY : from;
     for (size_t i = 0; i < n; i++) {
         uint32_t slot;
         enum tern_status status =
             store_merge_delta(store, keys[i], (const char *)deltas + i * store->value_bytes, &slot);
         if (status)
             return status;
-        tell_all_but(replication, from, slot);
+        tell_all_but(replication, knows, slot);
     }
     return TERN_OK;
+}
+
+void replication_written(struct replication *replication, const uint64_t *keys, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct entry *entry;
+        tell_all_but(replication, NOBODY,
+                     entry_slot(store_look(replication->store, keys[i], &entry)));
+    }
 }
 
 /* Takes up to `most` slots whose values node `to` is missing; *more tells whether there are others. */

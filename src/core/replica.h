@@ -10,6 +10,8 @@
  *  2. A delta is taken and its base moved in one step under the row's latch; deltas of one round are in
  *     one request, which is executed exactly once (server.h). So each change is added once.
  *  3. A node whose own delta was the row's only change is not sent the value: it has it.
+ *  4. With an updater a replica keeps what is pushed to it apart, and shows the owner's last value. The
+ *     owner applies what came of a round at once, and sends the value back. A set goes to the owner.
  *
  * One thread of a node runs its rounds; any number of requests of others may be merged beside it.
  */
@@ -41,6 +43,9 @@ enum tern_status replication_answer(struct replication *replication, const struc
  * as many as fit, with a = 1 if there are more. */
 enum tern_status replication_merge(struct replication *replication, uint32_t from,
                                    const uint64_t *keys, size_t n, const void *deltas);
+/* The same for rows at home here that another node has written by a request of its own. */
+void replication_written(struct replication *replication, const uint64_t *keys, size_t n);
+
 bool replication_news(struct replication *replication, uint32_t to, const struct frame *request,
                       struct buffer *out);
 

@@ -38,14 +38,12 @@ static enum served answer_failure(const struct server *server, const struct fram
     return reply_error(out, request, server->core->epoch, status, tern_error()) ? SERVED : REFUSED;
 }
 
-/* Whether requests for a key are for this node to answer, if only to say where it is. Where every node has
- * every key, the store takes all for its own. */
-static inline bool is_served_here(const struct core *core, const struct store *store, uint64_t key)
+/* Whether requests for a key are for this node to answer, if only to say where it is. */
+static inline bool is_served_here(const struct store *store, uint64_t key)
 {
     if (store->home.managed)
         return true;
-    return store->home.tracked ? core_home(core, store, key) == core->node
-                               : store_is_home(store, key);
+    return store->home.tracked ? store_tracks_main(store, key) : store_is_home(store, key);
 }
 
 /* Decodes and checks the keys of a request: where none moves, all of them must be at home here. */
@@ -60,7 +58,7 @@ static enum tern_status read_keys(const struct server *server, const struct stor
         if (key > store->last_key)
             return fail(TERN_RANGE, "key %" PRIu64 " is outside table '%s' of %" PRIu64 " keys",
                         key, store->name, store->n_keys);
-        if (!is_served_here(server->core, store, key) && !defect(DEFECT_WRONG_NODE))
+        if (!is_served_here(store, key) && !defect(DEFECT_WRONG_NODE))
             return fail(TERN_PEER, "key %" PRIu64 " of table '%s' is not at node %" PRIu32, key,
                         store->name, server->core->node);
     }
@@ -291,6 +289,8 @@ static enum served serve_keys(struct server *server, struct server_lane *lane,
     bool behind = again && table->manager;
     if (!status && !again && table->manager)
         behind = manager_written(table->manager, lane->node, server->keys, request->count);
+    if (!status && !again && table->replication)
+        replication_written(table->replication, server->keys, request->count);
     advance(lane, request->number);
     if (status && !again && !note_void(lane, request->number))
         return REFUSED;

@@ -252,7 +252,7 @@ static void count_under_way(struct tern_worker *worker, const struct op *op, int
  * be older; the worker goes on when it has got the next value, and so sees what it wrote. */
 static enum tern_status catch_up(struct tern_worker *worker, const struct op *op)
 {
-    if (op->kind == FRAME_PULL || !op->of->manager)
+    if (op->kind == FRAME_PULL || (!op->of->manager && !op->of->replication))
         return TERN_OK;
     for (size_t i = 0; i < op->n; i++) {
         struct entry *entry;
@@ -278,6 +278,16 @@ static __attribute__((noinline)) enum tern_status wait_for_turn(struct tern_work
     return status;
 }
 
+/* Where every node has every key, updates that were pushed here wait for the next round, but a set goes to
+ * the main copy at once. What the worker pushed before must be there before. */
+static enum tern_status send_ahead(struct tern_worker *worker, const struct tern_table *table,
+                                   enum frame_kind kind)
+{
+    if (kind != FRAME_SET || !table->core.replication || !table->core.store.updater.apply)
+        return TERN_OK;
+    return sync_wait_round(&worker->node->engine->sync);
+}
+
 /* The outcome of an operation on keys that were at other nodes. */
 static enum tern_status end_away(struct tern_worker *worker, struct op *op)
 {
@@ -295,6 +305,8 @@ static __attribute__((noinline)) enum tern_status operate(struct tern_worker *wo
 {
     enum tern_status status =
         worker->pending ? wait_for_turn(worker, table, keys, n) : TERN_OK;
+    if (!status)
+        status = send_ahead(worker, table, kind);
     if (!status)
         status = do_here(worker, table, kind, keys, n, values);
     if (!status && worker->space->n_away) {
@@ -364,6 +376,8 @@ static enum tern_status operate_start(struct tern_worker *worker, struct tern_ta
         return fail(TERN_INVALID, "the pointer `ticket` for the result is NULL");
     enum tern_status status =
         worker->pending ? wait_for_turn(worker, table, keys, n) : TERN_OK;
+    if (!status)
+        status = send_ahead(worker, table, kind);
     if (!status)
         status = do_here(worker, table, kind, keys, n, values);
     if (!status && worker->space->n_away)

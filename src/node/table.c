@@ -95,11 +95,6 @@ static enum tern_status check_options(const char *name, const struct tern_table_
         if (options->replicated[i] >= options->n_keys)
             return fail(TERN_RANGE, "listed key %" PRIu64 " is outside table '%s' of %" PRIu64 " keys",
                         options->replicated[i], name, options->n_keys);
-    if (options->updater.apply && policy_find(options->policy)->replica == REPLICA_OF_EVERY_KEY)
-        return fail(TERN_INVALID,
-                    "table '%s': policy '%s' is for tables that are added to, not for "
-                    "updater '%s'",
-                    name, options->policy, options->updater.name);
     enum tern_status status = check_size(name, options);
     if (!status)
         status = check_updater(name, &options->updater, options->type);
@@ -164,13 +159,21 @@ static bool is_at_home(const void *context, uint64_t key)
 
 static struct store_home home_of(const struct core *core, const struct tern_table_options *options)
 {
-    /* Where every node has every key, all are at home as far as the store is concerned. */
+    uint64_t begin = range_begin(core->node, options->n_keys, core->n_nodes);
+    uint64_t end = range_begin(core->node + 1, options->n_keys, core->n_nodes);
     if (policy_find(options->policy)->replica == REPLICA_OF_EVERY_KEY)
-        return (struct store_home){.end = options->n_keys, .tracked = true};
+        return (struct store_home){
+            .tracked = true,
+            .end = options->n_keys,
+            .main_begin = begin,
+            .main_end = end,
+            .has = is_at_home,
+            .context = core,
+        };
     return (struct store_home){
         .managed = policy_is_managed(policy_find(options->policy)),
-        .begin = range_begin(core->node, options->n_keys, core->n_nodes),
-        .end = range_begin(core->node + 1, options->n_keys, core->n_nodes),
+        .begin = begin,
+        .end = end,
         .has = is_at_home,
         .context = core,
     };

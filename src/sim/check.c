@@ -127,7 +127,7 @@ static int64_t most(int64_t a, int64_t b)
 /* Whether a pull must return all that its worker has done to an element, and no more. */
 static bool is_exact(const struct check *check, const struct deed *deed, size_t i, uint32_t element)
 {
-    bool gathered = deed->table == UPDATED_COUNTS && deed->copies[i] != USED_MAIN;
+    bool gathered = tables_updated(&check->tables, deed->table) && deed->copies[i] != USED_MAIN;
     return is_own(deed, element) && !check->lenient && !gathered;
 }
 
@@ -193,7 +193,8 @@ static void seen_counts(struct check *check, const struct deed *deed, size_t i, 
                    " wrote there last in its operation %" PRIu32,
                    deed->number, deed->worker, count, e, index, table_name(deed->table), least,
                    greatest, e / WINDOW, tallies[e].last_op);
-        if (deed->copies[i] == USED_MAIN && count > seen[e] && count <= tallies[e].started)
+        bool grows = deed->copies[i] == USED_MAIN || deed->table == REPLICA_COUNTS;
+        if (grows && count > seen[e] && count <= tallies[e].started)
             seen[e] = (uint32_t)count;
     }
 }

@@ -181,10 +181,17 @@ static bool is_at_home(const void *context, uint64_t key)
 static struct store_home home_of(const struct core *core, const struct policy *policy,
                                  uint64_t n_keys)
 {
+    uint64_t begin = range_begin(core->node, n_keys, core->n_nodes);
+    uint64_t end = range_begin(core->node + 1, n_keys, core->n_nodes);
     if (policy->replica == REPLICA_OF_EVERY_KEY)
-        return (struct store_home){.end = n_keys, .tracked = true};
-    return (struct store_home){.begin = range_begin(core->node, n_keys, core->n_nodes),
-                               .end = range_begin(core->node + 1, n_keys, core->n_nodes),
+        return (struct store_home){.tracked = true,
+                                   .end = n_keys,
+                                   .main_begin = begin,
+                                   .main_end = end,
+                                   .has = is_at_home,
+                                   .context = core};
+    return (struct store_home){.begin = begin,
+                               .end = end,
                                .has = is_at_home,
                                .context = core,
                                .managed = policy_is_managed(policy)};

@@ -38,6 +38,7 @@ void tables_choose(struct tables *tables, uint32_t n_workers, uint64_t seed)
     };
     *tables = (struct tables){.length = n_workers * WINDOW,
                               .last_length = rand_at(seed, 2) % 2 ? LAST_LENGTH : LAST_SHORT,
+                              .replicas_updated = rand_at(seed, 4) % 2,
                               .round_bytes = (size_t)64 << rand_below(rand_at(seed, 3), 15)};
     for (int i = 0; i < N_SIM_TABLES; i++)
         tables->policies[i] = policy_find(policies[i]);
@@ -45,7 +46,7 @@ void tables_choose(struct tables *tables, uint32_t n_workers, uint64_t seed)
         tables->listed[i] = table_key(MANAGED_COUNTS, i);
 }
 
-/* The updater of UPDATED_COUNTS: adds, and keeps the sum of all it has added to a row as its state. So
+/* The updater: adds, and keeps the sum of all it has added to a row as its state. So
  * what it did without its state, and what was lost of either, is seen. */
 static void add_and_sum(const struct tern_updater *updater, enum tern_type type, size_t length,
                         void *value, void *state, const void *update)
@@ -72,7 +73,7 @@ struct tern_table_options tables_options(const struct tables *tables, enum sim_t
     };
     if (table == DENSE_COUNTS || table == ADAPTIVE_COUNTS)
         options.init = (struct tern_init){.kind = TERN_INIT_UNIFORM, .seed = 7, .b = 1e9};
-    if (table == UPDATED_COUNTS)
+    if (tables_updated(tables, table))
         options.updater =
             (struct tern_updater){.name = "add and sum", .state_per_row = 1, .apply = add_and_sum};
     if (tables->policies[table]->replica == REPLICA_OF_LISTED) {

@@ -30,9 +30,10 @@ enum {
 };
 
 struct tables {
-    uint32_t length;      /* of the counting tables */
-    uint32_t last_length; /* of LAST_VALUES: LAST_LENGTH or LAST_SHORT */
-    size_t round_bytes;   /* of a manager's request or answer; few, so that rounds have several */
+    uint32_t length;       /* of the counting tables */
+    uint32_t last_length;  /* of LAST_VALUES: LAST_LENGTH or LAST_SHORT */
+    bool replicas_updated; /* REPLICA_COUNTS has an updater, too */
+    size_t round_bytes;    /* of a manager's request or answer; few, so that rounds have several */
     const struct policy *policies[N_SIM_TABLES];
     uint64_t listed[LISTED_KEYS];
 };
@@ -48,6 +49,12 @@ uint64_t table_key(enum sim_table table, uint32_t index);
 static inline uint32_t tables_length(const struct tables *tables, enum sim_table table)
 {
     return table == LAST_VALUES ? tables->last_length : tables->length;
+}
+
+/* Whether the table has an updater, which is to do what was done to a replica at the main copy. */
+static inline bool tables_updated(const struct tables *tables, enum sim_table table)
+{
+    return table == UPDATED_COUNTS || (table == REPLICA_COUNTS && tables->replicas_updated);
 }
 
 /* Whether keys of the table come and go. */

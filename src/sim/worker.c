@@ -143,9 +143,13 @@ static bool is_managed(const struct worker *worker, const struct slot *slot)
 /* Notes which keys have replicas here, just before they are used. */
 static void note_replicas(const struct worker *worker, struct slot *slot)
 {
-    for (size_t i = 0; is_managed(worker, slot) && i < slot->deed.n; i++) {
+    const struct store *store = &worker->site->tables[slot->deed.table].store;
+    for (size_t i = 0; (is_managed(worker, slot) || store->home.tracked) && i < slot->deed.n; i++) {
         bool is_replica;
-        site_has(worker->site, slot->deed.table, slot->indexes[i], &is_replica);
+        if (store->home.tracked)
+            is_replica = !store_tracks_main(store, slot->keys[i]);
+        else
+            site_has(worker->site, slot->deed.table, slot->indexes[i], &is_replica);
         slot->copies[i] = is_replica ? USED_REPLICA : USED_MAIN;
     }
 }

@@ -139,6 +139,15 @@ enum tern_status store_merge_delta(struct store *store, uint64_t key, const void
     return TERN_OK;
 }
 
+void store_begin_base(struct store *store, uint32_t slot)
+{
+    char *base = slabs_at(&store->bases, slot);
+    if (store->updater.apply)
+        memset(base, 0, store->value_bytes);
+    else
+        memcpy(base, slabs_at(&store->rows, slot), store->value_bytes);
+}
+
 void store_rebase(struct store *store, uint32_t slot, const void *value)
 {
     char *row = slabs_at(&store->rows, slot), *base = slabs_at(&store->bases, slot);

@@ -233,6 +233,13 @@ void store_reset_state(struct store *store, uint32_t slot)
                              slabs_at(&store->rows, slot), state);
 }
 
+static enum entry_state state_of_new(const struct store *store, uint64_t key)
+{
+    if (!store->home.tracked)
+        return ENTRY_OWNED;
+    return store_tracks_main(store, key) ? ENTRY_SHARED : ENTRY_REPLICA;
+}
+
 /* Gives a latched entry without row one with the initial value; false when memory is used up. */
 static bool make_row(struct store *store, uint64_t key, struct entry *entry, uint64_t word)
 {
@@ -254,8 +261,8 @@ static bool make_row(struct store *store, uint64_t key, struct entry *entry, uin
         facts->shared = 0;
     }
     if (store->home.tracked)
-        memcpy(slabs_at(&store->bases, slot), slabs_at(&store->rows, slot), store->value_bytes);
-    entry_release(entry, word, store->home.tracked ? ENTRY_SHARED : ENTRY_OWNED, slot);
+        store_begin_base(store, slot);
+    entry_release(entry, word, state_of_new(store, key), slot);
     return true;
 }
 
@@ -408,13 +415,15 @@ struct collection {
     uint64_t begin, end;
     uint64_t *keys;
     size_t n, capacity;
+    bool with_replicas; /* of a table of which every node has every key */
     bool failed;
 };
 
 static void collect(void *context, uint64_t key, uint64_t word)
 {
     struct collection *to = context;
-    if (key < to->begin || key >= to->end || !entry_is_main(word) || to->failed)
+    bool counts = to->with_replicas ? entry_has_row(word) : entry_is_main(word);
+    if (key < to->begin || key >= to->end || !counts || to->failed)
         return;
     if (to->n == to->capacity) {
         size_t capacity = to->capacity ? 2 * to->capacity : 64;
@@ -438,7 +447,7 @@ static int compare_keys(const void *a, const void *b)
 enum tern_status store_collect(struct store *store, uint64_t begin, uint64_t end, uint64_t **keys,
                                size_t *n)
 {
-    struct collection found = {.begin = begin, .end = end};
+    struct collection found = {.begin = begin, .end = end, .with_replicas = store->home.tracked};
     uint64_t n_rows = atomic_load_explicit(&store->n_rows, memory_order_relaxed);
     if (store->index == TERN_DENSE || end - begin < n_rows) {
         for (uint64_t key = begin; key < end; key++) {

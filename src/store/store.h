@@ -49,8 +49,11 @@ struct store_home {
     /* Sparse: whether a key is. NULL: all are. */
     bool (*has)(const void *context, uint64_t key);
     const void *context;
-    /* Whether the changes of all rows are tracked, because every node has every row (delta.c). */
+    /* Whether the changes of all rows are tracked, because every node has every row (delta.c). All keys
+     * then count as at home here; those outside the following range, or for which `has` says no, are
+     * replicas. */
     bool tracked;
+    uint64_t main_begin, main_end;
     /* Whether rows come and go, and are tracked while they are shared (move.c). */
     bool managed;
 };
@@ -105,7 +108,8 @@ struct store {
     _Atomic uint64_t
         *dirty; /* a bit per slot: changed since it was last taken; NULL: not tracked */
     size_t dirty_bytes;
-    _Atomic uint64_t *dirty_words; /* a bit per word of `dirty` that may have bits set; managed tables only */
+    _Atomic uint64_t
+        *dirty_words; /* a bit per word of `dirty` that may have bits set; managed tables only */
     _Atomic uint64_t n_pins;
 
     char name[TERN_MAX_NAME + 1]; /* for sentences */
@@ -152,7 +156,15 @@ static inline bool store_is_home(const struct store *store, uint64_t key)
 {
     if (store->index == TERN_DENSE)
         return key - store->home.begin < store->home.end - store->home.begin;
-    return !store->home.has || store->home.has(store->home.context, key);
+    return store->home.tracked || !store->home.has || store->home.has(store->home.context, key);
+}
+
+/* Of a table that is tracked: whether the main copy of a key is here. */
+static inline bool store_tracks_main(const struct store *store, uint64_t key)
+{
+    if (store->index == TERN_DENSE)
+        return key - store->home.main_begin < store->home.main_end - store->home.main_begin;
+    return store->home.has(store->home.context, key);
 }
 
 /* Whether no key is ever here but those at home. */
@@ -263,6 +275,9 @@ bool store_return_delta(struct store *store, uint64_t key, const void *delta);
 /* Adds a delta to a row, made if it is not there, without marking it. With an updater it is applied. */
 enum tern_status store_merge_delta(struct store *store, uint64_t key, const void *delta,
                                    uint32_t *slot);
+
+/* Begins to keep what must be sent of a latched row: nothing so far. */
+void store_begin_base(struct store *store, uint32_t slot);
 
 /* Takes over the owner's value of a latched row: what was changed here since the last exchange stays. */
 void store_rebase(struct store *store, uint32_t slot, const void *value);

@@ -217,20 +217,22 @@ static void flush(void)
     hold(stats_of(table).moved_away == 0);
 }
 
-/* Tables with updaters, managed and not, that get the same gradients in the same order hold the same
+/* Tables with updaters, managed, copied to all and fixed, that get the same gradients in the same order hold the same
  * bits: the state travels with the key, and what a replica gathers is applied once. */
 static void updaters(void)
 {
     const struct tern_updater kinds[] = {tern_updater_adagrad(0.1, 1e-8),
                                          tern_updater_ftrl(0.1, 1, 0.001, 0.01),
                                          tern_updater_adam(0.01, 0.9, 0.999, 1e-8)};
-    const char *const names[][2] = {
-        {"adagrad", "adagrad-static"}, {"ftrl", "ftrl-static"}, {"adam", "adam-static"}};
+    const char *const names[][3] = {{"adagrad", "adagrad-static", "adagrad-everywhere"},
+                                    {"ftrl", "ftrl-static", "ftrl-everywhere"},
+                                    {"adam", "adam-static", "adam-everywhere"}};
     const size_t n = 40;
-    float gradients[40 * LENGTH], values[2][40 * LENGTH];
+    float gradients[40 * LENGTH], values[3][40 * LENGTH];
     for (int kind = 0; kind < 3; kind++) {
         struct tern_table *managed = open_table(names[kind][0], TERN_F32, "adaptive", &kinds[kind]);
         struct tern_table *fixed = open_table(names[kind][1], TERN_F32, "static", &kinds[kind]);
+        struct tern_table *copied = open_table(names[kind][2], TERN_F32, "replicate", &kinds[kind]);
         uint64_t clock = 0;
         check(tern_worker_clock(worker, &clock));
         for (uint32_t turn = 0; turn < 10 * n_nodes; turn++) {
@@ -244,15 +246,52 @@ static void updaters(void)
             if (mine) {
                 check(tern_push(worker, managed, all_keys, n, gradients));
                 check(tern_push(worker, fixed, all_keys, n, gradients));
+                check(tern_push(worker, copied, all_keys, n, gradients));
             }
             check(tern_quiesce(node));
             check(tern_pull(worker, managed, all_keys, n, values[0]));
             check(tern_pull(worker, fixed, all_keys, n, values[1]));
+            check(tern_pull(worker, copied, all_keys, n, values[2]));
             hold(!memcmp(values[0], values[1], sizeof values[0]));
+            hold(!memcmp(values[2], values[1], sizeof values[1]));
             check(tern_worker_advance(worker, &clock));
         }
         hold(self == 0 || stats_of(managed).moved_here + stats_of(managed).replicas_made > 0);
     }
+}
+
+/* Of a table with an updater that every node has whole, a set comes after what its worker pushed before
+ * and before what it pushes after, is seen by it at once and by all in the end. Updates that several nodes
+ * push to one key are each applied. */
+static void sets(void)
+{
+    const struct tern_updater sgd = tern_updater_sgd(1);
+    struct tern_table *table = open_table("sets", TERN_F32, "replicate", &sgd);
+    float update[LENGTH] = {1, 1, 1, 1}, value[LENGTH];
+    for (int turn = 0; turn < 20; turn++) {
+        for (uint64_t key = self; key < N_KEYS; key += 37 * n_nodes) {
+            check(tern_push(worker, table, &key, 1, update));
+            float now = (float)(100 * turn + 50);
+            check(tern_set(worker, table, &key, 1, (float[LENGTH]){now, now, now, now}));
+            check(tern_pull(worker, table, &key, 1, value));
+            hold(value[0] == now && value[LENGTH - 1] == now);
+            check(tern_push(worker, table, &key, 1, update));
+        }
+        check(tern_quiesce(node));
+        for (uint64_t key = 0; key < N_KEYS; key++) {
+            if (key % (37 * n_nodes) >= n_nodes)
+                continue;
+            check(tern_pull(worker, table, &key, 1, value));
+            hold(value[0] == (float)(100 * turn + 49) && value[LENGTH - 1] == value[0]);
+        }
+        check(tern_barrier(node));
+    }
+    uint64_t key = N_KEYS - 1;
+    for (int i = 0; i < 100; i++)
+        check(tern_push(worker, table, &key, 1, update));
+    check(tern_quiesce(node));
+    check(tern_pull(worker, table, &key, 1, value));
+    hold(value[0] == -100 * (float)n_nodes);
 }
 
 int main(int argc, char **argv)
@@ -261,7 +300,8 @@ int main(int argc, char **argv)
         const char *name;
         void (*run)(void);
     } cases[] = {{"bounds", bounds},     {"closing", closing}, {"closed-table", closed_table},
-                 {"localize", localize}, {"flush", flush},     {"updaters", updaters}};
+                 {"localize", localize}, {"flush", flush},     {"updaters", updaters},
+                 {"sets", sets}};
     alarm(HANGS_S);
     for (uint64_t i = 0; i < N_KEYS; i++)
         all_keys[i] = i;
