@@ -275,7 +275,7 @@ static double judge(struct trial *trial)
         sum -= rise(trial->alpha * (double)trial->n_topics, bags_length(&trial->bags, i));
         for (uint32_t j = 0; j < part->mixtures.of[i].n; j++)
             sum += rise(trial->alpha,
-                        part->mixtures.entries[part->mixtures.of[i].first + j] >> part->topic_bits);
+                        gibbs_count(&part->mixtures, i, trial->n_topics, trial->bits, j));
     }
     gibbs_fini(&dense.gibbs);
     free(dense.rows);

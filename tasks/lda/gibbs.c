@@ -1,7 +1,7 @@
 /*
  * gibbs - draws new topics for the occurrences of one word. See gibbs.h.
  *
- * The loop over the topics of a document is most of the work. It is written on vectors of eight
+ * The loops over the topics of a document are most of the work. They are written on vectors of eight
  * entries, and the whole is compiled twice: as the compiler's target allows, and on x86-64 also for
  * AVX2, which is chosen when the machine has it.
  */
@@ -41,9 +41,15 @@ static size_t round_up(size_t n, size_t step)
     return (n + step - 1) / step * step;
 }
 
+static bool wants_dense(size_t n_topics, size_t n_words)
+{
+    return n_topics <= GIBBS_DENSE && n_topics <= 2 * n_words;
+}
+
 size_t gibbs_room(size_t n_topics, size_t n_words)
 {
-    return round_up(n_words < n_topics ? n_words : n_topics, GIBBS_LANES);
+    return round_up(wants_dense(n_topics, n_words) || n_words > n_topics ? n_topics : n_words,
+                    GIBBS_LANES);
 }
 
 static void *make_zeros(size_t n)
@@ -90,12 +96,6 @@ INLINE uint32_t blank(unsigned topic_bits)
     return ((uint32_t)1 << topic_bits) - 1;
 }
 
-void gibbs_clear(uint32_t *entries, size_t room, unsigned topic_bits)
-{
-    for (size_t i = 0; i < room; i++)
-        entries[i] = blank(topic_bits);
-}
-
 INLINE void add_topic(struct mixture *mixture, uint32_t *entries, uint32_t topic,
                       unsigned topic_bits)
 {
@@ -121,11 +121,27 @@ INLINE void take_topic(struct mixture *mixture, uint32_t *entries, uint32_t plac
     entries[mixture->n] = blank(topic_bits);
 }
 
-void gibbs_add(const struct mixtures *mixtures, uint32_t document, uint32_t topic,
-               unsigned topic_bits)
+/* ---- Documents ------------------------------------------------------------------------------- */
+
+void gibbs_clear(const struct mixtures *mixtures, uint32_t document, size_t n_topics,
+                 size_t n_words)
 {
     struct mixture *mixture = &mixtures->of[document];
-    add_topic(mixture, mixtures->entries + mixture->first, topic, topic_bits);
+    uint32_t *entries = mixtures->entries + mixture->first;
+    bool dense = wants_dense(n_topics, n_words);
+    mixture->n = dense ? (uint32_t)n_topics : 0;
+    for (size_t i = 0; i < gibbs_room(n_topics, n_words); i++)
+        entries[i] = dense ? 0 : blank(gibbs_topic_bits(n_topics));
+}
+
+void gibbs_add(const struct mixtures *mixtures, uint32_t document, size_t n_topics, uint32_t topic)
+{
+    struct mixture *mixture = &mixtures->of[document];
+    uint32_t *entries = mixtures->entries + mixture->first;
+    if (gibbs_is_dense(mixture, n_topics))
+        entries[topic]++;
+    else
+        add_topic(mixture, entries, topic, gibbs_topic_bits(n_topics));
 }
 
 /* ---- What belongs to the word ---------------------------------------------------------------- */
@@ -211,24 +227,39 @@ INLINE void make_products(struct gibbs *gibbs, const struct mixture *mixture,
     }
 }
 
+/* The same of a dense document, for all terms at once: (count + alpha) share. */
+INLINE void make_terms(struct gibbs *gibbs, const uint32_t *counts)
+{
+    floats sums = {0};
+    for (size_t i = 0; i < gibbs->n_topics; i += GIBBS_LANES) {
+        ints count = (ints) * (const unaligned *)(counts + i);
+        floats terms = (__builtin_convertvector(count, floats) + gibbs->alpha) *
+                       *(const floats *)(gibbs->shares + i);
+        *(floats *)(gibbs->products + i) = terms;
+        sums += terms;
+    }
+    for (size_t i = 0; i < GIBBS_LANES; i++)
+        gibbs->lanes[i] = sums[i];
+}
+
 INLINE float add_lanes(const struct gibbs *gibbs)
 {
     const float *l = gibbs->lanes;
     return ((l[0] + l[1]) + (l[2] + l[3])) + ((l[4] + l[5]) + (l[6] + l[7]));
 }
 
-/* The place where the products before it, lane by lane, add up to `point`. */
-INLINE uint32_t find_product(const struct gibbs *gibbs, const struct mixture *mixture, float point)
+/* The place, of n, where the products before it, lane by lane, add up to `point`. */
+INLINE uint32_t find_product(const struct gibbs *gibbs, uint32_t n, float point)
 {
     uint32_t lane = 0;
     while (lane + 1 < GIBBS_LANES && point >= gibbs->lanes[lane])
         point -= gibbs->lanes[lane++];
     uint32_t i = lane;
-    while (i + GIBBS_LANES < mixture->n && point >= gibbs->products[i]) {
+    while (i + GIBBS_LANES < n && point >= gibbs->products[i]) {
         point -= gibbs->products[i];
         i += GIBBS_LANES;
     }
-    return i < mixture->n ? i : mixture->n - 1;
+    return i < n ? i : n - 1;
 }
 
 /* ---- Visiting -------------------------------------------------------------------------------- */
@@ -240,10 +271,25 @@ INLINE void fetch(const struct mixtures *mixtures, uint32_t document)
         __builtin_prefetch(mixtures->entries + mixture->first + i, 1);
 }
 
-/* The new topic of an occurrence. *sum is that of the shares, *total what all probabilities add up to.
- * Rounding may lead to a neighbour of the right topic, or in the end to the old one: all are possible. */
-INLINE uint32_t draw(struct gibbs *gibbs, int32_t *row, struct mixture *mixture, uint32_t *entries,
-                     uint32_t old, float *sum, float *total)
+/* The new topic of an occurrence in a dense document. *sum is that of the shares, *total what all
+ * probabilities add up to. */
+INLINE uint32_t draw_dense(struct gibbs *gibbs, int32_t *row, uint32_t *counts, uint32_t old,
+                           float *sum, float *total)
+{
+    *sum += count(gibbs, row, old, -1);
+    counts[old]--;
+    make_terms(gibbs, counts);
+    *total = add_lanes(gibbs);
+    uint32_t topic =
+        find_product(gibbs, (uint32_t)gibbs->n_topics, rng_unit_float(&gibbs->rng) * *total);
+    *sum += count(gibbs, row, topic, 1);
+    counts[topic]++;
+    return topic;
+}
+
+/* The same in a document with a list. Rounding may lead to a neighbour of the right topic, or in the end to the old one: all are possible. */
+INLINE uint32_t draw_listed(struct gibbs *gibbs, int32_t *row, struct mixture *mixture,
+                            uint32_t *entries, uint32_t old, float *sum, float *total)
 {
     unsigned bits = gibbs->topic_bits;
     uint32_t place, topic;
@@ -256,7 +302,7 @@ INLINE uint32_t draw(struct gibbs *gibbs, int32_t *row, struct mixture *mixture,
     *total = of_document + gibbs->alpha * *sum;
     float point = rng_unit_float(&gibbs->rng) * *total;
     if (point < of_document) {
-        uint32_t found = find_product(gibbs, mixture, point);
+        uint32_t found = find_product(gibbs, mixture->n, point);
         topic = entries[found] & blank(bits);
         entries[found] += (uint32_t)1 << bits;
         take_topic(mixture, entries, place, bits);
@@ -276,10 +322,14 @@ INLINE double visit(struct gibbs *gibbs, int32_t *row, const uint32_t *documents
     double product = 1, logarithm = 0;
     for (size_t i = 0; i < n; i++) {
         struct mixture *mixture = &mixtures->of[documents[i]];
+        uint32_t *entries = mixtures->entries + mixture->first;
         if (i + AHEAD < n)
             fetch(mixtures, documents[i + AHEAD]);
-        topics[i] = (uint16_t)draw(gibbs, row, mixture, mixtures->entries + mixture->first,
-                                   topics[i], &sum, &total);
+        if (gibbs_is_dense(mixture, gibbs->n_topics))
+            topics[i] = (uint16_t)draw_dense(gibbs, row, entries, topics[i], &sum, &total);
+        else
+            topics[i] =
+                (uint16_t)draw_listed(gibbs, row, mixture, entries, topics[i], &sum, &total);
         product *= (double)total;
         if (i % LOG_EVERY == LOG_EVERY - 1) {
             logarithm += log(product);

@@ -48,12 +48,12 @@ static void judge_documents(struct trainee *trainee)
 {
     const struct model *model = trainee->model;
     const struct part *part = &trainee->part;
+    unsigned topic_bits = gibbs_topic_bits(model->n_topics);
     for (uint32_t i = 0; i < part->n_documents; i++) {
-        const struct mixture *mixture = &part->mixtures.of[i];
-        const uint32_t *entries = part->mixtures.entries + mixture->first;
-        for (uint32_t j = 0; j < mixture->n; j++)
+        for (uint32_t j = 0; j < part->mixtures.of[i].n; j++)
             trainee->log_probability +=
-                riser_at(&model->risers[RISER_ALPHA], entries[j] >> part->topic_bits);
+                riser_at(&model->risers[RISER_ALPHA],
+                         gibbs_count(&part->mixtures, i, model->n_topics, topic_bits, j));
         trainee->log_probability -= riser_at(&model->risers[RISER_ALPHA_SUM],
                                              bags_length(&model->bags, part->first_document + i));
     }

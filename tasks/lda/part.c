@@ -27,23 +27,22 @@ static uint32_t cut(const struct bags *bags, size_t worker, size_t n_workers)
 }
 
 /* The document behind the band that begins with document `first`; both counted in the part. */
-static uint32_t end_of_band(const struct part *part, const struct bags *bags, size_t n_topics,
-                            uint32_t first)
+static uint32_t end_of_band(const struct part *part, uint32_t first)
 {
     size_t room = 0;
     uint32_t end = first;
     while (end < part->n_documents && (end == first || room < BAND_ENTRIES))
-        room += gibbs_room(n_topics, bags_length(bags, part->first_document + end++));
+        room += gibbs_room(part->n_topics, bags_length(part->bags, part->first_document + end++));
     return end;
 }
 
 /* ---- Making ---------------------------------------------------------------------------------- */
 
-static bool check_lengths(const struct part *part, const struct bags *bags)
+static bool check_lengths(const struct part *part)
 {
-    uint64_t most = (UINT64_C(1) << (32 - part->topic_bits)) - 1;
+    uint64_t most = (UINT64_C(1) << (32 - gibbs_topic_bits(part->n_topics))) - 1;
     for (uint32_t i = 0; i < part->n_documents; i++) {
-        uint64_t n = bags_length(bags, part->first_document + i);
+        uint64_t n = bags_length(part->bags, part->first_document + i);
         if (n > most)
             return task_fail("document %u has %" PRIu64 " words, but with so many topics one may "
                              "have %" PRIu64 "; cut it, or choose fewer --topics",
@@ -52,7 +51,7 @@ static bool check_lengths(const struct part *part, const struct bags *bags)
     return true;
 }
 
-static bool make_mixtures(struct part *part, const struct bags *bags, size_t n_topics)
+static bool make_mixtures(struct part *part)
 {
     size_t room = 0;
     part->mixtures.of = calloc((size_t)part->n_documents + 1, sizeof *part->mixtures.of);
@@ -60,7 +59,7 @@ static bool make_mixtures(struct part *part, const struct bags *bags, size_t n_t
         return task_fail_memory("the documents");
     for (uint32_t i = 0; i < part->n_documents; i++) {
         part->mixtures.of[i].first = (uint32_t)room;
-        room += gibbs_room(n_topics, bags_length(bags, part->first_document + i));
+        room += gibbs_room(part->n_topics, bags_length(part->bags, part->first_document + i));
     }
     if (room > UINT32_MAX)
         return task_fail("%u documents are too many for one worker; more --threads or --nodes help",
@@ -98,9 +97,9 @@ static bool add_visits(struct part *part, uint32_t word, uint32_t first, uint32_
 }
 
 /* Sorts the tokens of documents begin .. end-1 by word; n_of has a place for each word, and one more. */
-static bool make_band(struct part *part, const struct bags *bags, uint32_t begin, uint32_t end,
-                      uint32_t *n_of)
+static bool make_band(struct part *part, uint32_t begin, uint32_t end, uint32_t *n_of)
 {
+    const struct bags *bags = part->bags;
     const uint64_t *first_pair = bags->first_pair + part->first_document;
     uint32_t at = part->n_tokens, first_visit = part->n_visits;
     memset(n_of, 0, bags->words.n * sizeof *n_of);
@@ -121,13 +120,13 @@ static bool make_band(struct part *part, const struct bags *bags, uint32_t begin
     return add_band(part, first_visit);
 }
 
-static bool make_bands(struct part *part, const struct bags *bags, size_t n_topics)
+static bool make_bands(struct part *part)
 {
-    uint32_t *n_of = malloc((size_t)bags->words.n * sizeof *n_of);
+    uint32_t *n_of = malloc((size_t)part->bags->words.n * sizeof *n_of);
     bool ok = n_of != NULL || task_fail_memory("the words");
     for (uint32_t begin = 0, end; ok && begin < part->n_documents; begin = end) {
-        end = end_of_band(part, bags, n_topics, begin);
-        ok = make_band(part, bags, begin, end, n_of);
+        end = end_of_band(part, begin);
+        ok = make_band(part, begin, end, n_of);
     }
     free(n_of);
     return ok;
@@ -137,17 +136,17 @@ bool part_make(struct part *part, const struct bags *bags, size_t worker, size_t
                size_t n_topics)
 {
     uint32_t begin = cut(bags, worker, n_workers), end = cut(bags, worker + 1, n_workers);
-    *part = (struct part){.first_document = begin,
+    *part = (struct part){.bags = bags,
+                          .n_topics = n_topics,
+                          .first_document = begin,
                           .n_documents = end - begin,
-                          .first_token = bags->first_token[begin],
-                          .topic_bits = gibbs_topic_bits(n_topics)};
+                          .first_token = bags->first_token[begin]};
     uint64_t n_tokens = bags->first_token[end] - bags->first_token[begin];
     part->documents = malloc((n_tokens + 1) * sizeof *part->documents);
     part->topics = calloc(n_tokens + 1, sizeof *part->topics);
     if (part->documents == NULL || part->topics == NULL)
         return task_fail_memory("the documents");
-    return check_lengths(part, bags) && make_mixtures(part, bags, n_topics) &&
-           make_bands(part, bags, n_topics);
+    return check_lengths(part) && make_mixtures(part) && make_bands(part);
 }
 
 void part_fini(struct part *part)
@@ -190,13 +189,12 @@ bool part_set_topics(struct part *part, const uint16_t *topics)
     uint32_t *places = places_of(part);
     if (places == NULL)
         return false;
-    gibbs_clear(part->mixtures.entries, part->mixtures.of[part->n_documents].first,
-                part->topic_bits);
     for (uint32_t i = 0; i < part->n_documents; i++)
-        part->mixtures.of[i].n = 0;
+        gibbs_clear(&part->mixtures, i, part->n_topics,
+                    bags_length(part->bags, part->first_document + i));
     for (uint32_t i = 0; i < part->n_tokens; i++) {
         part->topics[i] = topics[places[i]];
-        gibbs_add(&part->mixtures, part->documents[i], part->topics[i], part->topic_bits);
+        gibbs_add(&part->mixtures, part->documents[i], part->n_topics, part->topics[i]);
     }
     free(places);
     return true;

@@ -30,6 +30,8 @@ struct band {
 };
 
 struct part {
+    const struct bags *bags;
+    size_t n_topics;
     uint32_t first_document, n_documents;
     uint64_t first_token; /* among those of all documents */
     uint32_t n_tokens;
@@ -39,10 +41,9 @@ struct part {
     struct visit *visits;
     struct band *bands;
     uint32_t n_visits, n_bands;
-    unsigned topic_bits;
 };
 
-/* The part of worker `worker` of n_workers. All topics are 0 and in no mixture until part_set_topics().
+/* The part of worker `worker` of n_workers. The lengths of documents in `bags` must stay. All topics are 0 and in no mixture until part_set_topics().
  * part_fini() is due in any case. */
 bool part_make(struct part *part, const struct bags *bags, size_t worker, size_t n_workers,
                size_t n_topics);

@@ -26,12 +26,14 @@ struct scene {
     uint32_t *of_document;
 };
 
-static struct scene scene_make(size_t n_topics, uint64_t seed)
+/* The document has few topics, so that it may have a list, or as many as it likes. */
+static struct scene scene_make(size_t n_topics, uint64_t seed, bool few)
 {
     struct rng rng = rng_seed(seed, n_topics);
     struct scene scene = {n_topics, calloc(n_topics, 4), calloc(n_topics, 4), calloc(n_topics, 4)};
     for (size_t k = 0; k < n_topics; k++) {
-        scene.of_document[k] = rng_below(&rng, 3) == 0 ? (uint32_t)rng_below(&rng, 9) : 0;
+        if (few ? k % 13 == 5 : rng_below(&rng, 3) == 0)
+            scene.of_document[k] = (uint32_t)rng_below(&rng, few ? 3 : 9);
         scene.row[k] = (int32_t)rng_below(&rng, 4) * (int32_t)rng_below(&rng, 10);
         scene.totals[k] = scene.row[k] + (int32_t)rng_below(&rng, 200);
     }
@@ -61,14 +63,14 @@ struct stage {
     struct mixture mixture;
     struct mixtures mixtures;
     int32_t *row;
-    size_t room;
+    size_t n_words; /* the document is made for */
 };
 
-static void stage_init(struct stage *stage, size_t n_topics)
+static void stage_init(struct stage *stage, size_t n_topics, size_t n_words)
 {
     assert_true(gibbs_init(&stage->gibbs, n_topics, N_WORDS, alpha, beta, rng_seed(7, n_topics)));
-    stage->room = gibbs_room(n_topics, n_topics);
-    stage->mixtures = (struct mixtures){&stage->mixture, malloc(stage->room * 4)};
+    stage->n_words = n_words;
+    stage->mixtures = (struct mixtures){&stage->mixture, malloc(gibbs_room(n_topics, n_words) * 4)};
     stage->row = malloc(n_topics * 4);
 }
 
@@ -81,30 +83,33 @@ static void stage_fini(struct stage *stage)
 
 static void stage_set(struct stage *stage, const struct scene *scene, uint32_t topic)
 {
-    unsigned bits = stage->gibbs.topic_bits;
     memcpy(stage->row, scene->row, scene->n_topics * 4);
     memcpy(stage->gibbs.totals, scene->totals, scene->n_topics * 4);
     stage->row[topic]++;
     stage->gibbs.totals[topic]++;
     stage->mixture = (struct mixture){0};
-    gibbs_clear(stage->mixtures.entries, stage->room, bits);
+    gibbs_clear(&stage->mixtures, 0, scene->n_topics, stage->n_words);
     for (uint32_t k = 0; k < scene->n_topics; k++)
         for (uint32_t i = 0; i < scene->of_document[k] + (k == topic); i++)
-            gibbs_add(&stage->mixtures, 0, k, bits);
+            gibbs_add(&stage->mixtures, 0, scene->n_topics, k);
 }
 
-static void check_draws(size_t n_topics, size_t n_draws)
+static void check_draws(size_t n_topics, bool few, size_t n_draws)
 {
     const uint32_t document = 0;
-    struct scene scene = scene_make(n_topics, 3);
+    struct scene scene = scene_make(n_topics, 3, few);
     struct stage stage;
     double *weights = calloc(n_topics, sizeof *weights);
     size_t *drawn = calloc(n_topics, sizeof *drawn);
     double sum = weigh(&scene, weights);
-    stage_init(&stage, n_topics);
+    size_t n_words = few ? 1 : n_topics;
+    for (size_t k = 0; k < n_topics; k++)
+        n_words += scene.of_document[k];
+    stage_init(&stage, n_topics, n_words);
     for (size_t i = 0; i < n_draws; i++) {
         uint16_t topic = (uint16_t)(i % n_topics);
         stage_set(&stage, &scene, topic);
+        assert_true(gibbs_is_dense(&stage.mixture, n_topics) != few || n_topics > GIBBS_DENSE);
         double logarithm =
             gibbs_visit(&stage.gibbs, stage.row, &document, &topic, 1, &stage.mixtures);
         assert_true(fabs(logarithm - log(sum)) < 1e-4);
@@ -128,24 +133,29 @@ static void draws_follow_the_formula(void **state)
     static const size_t numbers[] = {1, 2, 3, 7, 8, 31, 32, 33, 64, 100};
     (void)state;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        check_draws(numbers[i], 40000);
+        check_draws(numbers[i], false, 40000);
+    check_draws(40, true, 40000);
+    check_draws(100, true, 40000);
+    check_draws(GIBBS_DENSE + 5, false, 100000);
 }
 
-/* A document's list has these counts, each topic once, and blanks behind. */
-static void assert_list(const struct stage *stage, const uint32_t *counts, size_t n_topics)
+/* A document has these counts; in a list each topic stands once, and blanks behind. */
+static void assert_document(const struct stage *stage, const uint32_t *counts, size_t n_topics)
 {
-    uint32_t mask = ((uint32_t)1 << stage->gibbs.topic_bits) - 1, n_found = 0, n_expected = 0;
+    unsigned bits = stage->gibbs.topic_bits;
+    uint32_t mask = ((uint32_t)1 << bits) - 1, n_expected = 0;
+    bool dense = gibbs_is_dense(&stage->mixture, n_topics);
     for (uint32_t i = 0; i < stage->mixture.n; i++) {
-        uint32_t entry = stage->mixtures.entries[i];
-        assert_int_equal(entry >> stage->gibbs.topic_bits, counts[entry & mask]);
-        n_found += counts[entry & mask] > 0;
+        uint32_t topic = dense ? i : stage->mixtures.entries[i] & mask;
+        uint32_t n = gibbs_count(&stage->mixtures, 0, n_topics, bits, i);
+        assert_true(dense || n > 0);
+        assert_int_equal(n, counts[topic]);
     }
     for (size_t k = 0; k < n_topics; k++)
-        n_expected += counts[k] > 0;
-    assert_int_equal(n_found, stage->mixture.n);
+        n_expected += dense || counts[k] > 0;
     assert_int_equal(n_expected, stage->mixture.n);
-    for (size_t i = stage->mixture.n; i < stage->room; i++)
-        assert_int_equal(stage->mixtures.entries[i], mask);
+    for (size_t i = stage->mixture.n; i < gibbs_room(n_topics, stage->n_words); i++)
+        assert_int_equal(stage->mixtures.entries[i], dense ? 0 : mask);
 }
 
 static void check_sums(size_t n_topics)
@@ -156,7 +166,7 @@ static void check_sums(size_t n_topics)
     struct scene scene = {n_topics, calloc(n_topics, 4), calloc(n_topics, 4), calloc(n_topics, 4)};
     struct stage stage;
     struct rng rng = rng_seed(1, n_topics);
-    stage_init(&stage, n_topics);
+    stage_init(&stage, n_topics, N);
     for (size_t i = 0; i < N; i++) {
         topics[i] = (uint16_t)rng_below(&rng, n_topics);
         scene.row[topics[i]]++;
@@ -164,10 +174,9 @@ static void check_sums(size_t n_topics)
         scene.of_document[topics[i]]++;
     }
     stage_set(&stage, &scene, 0);
-    gibbs_clear(stage.mixtures.entries, stage.room, stage.gibbs.topic_bits);
-    stage.mixture.n = 0;
+    gibbs_clear(&stage.mixtures, 0, n_topics, N);
     for (size_t i = 0; i < N; i++)
-        gibbs_add(&stage.mixtures, 0, topics[i], stage.gibbs.topic_bits);
+        gibbs_add(&stage.mixtures, 0, n_topics, topics[i]);
     stage.row[0]--;
     stage.gibbs.totals[0]--;
     for (int pass = 0; pass < 20; pass++) {
@@ -179,7 +188,7 @@ static void check_sums(size_t n_topics)
             assert_int_equal(stage.row[k], scene.of_document[k]);
             assert_int_equal(stage.gibbs.totals[k], scene.of_document[k]);
         }
-        assert_list(&stage, scene.of_document, n_topics);
+        assert_document(&stage, scene.of_document, n_topics);
     }
     stage_fini(&stage);
     scene_free(&scene);
@@ -187,7 +196,7 @@ static void check_sums(size_t n_topics)
 
 static void what_it_changes_adds_up(void **state)
 {
-    static const size_t numbers[] = {1, 2, 8, 40, 1000};
+    static const size_t numbers[] = {1, 2, 8, 40, 300, 1000};
     (void)state;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         check_sums(numbers[i]);
@@ -201,7 +210,10 @@ static void entries_have_room_for_every_topic(void **state)
     assert_int_equal(gibbs_topic_bits(128), 8);
     assert_int_equal(gibbs_topic_bits(GIBBS_MAX_TOPICS), 16);
     assert_int_equal(gibbs_room(100, 3), 8);
-    assert_int_equal(gibbs_room(100, 1000), 104);
+    assert_int_equal(gibbs_room(100, 49), 56);
+    assert_int_equal(gibbs_room(100, 50), 104);
+    assert_int_equal(gibbs_room(1000, 700), 704);
+    assert_int_equal(gibbs_room(1000, 5000), 1000);
 }
 
 /* Words come one after the other: p(w, z) is a product of their probabilities given those before. */
