@@ -122,6 +122,10 @@ check "so is one of other words" grep -q 'words.txt:1: the words are not those o
 sed '$d; 3s/.*/'"$(($(sed -n 3p "$data/docword.txt") - 1))"'/' "$data/docword.txt" >"$tmp/docword.txt"
 try "$tern" train lda --data "$tmp/docword.txt" --topics 20 --resume "$model"
 check "and of other documents" grep -q 'was made from 400 documents with 24000 words' "$err"
+cp -r "$model" "$tmp/cut"
+head -c 1000 "$model/assignments.npy" >"$tmp/cut/assignments.npy"
+train --nodes 2 --resume "$tmp/cut"
+check "and of a model that is cut off" grep -q 'assignments.npy ends before all its 24000 rows' "$err"
 
 # ---- Failures ------------------------------------------------------------------------------------
 
