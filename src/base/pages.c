@@ -24,7 +24,7 @@ static void *map(size_t bytes)
 
 void *pages_new(size_t bytes)
 {
-    if (bytes < HUGE_PAGE_BYTES)
+    if (bytes < HUGE_PAGE_BYTES || !huge_pages_wanted())
         return map(bytes);
     if (bytes > SIZE_MAX - HUGE_PAGE_BYTES)
         return NULL;
@@ -41,8 +41,7 @@ void *pages_new(size_t bytes)
         munmap(start, before);
     if (after)
         munmap(start + before + used, after);
-    if (huge_pages_wanted())
-        madvise(start + before, used, MADV_HUGEPAGE);
+    madvise(start + before, used, MADV_HUGEPAGE);
     return start + before;
 }
 
