@@ -22,7 +22,7 @@ static bool open_table(struct counts *counts, struct train *train, const char *n
 bool counts_open(struct counts *counts, struct train *train, const char *name, uint64_t n_keys,
                  size_t length)
 {
-    *counts = (struct counts){.length = length};
+    *counts = (struct counts){.length = length, .shared = train->n_threads > 1};
     if (train->node != NULL)
         return open_table(counts, train, name, n_keys);
     if (n_keys <= SIZE_MAX / length / sizeof *counts->values)
@@ -36,17 +36,38 @@ void counts_close(struct counts *counts)
     *counts = (struct counts){0};
 }
 
+static void copy_row(const struct counts *counts, uint64_t key, int32_t *copy)
+{
+    const int32_t *row = counts->values + key * counts->length;
+    if (!counts->shared) {
+        memcpy(copy, row, counts->length * sizeof *copy);
+        return;
+    }
+    for (size_t i = 0; i < counts->length; i++)
+        copy[i] = __atomic_load_n(&row[i], __ATOMIC_RELAXED);
+}
+
 bool counts_get(const struct counts *counts, struct tern_worker *worker, const uint64_t *keys,
                 size_t n, int32_t *rows)
 {
     if (counts->values == NULL)
         return !tern_pull(worker, counts->table, keys, n, rows) || task_fail_tern("cannot pull");
-    for (size_t i = 0; i < n; i++) {
-        _Atomic int32_t *row = counts->values + keys[i] * counts->length;
-        for (size_t j = 0; j < counts->length; j++)
-            *rows++ = atomic_load_explicit(&row[j], memory_order_relaxed);
-    }
+    for (size_t i = 0; i < n; i++)
+        copy_row(counts, keys[i], rows + i * counts->length);
     return true;
+}
+
+static void add_row(const struct counts *counts, uint64_t key, const int32_t *difference)
+{
+    int32_t *row = counts->values + key * counts->length;
+    if (!counts->shared) {
+        for (size_t i = 0; i < counts->length; i++)
+            row[i] += difference[i];
+        return;
+    }
+    for (size_t i = 0; i < counts->length; i++)
+        if (difference[i] != 0)
+            __atomic_fetch_add(&row[i], difference[i], __ATOMIC_RELAXED);
 }
 
 bool counts_add(const struct counts *counts, struct tern_worker *worker, const uint64_t *keys,
@@ -55,12 +76,8 @@ bool counts_add(const struct counts *counts, struct tern_worker *worker, const u
     if (counts->values == NULL)
         return !tern_push(worker, counts->table, keys, n, differences) ||
                task_fail_tern("cannot push");
-    for (size_t i = 0; i < n; i++) {
-        _Atomic int32_t *row = counts->values + keys[i] * counts->length;
-        for (size_t j = 0; j < counts->length; j++, differences++)
-            if (*differences != 0)
-                atomic_fetch_add_explicit(&row[j], *differences, memory_order_relaxed);
-    }
+    for (size_t i = 0; i < n; i++)
+        add_row(counts, keys[i], differences + i * counts->length);
     return true;
 }
 

@@ -5,18 +5,18 @@
  * Rows are copied, changed by whoever has the copy, and the differences added. Since differences are
  * whole numbers that are added exactly once, a row is the sum of what all workers have counted, in
  * whatever order they come; and since what a worker takes away it has added before, none is below 0 for
- * good. The array is added to by atomic additions, so that the same holds for it.
+ * good. Where several threads share the array it is added to by atomic additions, so that the same holds
+ * for it.
  */
 #ifndef TASKS_LDA_COUNTS_H
 #define TASKS_LDA_COUNTS_H
-
-#include <stdatomic.h>
 
 #include "common/train.h"
 
 struct counts {
     struct tern_table *table; /* NULL: the array */
-    _Atomic int32_t *values;  /* NULL: the table */
+    int32_t *values;          /* NULL: the table */
+    bool shared;              /* several threads use the array */
     size_t length;
 };
 

@@ -7,7 +7,7 @@
 
 #include "common/sentence.h"
 
-enum { BAND_ENTRIES = 1 << 18 }; /* room for the mixtures of a band: 1 MiB */
+enum { BAND_ENTRIES = 1 << 20 }; /* room for the mixtures of a band: 4 MiB */
 
 /* ---- Who has which documents ----------------------------------------------------------------- */
 

@@ -220,7 +220,7 @@ static bool count_up_and_down(void *context, size_t thread)
 
 static void no_count_is_lost(void **state)
 {
-    const struct train_options options = {.n_threads = 1, .plain = true};
+    const struct train_options options = {.n_threads = 3, .plain = true};
     const uint64_t keys[N_KEYS] = {0, 1, 2};
     struct train train;
     struct counts counts;
