@@ -546,7 +546,8 @@ TERN_API enum tern_status tern_task_submit(struct tern_worker *worker,
 
 /* Waits until a task has finished, for at most timeout_ms, then TERN_BUSY; it goes on and may be waited
  * for again. With 0 the wait is as long as its nodes live. Returns how the task ended: the failure of
- * one of its nodes, once; after that, and for tasks that succeeded, TERN_OK. */
+ * one of its nodes, once; after that, and for tasks that succeeded, TERN_OK. The number 0 waits for all
+ * tasks of the worker and returns the first failure that was not reported. */
 TERN_API enum tern_status tern_task_wait(struct tern_worker *worker, uint64_t id,
                                          uint32_t timeout_ms);
 TERN_API enum tern_status tern_task_test(struct tern_worker *worker, uint64_t id, bool *done);

@@ -347,30 +347,34 @@ bool schedule_ended(struct schedule *schedule, uint64_t id, enum tern_status *st
     return true;
 }
 
-uint64_t schedule_failed(const struct schedule *schedule)
+bool schedule_all_ended(struct schedule *schedule, enum tern_status *status)
 {
-    for (size_t i = 0; i < schedule->n; i++)
-        if (schedule->tasks[i]->status)
-            return schedule->tasks[i]->id;
-    return 0;
+    if (!schedule_is_idle(schedule))
+        return false;
+    *status = TERN_OK;
+    /* All have finished and are counted, so those that are left have failed. The first is reported. */
+    while (schedule->n)
+        schedule_ended(schedule, schedule->tasks[schedule->n - 1]->id, status);
+    return true;
 }
 
 void schedule_explain(const struct schedule *schedule, uint64_t id, char *text, size_t size)
 {
-    const struct task *task = find(schedule, id);
-    uint64_t missing = missing_before(schedule, task);
-    if (!missing)
-        missing = first_unfinished(schedule);
+    uint64_t first = first_unfinished(schedule);
+    const struct task *task = find(schedule, id ? id : first);
     if (!task->has_started) {
-        snprintf(text, size, "has not started, because task %" PRIu64 " has not finished", missing);
+        uint64_t missing = missing_before(schedule, task);
+        snprintf(text, size,
+                 "task %" PRIu64 " has not started, because task %" PRIu64 " has not finished",
+                 task->id, missing ? missing : first);
         return;
     }
-    uint32_t node = 0;
-    for (size_t i = task->n_parts; i-- > 0;)
-        if (!task->parts[i].has_finished)
-            node = task->parts[i].node;
-    snprintf(text, size, "runs at %zu node%s, of which node %" PRIu32 " is the first",
-             task->n_unfinished, task->n_unfinished == 1 ? "" : "s", node);
+    size_t i = 0;
+    while (task->parts[i].has_finished)
+        i++;
+    snprintf(text, size,
+             "task %" PRIu64 " runs at %zu node%s, of which node %" PRIu32 " is the first",
+             task->id, task->n_unfinished, task->n_unfinished == 1 ? "" : "s", task->parts[i].node);
 }
 
 uint64_t schedule_progress(const struct schedule *schedule, uint32_t node, uint64_t begin,

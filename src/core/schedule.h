@@ -97,10 +97,10 @@ uint64_t schedule_last(const struct schedule *schedule);
 /* Whether a task that was submitted has finished. If so, *status is how, with the sentence set, once. */
 bool schedule_ended(struct schedule *schedule, uint64_t id, enum tern_status *status);
 
-/* The number of a task that failed, and was not reported; 0: none. */
-uint64_t schedule_failed(const struct schedule *schedule);
+/* The same for all tasks; of several failures the first is reported, and the others are forgotten. */
+bool schedule_all_ended(struct schedule *schedule, enum tern_status *status);
 
-/* What a task that has not finished waits for, as the end of a sentence. */
+/* A sentence about what a task waits for that has not finished; 0: the first such task. */
 void schedule_explain(const struct schedule *schedule, uint64_t id, char *text, size_t size);
 
 /* As tern_task_progress. */

@@ -45,15 +45,10 @@ static void settle(struct tasks *tasks, struct tern_worker *worker, struct outco
     if (worker->remote)
         access_finish_all(worker);
     if (worker->caller) {
-        pthread_mutex_lock(&tasks->lock);
-        tasks_wait_all(tasks, worker->caller);
-        enum tern_status status = TERN_OK;
-        for (uint64_t id; (id = schedule_failed(worker->caller->schedule));) {
-            schedule_ended(worker->caller->schedule, id, &status);
-            if (!outcome->status)
-                outcome_fail(outcome, status, tern_error());
-        }
-        pthread_mutex_unlock(&tasks->lock);
+        enum tern_status status = tasks_wait(tasks, worker, 0, 0);
+        if (status && !outcome->status)
+            outcome_fail(outcome, status, tern_error());
+        tern_task_delay(worker, 0); /* as the next function expects it */
     }
     if (worker->n_pins && !outcome->status) {
         fail(TERN_BUSY, "the function left %" PRIu64 " rows pinned", worker->n_pins);
@@ -85,7 +80,9 @@ static void call(const struct function *function, struct tern_worker *worker,
     outcome->result = memory;
     outcome->n_bytes = task.result_bytes;
     if (status) {
-        outcome_fail(outcome, status, task.trouble[0] ? task.trouble : tern_error());
+        /* A status that cannot be told is at least not success. */
+        outcome_fail(outcome, (unsigned)status > UINT16_MAX ? TERN_INVALID : status,
+                     task.trouble[0] ? task.trouble : tern_error());
     } else if (task.result_bytes > errand->result_bytes) {
         fail(TERN_LIMIT, "the result has %zu bytes, but the caller has room for %" PRIu32,
              task.result_bytes, errand->result_bytes);
@@ -175,17 +172,6 @@ static struct errand *next_errand(struct tasks *tasks)
     return errand;
 }
 
-/* The worker of this thread, opened when it is first needed; NULL, with a sentence, when it cannot be. */
-static struct tern_worker *hire(struct tasks *tasks, struct tern_worker **worker)
-{
-    if (*worker || tern_worker_open(tasks->node, worker))
-        return *worker;
-    pthread_mutex_lock(&tasks->node->lock);
-    (*worker)->is_crew = true;
-    pthread_mutex_unlock(&tasks->node->lock);
-    return *worker;
-}
-
 static void *crew_main(void *context)
 {
     struct tasks *tasks = context;
@@ -200,10 +186,11 @@ static void *crew_main(void *context)
         if (!errand)
             break;
         struct outcome outcome = {0};
-        if (hire(tasks, &worker))
-            run(tasks, worker, errand, &outcome);
+        enum tern_status status = worker ? TERN_OK : node_open_worker(tasks->node, true, &worker);
+        if (status)
+            outcome_fail(&outcome, status, tern_error());
         else
-            outcome_fail(&outcome, TERN_NO_MEMORY, tern_error());
+            run(tasks, worker, errand, &outcome);
         pthread_mutex_lock(&tasks->lock);
         report(tasks, errand, &outcome, &letter);
         pthread_mutex_unlock(&tasks->lock);

@@ -97,7 +97,7 @@ struct tern_worker {
     struct pending *pending, *last_pending; /* a list, oldest first */
     struct pending *free_pending;           /* a list */
     struct caller *caller; /* its tasks (tasks.h); NULL: none so far */
-    bool is_crew;          /* Tern's own, for functions; under the node's lock */
+    bool is_crew;          /* Tern's own, for functions (crew.c); it does not keep the node open */
 };
 
 /* Calls the coordinator; in a cluster only. The answer is in `op` (client.h). */
@@ -113,6 +113,9 @@ void table_end(struct tern_table *table);
  * latter the caller holds the node's lock or is the last to know it. */
 void sample_end_worker(struct tern_worker *worker);
 void sample_end_table(struct tern_table *table);
+
+/* Opens a worker, of the program or of the crew. */
+enum tern_status node_open_worker(struct tern_node *node, bool is_crew, struct tern_worker **worker);
 
 /* Ends what a worker that is being closed has of tasks; TERN_BUSY while some are under way. */
 enum tern_status tasks_end_worker(struct tern_worker *worker);

@@ -3,14 +3,16 @@
  */
 #include "node/tasks.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-
-#define MS UINT64_C(1000000)
+static enum tern_status check_worker(const struct tern_worker *worker)
+{
+    if (handle_is((const struct handle *)worker, HANDLE_WORKER))
+        return TERN_OK;
+    return handle_refuse((const struct handle *)worker, HANDLE_WORKER);
+}
 
 /* ---- Functions --------------------------------------------------------------------------------- */
 
@@ -119,15 +121,16 @@ static enum tern_status check_range(uint64_t begin, uint64_t end)
 static enum tern_status check_options(const struct tern_worker *worker,
                                       const struct tern_task_options *options)
 {
-    if (!handle_is((const struct handle *)worker, HANDLE_WORKER))
-        return handle_refuse((const struct handle *)worker, HANDLE_WORKER);
+    enum tern_status status = check_worker(worker);
+    if (status)
+        return status;
     if (!options)
         return fail(TERN_INVALID, "tern_task_submit: the pointer `options` is NULL");
     if (options->struct_size != sizeof *options)
         return fail(TERN_INVALID,
                     "tern_task_options.struct_size is %zu; set it to sizeof, which is %zu",
                     options->struct_size, sizeof *options);
-    enum tern_status status = check_name("tern_task_submit", options->function);
+    status = check_name("tern_task_submit", options->function);
     if (!status)
         status = check_sizes(options);
     if (!status)
@@ -272,60 +275,20 @@ enum tern_status tern_task_submit(struct tern_worker *worker,
 /* Whether a worker has submitted a task of this number. */
 static enum tern_status check_task(const struct tern_worker *worker, uint64_t id)
 {
-    if (!handle_is((const struct handle *)worker, HANDLE_WORKER))
-        return handle_refuse((const struct handle *)worker, HANDLE_WORKER);
+    enum tern_status status = check_worker(worker);
+    if (status)
+        return status;
     if (!id || !worker->caller || id > schedule_last(worker->caller->schedule))
         return fail(TERN_INVALID, "task %" PRIu64 " was not submitted by this worker", id);
     return TERN_OK;
 }
 
-/* Waits for some task to finish, or until the time is over: false then. 0: for ever. */
-static bool wait_until(struct tasks *tasks, uint64_t end_ns)
-{
-    if (!end_ns) {
-        pthread_cond_wait(&tasks->finished, &tasks->lock);
-        return true;
-    }
-    struct timespec until = {.tv_sec = (time_t)(end_ns / (1000 * MS)),
-                             .tv_nsec = (long)(end_ns % (1000 * MS))};
-    return pthread_cond_timedwait(&tasks->finished, &tasks->lock, &until) != ETIMEDOUT;
-}
-
-static enum tern_status still_busy(const struct schedule *schedule, uint64_t id,
-                                   uint32_t timeout_ms)
-{
-    char what[128];
-    schedule_explain(schedule, id, what, sizeof what);
-    return fail(TERN_BUSY, "task %" PRIu64 " has not finished within %" PRIu32 " ms: it %s", id,
-                timeout_ms, what);
-}
-
 enum tern_status tern_task_wait(struct tern_worker *worker, uint64_t id, uint32_t timeout_ms)
 {
-    enum tern_status status = check_task(worker, id);
-    if (status)
+    enum tern_status status = id ? check_task(worker, id) : check_worker(worker);
+    if (status || !worker->caller)
         return status;
-    struct tasks *tasks = worker->node->tasks;
-    struct schedule *schedule = worker->caller->schedule;
-    uint64_t end_ns = timeout_ms ? clock_now_ns() + timeout_ms * MS : 0;
-    bool in_time = true;
-    pthread_mutex_lock(&tasks->lock);
-    if (worker->is_crew) {
-        tasks->n_waiting++;
-        crew_call(tasks);
-    }
-    while (!schedule_ended(schedule, id, &status)) {
-        if (tasks->stop)
-            status = fail(TERN_CLOSED, "the node is being closed");
-        else if (!in_time)
-            status = still_busy(schedule, id, timeout_ms);
-        if (status)
-            break;
-        in_time = wait_until(tasks, end_ns);
-    }
-    tasks->n_waiting -= worker->is_crew;
-    pthread_mutex_unlock(&tasks->lock);
-    return status;
+    return tasks_wait(worker->node->tasks, worker, id, timeout_ms);
 }
 
 enum tern_status tern_task_test(struct tern_worker *worker, uint64_t id, bool *done)
@@ -346,8 +309,9 @@ enum tern_status tern_task_test(struct tern_worker *worker, uint64_t id, bool *d
 
 enum tern_status tern_task_delay(struct tern_worker *worker, uint64_t delay)
 {
-    if (!handle_is((const struct handle *)worker, HANDLE_WORKER))
-        return handle_refuse((const struct handle *)worker, HANDLE_WORKER);
+    enum tern_status status = check_worker(worker);
+    if (status)
+        return status;
     struct caller *caller = tasks_caller(worker);
     if (!caller)
         return TERN_NO_MEMORY;
@@ -362,15 +326,16 @@ enum tern_status tern_task_delay(struct tern_worker *worker, uint64_t delay)
 enum tern_status tern_task_progress(struct tern_worker *worker, uint32_t node, uint64_t begin,
                                     uint64_t end, uint64_t *id)
 {
-    if (!handle_is((const struct handle *)worker, HANDLE_WORKER))
-        return handle_refuse((const struct handle *)worker, HANDLE_WORKER);
+    enum tern_status status = check_worker(worker);
+    if (status)
+        return status;
     if (!id)
         return fail(TERN_INVALID, "tern_task_progress: the pointer `id` is NULL");
     struct tasks *tasks = worker->node->tasks;
     if (node != TERN_ALL_NODES && node >= tasks->n_nodes)
         return fail(TERN_INVALID, "node %" PRIu32 " is not one of %" PRIu32 " nodes", node,
                     tasks->n_nodes);
-    enum tern_status status = check_range(begin, end);
+    status = check_range(begin, end);
     if (status)
         return status;
     *id = 0;

@@ -5,8 +5,14 @@
  */
 #include "node/tasks.h"
 
+#include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/clock.h"
+
+#define MS UINT64_C(1000000)
 
 /* ---- Starting and ending tasks ------------------------------------------------------------------- */
 
@@ -106,13 +112,54 @@ bool tasks_wait_for(const struct tasks *tasks, uint32_t node)
     return false;
 }
 
-void tasks_wait_all(struct tasks *tasks, const struct caller *caller)
+/* Waits for some task to finish, or until the time is over: false then. 0: for ever. */
+static bool wait_until(struct tasks *tasks, uint64_t end_ns)
 {
-    tasks->n_waiting++;
-    crew_call(tasks);
-    while (!schedule_is_idle(caller->schedule) && !tasks->stop)
+    if (!end_ns) {
         pthread_cond_wait(&tasks->finished, &tasks->lock);
-    tasks->n_waiting--;
+        return true;
+    }
+    struct timespec until = {.tv_sec = (time_t)(end_ns / (1000 * MS)),
+                             .tv_nsec = (long)(end_ns % (1000 * MS))};
+    return pthread_cond_timedwait(&tasks->finished, &tasks->lock, &until) != ETIMEDOUT;
+}
+
+static bool has_ended(struct schedule *schedule, uint64_t id, enum tern_status *status)
+{
+    return id ? schedule_ended(schedule, id, status) : schedule_all_ended(schedule, status);
+}
+
+static enum tern_status still_busy(const struct schedule *schedule, uint64_t id,
+                                   uint32_t timeout_ms)
+{
+    char what[128];
+    schedule_explain(schedule, id, what, sizeof what);
+    return fail(TERN_BUSY, "not finished within %" PRIu32 " ms: %s", timeout_ms, what);
+}
+
+enum tern_status tasks_wait(struct tasks *tasks, const struct tern_worker *worker, uint64_t id,
+                            uint32_t timeout_ms)
+{
+    struct schedule *schedule = worker->caller->schedule;
+    uint64_t end_ns = timeout_ms ? clock_now_ns() + timeout_ms * MS : 0;
+    enum tern_status status = TERN_OK;
+    bool in_time = true;
+    pthread_mutex_lock(&tasks->lock);
+    /* A thread of the crew that waits makes room for another, which may run what it waits for. */
+    tasks->n_waiting += worker->is_crew;
+    if (worker->is_crew)
+        crew_call(tasks);
+    while (!status && !has_ended(schedule, id, &status)) {
+        if (tasks->stop)
+            status = fail(TERN_CLOSED, "the node is being closed");
+        else if (!in_time)
+            status = still_busy(schedule, id, timeout_ms);
+        else
+            in_time = wait_until(tasks, end_ns);
+    }
+    tasks->n_waiting -= worker->is_crew;
+    pthread_mutex_unlock(&tasks->lock);
+    return status;
 }
 
 /* ---- Requests of other nodes ---------------------------------------------------------------------- */

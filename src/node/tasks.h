@@ -94,6 +94,10 @@ void tasks_free(struct tasks *tasks);
  * the lock. */
 struct caller *tasks_caller(struct tern_worker *worker);
 
+/* As tern_task_wait, for a worker that has submitted this task. Without the lock. */
+enum tern_status tasks_wait(struct tasks *tasks, const struct tern_worker *worker, uint64_t id,
+                            uint32_t timeout_ms);
+
 /* ---- For the parts; all with the lock held ---------------------------------------------------------- */
 
 /* Starts all tasks of a worker that may start. */
@@ -111,9 +115,6 @@ bool tasks_wait_for(const struct tasks *tasks, uint32_t node);
 
 /* The function of this name; NULL: there is none. */
 const struct function *tasks_find(const struct tasks *tasks, const char *name);
-
-/* Waits until all tasks of a worker have finished. */
-void tasks_wait_all(struct tasks *tasks, const struct caller *caller);
 
 /* Starts the first thread of the crew unless there is one: from then on errands are run. */
 enum tern_status crew_start(struct tasks *tasks);

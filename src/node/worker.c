@@ -33,12 +33,8 @@ static enum tern_status connect_worker(struct tern_worker *worker)
     return TERN_OK;
 }
 
-enum tern_status tern_worker_open(struct tern_node *node, struct tern_worker **worker)
+enum tern_status node_open_worker(struct tern_node *node, bool is_crew, struct tern_worker **worker)
 {
-    if (!handle_is((const struct handle *)node, HANDLE_NODE))
-        return handle_refuse((const struct handle *)node, HANDLE_NODE);
-    if (!worker)
-        return fail(TERN_INVALID, "tern_worker_open: the pointer `worker` for the result is NULL");
     struct tern_worker *made = calloc(1, sizeof *made);
     struct workspace *space = calloc(1, sizeof *space);
     if (!made || !space) {
@@ -48,6 +44,7 @@ enum tern_status tern_worker_open(struct tern_node *node, struct tern_worker **w
     }
     made->node = node;
     made->space = space;
+    made->is_crew = is_crew;
     enum tern_status status = node->engine ? connect_worker(made) : TERN_OK;
     if (status) {
         free(made);
@@ -63,6 +60,15 @@ enum tern_status tern_worker_open(struct tern_node *node, struct tern_worker **w
     pthread_mutex_unlock(&node->lock);
     *worker = made;
     return TERN_OK;
+}
+
+enum tern_status tern_worker_open(struct tern_node *node, struct tern_worker **worker)
+{
+    if (!handle_is((const struct handle *)node, HANDLE_NODE))
+        return handle_refuse((const struct handle *)node, HANDLE_NODE);
+    if (!worker)
+        return fail(TERN_INVALID, "tern_worker_open: the pointer `worker` for the result is NULL");
+    return node_open_worker(node, false, worker);
 }
 
 enum tern_status tern_worker_close(struct tern_worker *worker)

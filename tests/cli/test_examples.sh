@@ -8,6 +8,13 @@ try "$first"
 check 'first runs' [ "$status" -eq 0 ]
 check 'first comes close to its goal' grep -q '^step 20: .* 0\.000' "$out"
 
+# Alone, then four nodes with steps that are up to two rounds late.
+for nodes in 1 4; do
+    try "$tern" run -n $nodes -- "$BUILD/examples/proximal" 2
+    check "proximal runs on $nodes" [ "$status" -eq 0 ]
+    check "proximal finds what counts on $nodes" grep -q 'among them 20 of the 20 that count' "$out"
+done
+
 # A dictionary of two kinds, each with words of its own.
 dictionary=$tmp/dictionary
 mkdir "$dictionary"

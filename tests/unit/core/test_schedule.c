@@ -312,14 +312,36 @@ static void a_failure_is_reported_once_and_names_all(void **state)
     assert_true(schedule_finish(schedule, 1, 2, TERN_CONFLICT, "no water", 8));
     /* A task that failed has finished: the next one starts. */
     assert_int_equal(next_id(schedule), 2);
-    assert_int_equal(schedule_failed(schedule), 1);
     assert_true(schedule_ended(schedule, 1, &status));
     assert_int_equal(status, TERN_CONFLICT);
     assert_string_equal(tern_error(), "task 1 ('step') at node 2: no water");
     assert_true(schedule_ended(schedule, 1, &status));
     ok(status);
-    assert_int_equal(schedule_failed(schedule), 0);
     assert_int_equal(schedule_progress(schedule, 2, 0, UINT64_MAX), 0);
+    schedule_free(schedule);
+}
+
+static void of_all_the_first_failure_is_reported(void **state)
+{
+    (void)state;
+    struct schedule *schedule = schedule_new(NODES);
+    enum tern_status status = TERN_RANGE;
+    assert_true(schedule_all_ended(schedule, &status));
+    ok(status);
+    schedule_set_delay(schedule, TERN_EVENTUAL);
+    for (uint64_t id = 1; id <= 4; id++) {
+        submit_to(schedule, 1);
+        assert_int_equal(next_id(schedule), id);
+    }
+    for (uint64_t id = 4; id >= 1; id--) {
+        assert_false(schedule_all_ended(schedule, &status));
+        schedule_finish(schedule, id, 1, id % 2 ? TERN_OK : TERN_CONFLICT, "ebb", id % 2 ? 0 : 3);
+    }
+    assert_true(schedule_all_ended(schedule, &status));
+    assert_int_equal(status, TERN_CONFLICT);
+    assert_string_equal(tern_error(), "task 2 ('step') at node 1: ebb");
+    assert_true(schedule_all_ended(schedule, &status));
+    ok(status);
     schedule_free(schedule);
 }
 
@@ -388,10 +410,12 @@ static void what_is_waited_for_is_explained(void **state)
     submit_to(schedule, 3);
     submit_to(schedule, 1);
     assert_int_equal(next_id(schedule), 1);
-    schedule_explain(schedule, 1, text, sizeof text);
-    assert_string_equal(text, "runs at 1 node, of which node 3 is the first");
+    for (uint64_t id = 0; id < 2; id++) {
+        schedule_explain(schedule, id, text, sizeof text);
+        assert_string_equal(text, "task 1 runs at 1 node, of which node 3 is the first");
+    }
     schedule_explain(schedule, 2, text, sizeof text);
-    assert_string_equal(text, "has not started, because task 1 has not finished");
+    assert_string_equal(text, "task 2 has not started, because task 1 has not finished");
     schedule_free(schedule);
 }
 
@@ -405,6 +429,7 @@ int main(void)
         cmocka_unit_test(results_go_to_their_places),
         cmocka_unit_test(a_result_that_is_too_long_is_a_failure),
         cmocka_unit_test(a_failure_is_reported_once_and_names_all),
+        cmocka_unit_test(of_all_the_first_failure_is_reported),
         cmocka_unit_test(a_dead_node_fails_what_is_under_way_there),
         cmocka_unit_test(unknown_tasks_cannot_be_waited_for),
         cmocka_unit_test(there_is_a_limit),
