@@ -64,7 +64,7 @@ for p in $proxies; do
 done
 n_cut=$(cat "$path"*.log | awk '{ n += $3 } END { print n + 0 }')
 check "each task runs once although $n_cut connections were cut" holds sums
-check 'connections were cut' [ "$n_cut" -gt 30 ]
+check 'connections were cut' [ "$n_cut" -gt 10 ]
 
 # ---- Death ------------------------------------------------------------------------------------------
 
