@@ -12,9 +12,9 @@
 #include "common/rng.h"
 #include "mf/factors.h"
 
-/* About 200 microseconds of work at rank 32. Fewer, and a worker's clock would be so fast beside the
+/* About 400 microseconds of work at rank 32. Fewer, and a worker's clock would be so fast beside the
  * rounds in which nodes exchange keys that columns come late; more, and others see them late. */
-enum { BATCH_VISITS = 256, BATCH_CELLS = 8 * MAX_VISIT };
+enum { BATCH_VISITS = 512, BATCH_CELLS = 16 * MAX_VISIT };
 
 struct mf_batch {
     uint64_t first_row; /* of the band */
