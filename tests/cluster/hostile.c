@@ -56,6 +56,8 @@ enum kind {
     ROUND,
     PING,
     BYE,
+    TASK,
+    FINISHED,
     WELCOME,
     VALUES,
     DONE,
