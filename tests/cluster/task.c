@@ -134,8 +134,8 @@ static enum tern_status tell_share(void *context, struct tern_task *task)
 {
     (void)context;
     struct tern_table_stats before = {.struct_size = sizeof before}, after = before;
-    static uint64_t keys[N_KEYS];
-    static int64_t values[N_KEYS];
+    uint64_t keys[N_KEYS];
+    int64_t values[N_KEYS];
     size_t n = 0;
     enum tern_status status = tern_table_get_stats(table, &before);
     if (!status && task->end <= N_KEYS)
@@ -372,7 +372,8 @@ static void groups(uint64_t n)
     check(tern_task_progress(worker, 3, 17, 19, &progress));
     hold(progress == id);
 
-    /* Each node gets what is at home with it, and has it there. */
+    /* Each node gets what is at home with it, and has it there. Nobody pulls anything else meanwhile. */
+    check(tern_barrier(node));
     options = of("share");
     options.table = table;
     options.begin = 100;
@@ -384,6 +385,7 @@ static void groups(uint64_t n)
         at = sizes[i] ? shares[i].end : at;
     }
     hold(at == 600 && sizes[0] && !sizes[3]);
+    check(tern_barrier(node));
 
     /* Tasks of tasks. */
     options = of("spread");
