@@ -89,6 +89,12 @@ TERN_API const char *tern_kernel_name(void);
 
 struct tern_node_options {
     size_t struct_size; /* sizeof(struct tern_node_options) */
+    /* A cluster inside this process, for tests and for programs that have no launcher: the nodes that
+     * are opened here under the same name, 1 to 48 visible characters, are its nodes, whatever the
+     * environment says. Each is opened, used and closed by threads of its own, since opening waits for
+     * all others. NULL: none, and what follows does not count. */
+    const char *group;
+    uint32_t node, n_nodes; /* this one's number, from 0, and how many there are */
 };
 
 /*

@@ -1,12 +1,19 @@
 /*
  * pair - two connected ends inside this process: a socket pair, so that poll sees it as it sees the
  * others and two threads may hold the two ends.
+ *
+ * Nodes of one process find each other by name, "here:NAME". A *door* is such a name with a pipe: whoever
+ * connects makes a pair, keeps one end and writes the descriptor of the other to the pipe, where the
+ * listener reads it. Doors are few and opened rarely: a list under one lock.
  */
 #include "net/transport.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -41,4 +48,136 @@ enum tern_status stream_pair(size_t capacity, struct stream *ends[2])
     ends[0] = made[0];
     ends[1] = made[1];
     return TERN_OK;
+}
+
+/* ---- Doors ------------------------------------------------------------------------------------ */
+
+enum { DOOR_ROOM_BYTES = 1 << 20 }; /* as Unix sockets have */
+
+struct door {
+    struct door *next;
+    int listen_fd, knock_fd; /* the ends of its pipe */
+    char name[ADDRESS_TEXT_BYTES];
+};
+
+static pthread_mutex_t doors_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct door *doors; /* a list */
+
+bool door_is_meant(const char *address)
+{
+    return address != NULL && strncmp(address, "here:", strlen("here:")) == 0;
+}
+
+/* The place in the list of the door with this name, or of the end. The caller holds the lock. */
+static struct door **find_door(const char *name)
+{
+    struct door **place = &doors;
+    while (*place != NULL && strcmp((*place)->name, name) != 0)
+        place = &(*place)->next;
+    return place;
+}
+
+/* Hangs a door, unless there is one of its name. */
+static bool hang(struct door *door)
+{
+    pthread_mutex_lock(&doors_lock);
+    struct door **place = find_door(door->name);
+    bool is_free = *place == NULL;
+    if (is_free)
+        *place = door;
+    pthread_mutex_unlock(&doors_lock);
+    return is_free;
+}
+
+static void free_door(struct door *door)
+{
+    close(door->listen_fd);
+    close(door->knock_fd);
+    free(door);
+}
+
+enum tern_status door_open(const char *name, struct door **door)
+{
+    struct door *made = calloc(1, sizeof *made);
+    int ends[2];
+    if (made == NULL)
+        return fail(TERN_NO_MEMORY, "no memory to listen at %s", name);
+    if (strlen(name) >= sizeof made->name || pipe2(ends, O_NONBLOCK | O_CLOEXEC) != 0) {
+        const char *why =
+            strlen(name) >= sizeof made->name ? "the name is too long" : strerror(errno);
+        free(made);
+        return fail(TERN_NETWORK, "cannot listen at %s: %s", name, why);
+    }
+    made->listen_fd = ends[0];
+    made->knock_fd = ends[1];
+    strcpy(made->name, name);
+    if (!hang(made)) {
+        free_door(made);
+        return fail(TERN_NETWORK, "cannot listen at %s: another node of this process does", name);
+    }
+    *door = made;
+    return TERN_OK;
+}
+
+void door_close(struct door *door)
+{
+    pthread_mutex_lock(&doors_lock);
+    *find_door(door->name) = door->next;
+    pthread_mutex_unlock(&doors_lock);
+    struct stream *waiting;
+    while ((waiting = door_answer(door, NULL)) != NULL)
+        stream_close(waiting);
+    free_door(door);
+}
+
+int door_fd(const struct door *door)
+{
+    return door->listen_fd;
+}
+
+/* Hands an end to whoever listens; NULL, or why it was not taken. */
+static const char *knock(const char *name, int fd)
+{
+    pthread_mutex_lock(&doors_lock);
+    const struct door *door = *find_door(name);
+    const char *why = NULL;
+    if (door == NULL)
+        why = "nobody listens there";
+    else if (write(door->knock_fd, &fd, sizeof fd) != (ssize_t)sizeof fd)
+        why = "too many others are waiting there";
+    pthread_mutex_unlock(&doors_lock);
+    return why;
+}
+
+enum tern_status door_connect(struct net *net, const char *name, struct stream **stream)
+{
+    struct stream *ends[2];
+    enum tern_status status = stream_pair(DOOR_ROOM_BYTES, ends);
+    if (status != TERN_OK)
+        return status;
+    ends[0]->net = net;
+    snprintf(ends[0]->peer, sizeof ends[0]->peer, "%s", name);
+    int fd = ends[1]->fd;
+    const char *why = knock(name, fd);
+    if (why != NULL) {
+        stream_close(ends[1]);
+        stream_fail(ends[0], "refused the connection: %s", why);
+    } else {
+        free(ends[1]); /* its descriptor is the listener's now */
+    }
+    *stream = ends[0];
+    return TERN_OK;
+}
+
+struct stream *door_answer(const struct door *door, struct net *net)
+{
+    int fd;
+    if (read(door->listen_fd, &fd, sizeof fd) != (ssize_t)sizeof fd)
+        return NULL;
+    struct stream *stream = stream_new(net, &socket_ops, fd);
+    if (stream == NULL)
+        return NULL;
+    stream->accepted = stream->established = true;
+    snprintf(stream->peer, sizeof stream->peer, "%s", door->name);
+    return stream;
 }

@@ -2,7 +2,8 @@
  * stream - connected byte streams: TCP (IPv4, IPv6), Unix sockets, TLS 1.3 over TCP, and pairs inside
  * one process. One interface; nothing above knows which it has.
  *
- * Addresses are written "host:port", "[v6]:port" or "unix:/path". Port 0 lets the system choose.
+ * Addresses are written "host:port", "[v6]:port", "unix:/path" or, for nodes of one process, "here:name".
+ * Port 0 lets the system choose.
  *
  * Streams never block: read and write do what they can now, and stream_wait waits. A stream belongs
  * to one thread at a time; different streams are independent.

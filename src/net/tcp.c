@@ -294,6 +294,8 @@ static enum tern_status check_plain(const struct net *net, const char *doing,
 
 enum tern_status stream_connect(struct net *net, const char *address, struct stream **stream)
 {
+    if (door_is_meant(address))
+        return door_connect(net, address, stream);
     struct address found[ADDRESS_FOUND_MAX];
     int n_found = 0;
     enum tern_status status = address_find(address, false, found, &n_found);
@@ -325,6 +327,7 @@ enum tern_status stream_connect(struct net *net, const char *address, struct str
 
 struct listener {
     struct net *net;
+    struct door *door; /* of nodes of this process; then nothing below but the text counts */
     int fd;
     int spare_fd; /* given up for a moment to turn a connection away when descriptors run out */
     struct address bound;
@@ -439,8 +442,27 @@ static int open_spare(void)
     return open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
+/* Listens to nodes of this process. */
+static enum tern_status open_door(struct net *net, const char *name, struct listener **listener)
+{
+    struct listener *made = calloc(1, sizeof *made);
+    if (made == NULL)
+        return fail(TERN_NO_MEMORY, "no memory to listen at %s", name);
+    enum tern_status status = door_open(name, &made->door);
+    if (status != TERN_OK) {
+        free(made);
+        return status;
+    }
+    made->net = net;
+    snprintf(made->text, sizeof made->text, "%s", name);
+    *listener = made;
+    return TERN_OK;
+}
+
 enum tern_status listener_open(struct net *net, const char *address, struct listener **listener)
 {
+    if (door_is_meant(address))
+        return open_door(net, address, listener);
     struct address found[ADDRESS_FOUND_MAX];
     int n_found = 0;
     enum tern_status status = address_find(address, true, found, &n_found);
@@ -474,10 +496,14 @@ void listener_close(struct listener *listener)
 {
     if (listener == NULL)
         return;
-    unlink_own(listener);
-    close(listener->fd);
-    if (listener->spare_fd >= 0)
-        close(listener->spare_fd);
+    if (listener->door != NULL) {
+        door_close(listener->door);
+    } else {
+        unlink_own(listener);
+        close(listener->fd);
+        if (listener->spare_fd >= 0)
+            close(listener->spare_fd);
+    }
     free(listener);
 }
 
@@ -488,7 +514,7 @@ const char *listener_address(const struct listener *listener)
 
 int listener_fd(const struct listener *listener)
 {
-    return listener->fd;
+    return listener->door != NULL ? door_fd(listener->door) : listener->fd;
 }
 
 /* Descriptors have run out. A connection left in the queue would keep the listener readable and its
@@ -542,6 +568,8 @@ static struct stream *welcome(struct listener *listener, int fd, const struct ad
 
 struct stream *listener_accept(struct listener *listener)
 {
+    if (listener->door != NULL)
+        return door_answer(listener->door, listener->net);
     /* Connections that broke while they waited are passed over, but not for ever. */
     for (int i = 0; i < BACKLOG; i++) {
         struct address peer = {.n_bytes = sizeof peer.local};

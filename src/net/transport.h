@@ -66,6 +66,19 @@ bool socket_connected(struct stream *stream);
 /* What an errno of a socket means for its user. */
 const char *socket_verdict(int error);
 
+/* ---- pair.c: connections within this process, to "here:NAME" ---------------------------------- */
+
+struct door;
+
+bool door_is_meant(const char *address);
+enum tern_status door_open(const char *name, struct door **door);
+void door_close(struct door *door);
+int door_fd(const struct door *door);
+enum tern_status door_connect(struct net *net, const char *name, struct stream **stream);
+
+/* The next connection, or NULL if there is none now. */
+struct stream *door_answer(const struct door *door, struct net *net);
+
 /* ---- tls.c ----------------------------------------------------------------------------------- */
 
 enum tern_status tls_open(const struct net_options *options, struct tls **tls);

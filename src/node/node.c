@@ -59,7 +59,10 @@ enum tern_status tern_node_open(const struct tern_node_options *options, struct 
                     "tern_node_options.struct_size is %zu; set it to sizeof, which is %zu",
                     options->struct_size, sizeof *options);
     struct place place;
-    enum tern_status status = place_find(&place);
+    enum tern_status status =
+        options && options->group
+            ? place_in_group(options->group, options->node, options->n_nodes, &place)
+            : place_find(&place);
     if (status)
         return status;
     struct tern_node *made = calloc(1, sizeof *made);

@@ -42,6 +42,7 @@
 
 enum {
     MAX_NODES = 65536,
+    GROUP_BYTES = 49, /* of a group's name, with its 0 */
     NS_PER_100_MS = 100000000,
     SLURM_PORT_FIRST = 20000,
     SLURM_PORTS = 10000,
@@ -534,6 +535,31 @@ enum tern_status place_find(struct place *place)
         status = read_insecure(&found.insecure);
     if (status == TERN_OK)
         status = read_deadline(&found.deadline_ns);
+    if (status == TERN_OK)
+        *place = found;
+    return status;
+}
+
+enum tern_status place_in_group(const char *group, uint32_t node, uint32_t n_nodes,
+                                struct place *place)
+{
+    struct place found = {.node = node, .n_nodes = n_nodes};
+    if (group[0] == '\0' || strlen(group) >= GROUP_BYTES)
+        return fail(TERN_INVALID, "tern_node_options.group must have 1 to %d characters",
+                    GROUP_BYTES - 1);
+    for (const char *at = group; *at != '\0'; at++)
+        if (!is_visible(*at))
+            return fail(TERN_INVALID, "tern_node_options.group has a space, or a character that "
+                                      "cannot be seen");
+    if (n_nodes == 0 || n_nodes > MAX_NODES || node >= n_nodes)
+        return fail(TERN_INVALID,
+                    "tern_node_options: there is no node %" PRIu32 " in group '%s' of %" PRIu32
+                    " nodes; they are numbered from 0, and there are 1 to %d",
+                    node, group, n_nodes, MAX_NODES);
+    snprintf(found.coordinator, sizeof found.coordinator, "here:%s.0", group);
+    snprintf(found.listen, sizeof found.listen, "here:%s.%" PRIu32, group, node);
+    snprintf(found.token, sizeof found.token, "%s", group);
+    enum tern_status status = read_deadline(&found.deadline_ns);
     if (status == TERN_OK)
         *place = found;
     return status;

@@ -28,4 +28,8 @@ struct place {
  * address) fails with a sentence that names the variable. */
 enum tern_status place_find(struct place *place);
 
+/* The place of a node among others of its process (tern_node_options). */
+enum tern_status place_in_group(const char *group, uint32_t node, uint32_t n_nodes,
+                                struct place *place);
+
 #endif

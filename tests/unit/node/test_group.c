@@ -1,0 +1,179 @@
+/*
+ * A cluster inside one process: nodes that name the same group find each other, and sums are exact under
+ * every kind of policy.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include <tern/tern.h>
+
+#include "support/check.h"
+
+enum { N_NODES = 3, N_KEYS = 500, LENGTH = 8, STEPS = 40, BATCH = 50 };
+
+static const char *const policies[] = {"static", "replicate", "adaptive", "relocate"};
+
+struct member {
+    pthread_t thread;
+    const char *group;
+    uint32_t index;
+    enum tern_status opened;
+    char sentence[400];
+    uint64_t n_wrong;
+};
+
+static bool open_member(struct member *member, struct tern_node **node)
+{
+    struct tern_node_options options = {.struct_size = sizeof options,
+                                        .group = member->group,
+                                        .node = member->index,
+                                        .n_nodes = N_NODES};
+    member->opened = tern_node_open(&options, node);
+    if (member->opened)
+        snprintf(member->sentence, sizeof member->sentence, "%s", tern_error());
+    return !member->opened;
+}
+
+/* Every node pushes 1 to BATCH keys in each step; the sum over a table is then known, and the value of a
+ * key the same at all nodes. */
+static uint64_t count_wrong(struct tern_node *node, struct tern_worker *worker, uint32_t index,
+                            const char *policy)
+{
+    struct tern_table_options options = {.struct_size = sizeof options,
+                                         .type = TERN_I64,
+                                         .n_keys = N_KEYS,
+                                         .length = LENGTH,
+                                         .policy = policy};
+    struct tern_table *table;
+    static _Thread_local int64_t values[N_KEYS][LENGTH];
+    uint64_t keys[N_KEYS], n_wrong = 0;
+    int64_t ones[BATCH][LENGTH], sum = 0;
+    for (size_t i = 0; i < BATCH * LENGTH; i++)
+        ones[i / LENGTH][i % LENGTH] = 1;
+    if (tern_table_open(node, policy, &options, &table))
+        return 1;
+    for (uint64_t step = 0; step < STEPS; step++) {
+        for (uint64_t i = 0; i < BATCH; i++)
+            keys[i] = (step * 31 + i * i * 7 + index * 101) % N_KEYS;
+        n_wrong += tern_intent(worker, table, keys, BATCH, step, step + 2) != TERN_OK;
+        n_wrong += tern_pull(worker, table, keys, BATCH, values) != TERN_OK;
+        n_wrong += tern_push(worker, table, keys, BATCH, ones) != TERN_OK;
+        n_wrong += tern_worker_advance(worker, NULL) != TERN_OK;
+    }
+    n_wrong += tern_quiesce(node) != TERN_OK;
+    for (uint64_t i = 0; i < N_KEYS; i++)
+        keys[i] = i;
+    n_wrong += tern_pull(worker, table, keys, N_KEYS, values) != TERN_OK;
+    for (size_t i = 0; i < N_KEYS; i++) {
+        sum += values[i][0];
+        n_wrong += values[i][LENGTH - 1] != values[i][0];
+    }
+    return n_wrong + (sum != N_NODES * STEPS * BATCH);
+}
+
+static void *be_member(void *context)
+{
+    struct member *member = context;
+    struct tern_node *node;
+    struct tern_worker *worker;
+    uint32_t index, count;
+    if (!open_member(member, &node))
+        return NULL;
+    member->n_wrong += tern_node_self(node, &index, &count) || index != member->index ||
+                       count != N_NODES || tern_worker_open(node, &worker);
+    for (size_t i = 0; i < COUNT(policies); i++)
+        member->n_wrong += count_wrong(node, worker, index, policies[i]);
+    int64_t sum = 1 + index;
+    member->n_wrong += tern_all_reduce(node, TERN_I64, 1, &sum) || sum != 6;
+    member->n_wrong += tern_worker_close(worker) || tern_node_close(node);
+    return NULL;
+}
+
+static void start(struct member *members, const char *group, size_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        members[i] = (struct member){.group = group, .index = i};
+        assert_int_equal(pthread_create(&members[i].thread, NULL, be_member, &members[i]), 0);
+    }
+}
+
+static void finish(struct member *members, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(pthread_join(members[i].thread, NULL), 0);
+}
+
+static void sums_are_exact(void **state)
+{
+    (void)state;
+    struct member members[2][N_NODES];
+    /* Twice at once under two names, and once more under the first, which is free again. */
+    start(members[0], "one", N_NODES);
+    start(members[1], "two", N_NODES);
+    finish(members[0], N_NODES);
+    start(members[0], "one", N_NODES);
+    finish(members[0], N_NODES);
+    finish(members[1], N_NODES);
+    for (int i = 0; i < 2 * N_NODES; i++) {
+        assert_int_equal(members[i / N_NODES][i % N_NODES].opened, TERN_OK);
+        assert_int_equal(members[i / N_NODES][i % N_NODES].n_wrong, 0);
+    }
+}
+
+static void a_group_of_one_is_a_node_alone(void **state)
+{
+    (void)state;
+    struct tern_node_options options = {.struct_size = sizeof options, .group = "me", .n_nodes = 1};
+    struct tern_node *node;
+    uint32_t index, count;
+    assert_int_equal(tern_node_open(&options, &node), TERN_OK);
+    assert_int_equal(tern_node_self(node, &index, &count), TERN_OK);
+    assert_int_equal(index, 0);
+    assert_int_equal(count, 1);
+    assert_int_equal(tern_node_close(node), TERN_OK);
+}
+
+static void a_node_that_does_not_come_is_named(void **state)
+{
+    (void)state;
+    struct member members[2];
+    setenv("TERN_DEADLINE", "0.5", 1);
+    start(members, "few", 2);
+    finish(members, 2);
+    unsetenv("TERN_DEADLINE");
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(members[i].opened, TERN_PEER);
+        assert_non_null(strstr(members[i].sentence, "node 2"));
+    }
+}
+
+static void refuse(const char *group, uint32_t index, uint32_t count, const char *part)
+{
+    struct tern_node_options options = {
+        .struct_size = sizeof options, .group = group, .node = index, .n_nodes = count};
+    struct tern_node *node;
+    assert_int_equal(tern_node_open(&options, &node), TERN_INVALID);
+    assert_non_null(strstr(tern_error(), part));
+}
+
+static void a_place_that_makes_no_sense_is_refused(void **state)
+{
+    (void)state;
+    refuse("", 0, 1, "group");
+    refuse("a name of more than fifty characters is a little too long", 0, 1, "group");
+    refuse("a\nb", 0, 2, "seen");
+    refuse("g", 0, 0, "no node 0");
+    refuse("g", 2, 2, "no node 2");
+    refuse("g", 0, 1000000, "1000000");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_are_exact),
+        cmocka_unit_test(a_group_of_one_is_a_node_alone),
+        cmocka_unit_test(a_node_that_does_not_come_is_named),
+        cmocka_unit_test(a_place_that_makes_no_sense_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
