@@ -453,7 +453,7 @@ static void limits_are_reported(void **state)
     refused(tern_worker_close(s->place.worker), TERN_BUSY, "tasks", "wait");
     s->journal.gate = 0;
     ok(tern_task_wait(s->place.worker, TERN_MAX_TASKS, 0));
-    char name[8];
+    char name[16];
     enum tern_status status = TERN_OK;
     for (int i = 0; !status && i <= TERN_MAX_FUNCTIONS; i++) {
         snprintf(name, sizeof name, "f%d", i);
