@@ -4,19 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-static void put_u32(uint8_t *to, uint32_t x)
-{
-    for (int i = 0; i < 4; i++)
-        to[i] = (uint8_t)(x >> 8 * i);
-}
-
-static uint32_t get_u32(const uint8_t *from)
-{
-    uint32_t x = 0;
-    for (int i = 0; i < 4; i++)
-        x |= (uint32_t)from[i] << 8 * i;
-    return x;
-}
+#include "wire/bytes.h"
 
 bool hello_append(struct buffer *out, const struct place *place, const struct core *core,
                   uint32_t lane)

@@ -7,13 +7,14 @@
  */
 #include "wire/frame.h"
 
-#include <endian.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <string.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
+
+#include "wire/bytes.h"
 
 /* Not a character of ASCII, nor the first byte of a TLS record: a stray client is found out at once. */
 enum { MAGIC = 0xd7 };
@@ -39,45 +40,6 @@ enum field {
 _Static_assert(AT_HEADER_CHECK + 4 == FRAME_HEADER_BYTES, "the check sum ends the header");
 _Static_assert(FRAME_MAX_BODY_BYTES >= TERN_MAX_VALUE_BYTES + 8,
                "one value and its key fit a body");
-
-static void put_u16(uint8_t *at, uint16_t value)
-{
-    value = htole16(value);
-    memcpy(at, &value, sizeof value);
-}
-
-static void put_u32(uint8_t *at, uint32_t value)
-{
-    value = htole32(value);
-    memcpy(at, &value, sizeof value);
-}
-
-static void put_u64(uint8_t *at, uint64_t value)
-{
-    value = htole64(value);
-    memcpy(at, &value, sizeof value);
-}
-
-static uint16_t get_u16(const uint8_t *at)
-{
-    uint16_t value;
-    memcpy(&value, at, sizeof value);
-    return le16toh(value);
-}
-
-static uint32_t get_u32(const uint8_t *at)
-{
-    uint32_t value;
-    memcpy(&value, at, sizeof value);
-    return le32toh(value);
-}
-
-static uint64_t get_u64(const uint8_t *at)
-{
-    uint64_t value;
-    memcpy(&value, at, sizeof value);
-    return le64toh(value);
-}
 
 static uint32_t check_of(const void *data, size_t bytes)
 {

@@ -9,9 +9,9 @@
  */
 #include "wire/keys.h"
 
-#include <endian.h>
 #include <string.h>
 
+#include "wire/bytes.h"
 #include "wire/frame.h"
 
 #define TOP_BITS UINT64_C(0x8080808080808080)
@@ -25,19 +25,6 @@ enum {
     DIGITS = 1 << DIGIT_BITS,
 };
 
-static uint64_t load(const uint8_t *in)
-{
-    uint64_t word;
-    memcpy(&word, in, sizeof word);
-    return le64toh(word);
-}
-
-static void store(uint8_t *out, uint64_t word)
-{
-    word = htole64(word);
-    memcpy(out, &word, sizeof word);
-}
-
 /* Bits in x, at least 1. */
 static unsigned width_of(uint64_t x)
 {
@@ -49,7 +36,7 @@ static unsigned width_of(uint64_t x)
 static size_t raw_encode(const uint64_t *keys, size_t n, uint8_t *out)
 {
     for (size_t i = 0; i < n; i++)
-        store(out + 8 * i, keys[i]);
+        put_u64(out + 8 * i, keys[i]);
     return 8 * n;
 }
 
@@ -58,7 +45,7 @@ static bool raw_decode(const uint8_t *in, size_t bytes, size_t n, uint64_t *keys
     if (bytes / 8 != n || bytes % 8 != 0)
         return false;
     for (size_t i = 0; i < n; i++)
-        keys[i] = load(in + 8 * i);
+        keys[i] = get_u64(in + 8 * i);
     return true;
 }
 
@@ -102,7 +89,7 @@ static uint8_t *put_number(uint64_t x, uint8_t *out)
         return put_slowly(x, out);
     const unsigned bytes = (9 * width + 64) / 64; /* width / 7, rounded up */
     const uint64_t more = TOP_BITS & ((UINT64_C(1) << (8 * (bytes - 1))) - 1);
-    store(out, spread(x) | more);
+    put_u64(out, spread(x) | more);
     return out + bytes;
 }
 
@@ -159,7 +146,7 @@ static inline const uint8_t *get_number(const uint8_t *in, const uint8_t *end, u
         *x = (in[0] & 0x7fU) | (in[1] & -two) << 7;
         return in[1] >= two ? in + 1 + two : NULL;
     }
-    const uint64_t word = load(in);
+    const uint64_t word = get_u64(in);
     const uint64_t stops = ~word & TOP_BITS;
     if (stops == 0)
         return get_slowly(in, end, x);

@@ -3,25 +3,11 @@
 
 #include "wire/frame.h"
 
-static void put(uint8_t *out, uint64_t x, size_t bytes)
-{
-    for (size_t i = 0; i < bytes; i++)
-        out[i] = (uint8_t)(x >> 8 * i);
-}
-
-static uint64_t get(const uint8_t *in, size_t bytes)
-{
-    uint64_t x = 0;
-    for (size_t i = 0; i < bytes; i++)
-        x |= (uint64_t)in[i] << 8 * i;
-    return x;
-}
-
 void section_write(uint8_t *out, enum section_kind kind, uint32_t count, size_t item_bytes)
 {
-    put(out, kind, 4);
-    put(out + 4, count, 4);
-    put(out + 8, item_bytes, 8);
+    put_u32(out, kind);
+    put_u32(out + 4, count);
+    put_u64(out + 8, item_bytes);
 }
 
 bool section_next(const uint8_t *body, size_t bytes, size_t *at, struct section *section,
@@ -32,7 +18,7 @@ bool section_next(const uint8_t *body, size_t bytes, size_t *at, struct section 
     if (left < SECTION_HEADER_BYTES)
         return false;
     const uint8_t *in = body + *at;
-    uint64_t kind = get(in, 4), count = get(in + 4, 4), item_bytes = get(in + 8, 8);
+    uint64_t kind = get_u32(in), count = get_u32(in + 4), item_bytes = get_u64(in + 8);
     left -= SECTION_HEADER_BYTES;
     if (kind < SECTION_DELTAS || kind >= SECTION_KINDS || count > FRAME_MAX_KEYS ||
         item_bytes < 8 || item_bytes % 8 || item_bytes > left || count > left / item_bytes)

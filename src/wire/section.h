@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "wire/bytes.h"
+
 enum section_kind {
     /* From a node to the owner of the keys. */
     SECTION_DELTAS = 1, /* what was changed in replicas: delta */
@@ -50,16 +52,12 @@ void section_write(uint8_t *out, enum section_kind kind, uint32_t count, size_t 
 /* Numbers of 8 bytes, such as the key at the begin of an item. */
 static inline void section_put(uint8_t *out, uint64_t number)
 {
-    for (int i = 0; i < 8; i++)
-        out[i] = (uint8_t)(number >> 8 * i);
+    put_u64(out, number);
 }
 
 static inline uint64_t section_get(const uint8_t *in)
 {
-    uint64_t number = 0;
-    for (int i = 0; i < 8; i++)
-        number |= (uint64_t)in[i] << 8 * i;
-    return number;
+    return get_u64(in);
 }
 
 /* Reads the section at *at and moves *at behind it. False at the end of the body or, with *wrong set,

@@ -1,9 +1,10 @@
 /* task - see task.h. */
 #include "wire/task.h"
 
-#include <endian.h>
 #include <inttypes.h>
 #include <string.h>
+
+#include "wire/bytes.h"
 
 enum field {
     AT_WORKER = 0,
@@ -12,32 +13,6 @@ enum field {
     AT_RESULT_BYTES = 24,
     AT_NAME_BYTES = 28,
 };
-
-static void put_u32(uint8_t *at, uint32_t value)
-{
-    value = htole32(value);
-    memcpy(at, &value, sizeof value);
-}
-
-static void put_u64(uint8_t *at, uint64_t value)
-{
-    value = htole64(value);
-    memcpy(at, &value, sizeof value);
-}
-
-static uint32_t get_u32(const uint8_t *at)
-{
-    uint32_t value;
-    memcpy(&value, at, sizeof value);
-    return le32toh(value);
-}
-
-static uint64_t get_u64(const uint8_t *at)
-{
-    uint64_t value;
-    memcpy(&value, at, sizeof value);
-    return le64toh(value);
-}
 
 static void put_bytes(uint8_t *at, const void *bytes, size_t n)
 {
