@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "quantile.h"
+
 /* ---- Figures --------------------------------------------------------------------------------- */
 
 /* Of one way, medians over its repeats. */
@@ -15,19 +17,6 @@ struct figures {
     size_t n_epochs; /* that all repeats have */
     struct training_epoch epochs[TRAINING_MAX_EPOCHS];
 };
-
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Leaves the values in ascending order. */
-static double median(double *values, size_t n)
-{
-    qsort(values, n, sizeof *values, compare_doubles);
-    return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
 
 static double quality_of(const struct training_epoch *epoch)
 {

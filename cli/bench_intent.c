@@ -16,6 +16,7 @@
 #include "bench_cluster.h"
 #include "command.h"
 #include "options.h"
+#include "quantile.h"
 
 enum { BATCH = 100, TIMED_BATCHES = 1000, MAX_REPEATS = 99 };
 
@@ -71,18 +72,6 @@ static double resident_bytes(void)
     if (file)
         fclose(file);
     return (double)resident * (double)sysconf(_SC_PAGESIZE);
-}
-
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, size_t n)
-{
-    qsort(values, n, sizeof *values, compare_doubles);
-    return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
 /* Each of n keys once, in an order that jumps about. */

@@ -21,6 +21,7 @@
 #include "bench_cluster.h"
 #include "command.h"
 #include "options.h"
+#include "quantile.h"
 
 enum { BATCH = 100, STREAM_BATCHES = 20000, MAX_WORKERS = 64, MAX_REPEATS = 99 };
 
@@ -383,18 +384,6 @@ static bool run(struct job *job, struct figures *result)
     *result = sum_up(shared, n);
     munmap(shared, MAX_WORKERS * sizeof *shared);
     return ok;
-}
-
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, size_t n)
-{
-    qsort(values, n, sizeof *values, compare_doubles);
-    return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
 static double per(double a, double b)

@@ -19,6 +19,7 @@
 #include "bench_link.h"
 #include "command.h"
 #include "options.h"
+#include "quantile.h"
 
 enum {
     MAX_NET_REPEATS = 1001,
@@ -280,19 +281,6 @@ static bool run_raw(struct bench *bench, const struct op *op, size_t n_calls, do
 
 typedef bool run_function(struct bench *bench, const struct op *op, size_t n_calls,
                           double *seconds);
-
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double quantile(double *values, size_t n, double q)
-{
-    qsort(values, n, sizeof *values, by_size);
-    double at = q * (double)(n - 1);
-    return (values[(size_t)at] + values[(size_t)(at + 0.5)]) / 2;
-}
 
 /* One measurement, in the unit of the operation. */
 static bool measure(struct bench *bench, const struct op *op, run_function *run, size_t n_calls,

@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "command.h"
+#include "quantile.h"
 
 enum contender {
     TERN,
@@ -192,27 +193,21 @@ static bool calibrate(const struct point *point, double target_ns, size_t *n_bat
     return true;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(const double *values, size_t n)
+/* Leaves the values as they are. */
+static double median_of(const double *values, size_t n)
 {
     double sorted[MAX_REPEATS];
     memcpy(sorted, values, n * sizeof *sorted);
-    qsort(sorted, n, sizeof *sorted, by_size);
-    return (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
+    return median(sorted, n);
 }
 
 static void summarise(double (*ns)[MAX_REPEATS], size_t n, struct figures *figures)
 {
-    double simple_ns = median(ns[RAW_FIRST + RAW_SIMPLE], n);
-    double prefetch_ns = median(ns[RAW_FIRST + RAW_PREFETCH], n);
+    double simple_ns = median_of(ns[RAW_FIRST + RAW_SIMPLE], n);
+    double prefetch_ns = median_of(ns[RAW_FIRST + RAW_PREFETCH], n);
     figures->raw = prefetch_ns < simple_ns ? RAW_PREFETCH : RAW_SIMPLE;
     figures->raw_ns = prefetch_ns < simple_ns ? prefetch_ns : simple_ns;
-    figures->ns = median(ns[TERN], n);
+    figures->ns = median_of(ns[TERN], n);
     figures->ratio = figures->raw_ns / figures->ns;
     for (size_t i = 0; i < n; i++) {
         double ratio = ns[RAW_FIRST + figures->raw][i] / ns[TERN][i];

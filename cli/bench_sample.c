@@ -21,6 +21,7 @@
 #include "command.h"
 #include "keys.h"
 #include "options.h"
+#include "quantile.h"
 
 enum {
     MAX_SAMPLE_REPEATS = 101,
@@ -107,20 +108,6 @@ static double read_clock(clockid_t clock)
 static double now_s(void)
 {
     return read_clock(CLOCK_MONOTONIC);
-}
-
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(const double *values, size_t n)
-{
-    double sorted[MAX_SAMPLE_REPEATS];
-    memcpy(sorted, values, n * sizeof *sorted);
-    qsort(sorted, n, sizeof *sorted, by_size);
-    return (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
 }
 
 static uint64_t splitmix(uint64_t *state)
