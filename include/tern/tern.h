@@ -616,8 +616,9 @@ struct tern_table_stats {
     uint64_t deltas_sent;    /* changes of replicas sent to their owners, and values of replicas got */
     uint64_t values_received;
     uint64_t redirected;     /* messages that met a node which was not the owner any more */
-    /* How old the value of a replica was when the next one came: mean and 99th percentile in
-     * milliseconds, and how often it was at most 0.1, 0.2, 0.4, ... ms. */
+    /* How old the value of a replica may have been when the next one came: mean and 99th percentile in
+     * milliseconds, and how often it was at most 0.1, 0.2, 0.4, ... ms. The owner's own changes are taken to
+     * have just missed a collection. */
     double staleness_ms_mean, staleness_ms_p99;
     uint64_t staleness_ms[TERN_STALENESS_STEPS];
 };

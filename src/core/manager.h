@@ -75,7 +75,7 @@ void manager_unwant(struct manager *manager, const uint64_t *keys, size_t n);
 /* The n keys are to move here, once. */
 void manager_fetch(struct manager *manager, const uint64_t *keys, size_t n);
 
-/* Begins a round: collects what was changed since the last one. */
+/* Collects what was changed since the last time, for the rounds from now on. */
 enum tern_status manager_take(struct manager *manager);
 
 /* Whether there is a reason to ask a peer in this round. */

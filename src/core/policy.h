@@ -20,7 +20,7 @@ enum policy_main {
 enum policy_replica {
     REPLICA_NEVER,
     REPLICA_ON_INTENT, /* at each node with intent while there are others, or the main copy stays */
-    REPLICA_OF_LISTED, /* of the keys listed when the table is opened, everywhere */
+    REPLICA_OF_LISTED, /* of keys that are listed, or found to be hot (hot.h), everywhere */
     REPLICA_OF_EVERY_KEY,
 };
 

@@ -173,7 +173,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 1)
         return 0;
     struct site site;
-    site_open(&site, policies[data[0] % 4], data[0] & 4);
+    site_open(&site, data[0] & 8 ? "multi" : policies[data[0] % 4], data[0] & 4);
     size_t at = 1;
     for (int i = 0; i < FUZZ_STEPS && size - at >= 3; i++) {
         size_t n = data[at + 1] | (size_t)(data[at + 2] & 15) << 8;

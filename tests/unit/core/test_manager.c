@@ -291,6 +291,29 @@ static void a_fetched_key_moves_once(void **state)
     managers_free(&all);
 }
 
+/* A key that every node should have does not move: who asks for it gets a copy, and keeps it. */
+static void a_fetched_key_that_is_wanted_for_good_is_copied(void **state)
+{
+    (void)state;
+    struct managers all = integers(3, "multi");
+    const uint64_t key = KEY;
+    create(&all, KEY, 5);
+    want(&all.members[0], KEY);
+    for (uint32_t i = 1; i < 3; i++) {
+        manager_fetch(all.members[i].manager, &key, 1);
+        round_of(&all, i);
+        assert_int_equal(owner_of(&all, KEY), 0);
+        assert_int_equal(value(&all.members[i], KEY), 5);
+    }
+    push(&all.members[2], KEY, 100);
+    quiesce(&all);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(value(&all.members[i], KEY), 105);
+    assert_int_equal(counts_of(&all, 1)->replicas_made, 1);
+    assert_int_equal(counts_of(&all, 1)->replicas_ended, 0);
+    managers_free(&all);
+}
+
 /* ---- Where keys are ------------------------------------------------------------------------------ */
 
 static void the_home_learns_where_a_key_went(void **state)
@@ -1281,6 +1304,7 @@ int main(void)
         cmocka_unit_test(adaptive_replicate_never_moves),
         cmocka_unit_test(adaptive_relocate_never_copies),
         cmocka_unit_test(a_fetched_key_moves_once),
+        cmocka_unit_test(a_fetched_key_that_is_wanted_for_good_is_copied),
         cmocka_unit_test(the_home_learns_where_a_key_went),
         cmocka_unit_test(an_ask_follows_a_key),
         cmocka_unit_test(old_news_do_not_replace_newer),
