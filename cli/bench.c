@@ -12,6 +12,8 @@ static const struct command benches[] = {
     {"intent", "time and memory it takes to signal intent", bench_intent_command},
     {"sample", "drawing keys, and a mix of direct and sampled accesses on two nodes",
      bench_sample_command},
+    {"stale", "how old what workers read is, under policies with bounded reads",
+     bench_stale_command},
     {"task", "training of a model on plain arrays, on one node, and under each policy",
      bench_task_command},
 };

@@ -71,6 +71,7 @@ enum tern_status {
     TERN_CONFLICT,  /* the entries of a range are not those the caller saw */
     TERN_PEER,      /* another node cannot be reached, has died, has left or does not answer */
     TERN_NETWORK,   /* this node's own network: a bad address, a port in use, certificates */
+    TERN_LATE,      /* another worker is so far behind that a bounded read cannot be made yet */
 };
 
 /* The sentence for the last failed call of this thread; "" when there was none. Valid until the
@@ -245,6 +246,23 @@ struct tern_table_options {
  *               `replicated`; or those used more than 100 times as often as the average, by the counts
  *               in `frequencies` or, without either, by a sample of what is localized at each node.
  *
+ * Policies with bounded reads; docs/staleness.md. Each key is at its home, and every node has a replica of
+ * the keys it uses. For tables that are added to (no updater); a set acts as the push of the difference.
+ * What a worker has pushed it sees at once. Every node opens a worker, and all workers before the first of
+ * them advances; tern_worker_rest is for those that have nothing to do.
+ *
+ *   ssp:S       a pull at clock c sees every update that any worker has pushed at a clock up to c - S - 1,
+ *               and waits for those that have not come. A replica is fetched anew when it is too old.
+ *   bsp         the same as ssp:0: nobody reads before all have finished the clock before.
+ *   essp:S      the same promise; but replicas get what was changed as the table's clock advances, so
+ *               what is read is usually much newer, and waits are shorter.
+ *   vap:V       a push, set or advance waits while the sum of the worker's updates that some node which
+ *               uses the keys has not got may exceed V in some element. V/sqrt: V / sqrt(1 + clock).
+ *
+ * A wait ends with TERN_LATE after the deadline (TERN_DEADLINE, 10 s), with a sentence that names the
+ * worker or node that holds everybody back; nothing has changed then, and the call may be repeated.
+ * Rows of such tables cannot be pinned, and sparse ones have no ranges.
+ *
  * For comparison: `adaptive-replicate` never moves a key, `adaptive-relocate` never copies one, and
  * `adaptive-at-once` acts on every intent as soon as it is signalled.
  */
@@ -271,6 +289,11 @@ TERN_API enum tern_status tern_worker_close(struct tern_worker *worker);
  * says: one step (batch, sample, ...) is done. `clock` may be NULL. */
 TERN_API enum tern_status tern_worker_advance(struct tern_worker *worker, uint64_t *clock);
 TERN_API enum tern_status tern_worker_clock(struct tern_worker *worker, uint64_t *clock);
+
+/* Says that the worker has nothing to do for now: until its next push or set to a table with bounded reads, or its
+ * next advance, nobody waits for it. Others may go on meanwhile as far as they like; when the worker comes
+ * back it counts as being where they are, whatever tern_worker_clock says. */
+TERN_API enum tern_status tern_worker_rest(struct tern_worker *worker);
 
 /* ---- Intent ---------------------------------------------------------------------------------- */
 
@@ -591,6 +614,7 @@ TERN_API enum tern_status tern_broadcast(struct tern_node *node, uint32_t root, 
 /* ---- Statistics ------------------------------------------------------------------------------ */
 
 #define TERN_STALENESS_STEPS 20
+#define TERN_CLOCK_STEPS 32
 
 struct tern_table_stats {
     size_t struct_size;     /* set by the caller: sizeof(struct tern_table_stats) */
@@ -621,6 +645,19 @@ struct tern_table_stats {
      * have just missed a collection. */
     double staleness_ms_mean, staleness_ms_p99;
     uint64_t staleness_ms[TERN_STALENESS_STEPS];
+
+    /* Of tables with bounded reads, at this node: the time its workers waited for others, and how far behind
+     * the keys they pulled were. The i-th counts keys whose value had all updates of clocks below
+     * c - i, c being the worker's clock: with i = 0 all there can be. (Published work calls this a clock
+     * differential of -1 - i.) The last counts the rest. */
+    double waited_s;
+    uint64_t clocks_behind[TERN_CLOCK_STEPS];
+};
+
+struct tern_worker_stats {
+    size_t struct_size; /* set by the caller: sizeof(struct tern_worker_stats) */
+    double open_s;      /* seconds since it was opened */
+    double waited_s;    /* of these, waiting for others because of bounded tables */
 };
 
 struct tern_node_stats {
@@ -634,6 +671,9 @@ TERN_API enum tern_status tern_node_get_stats(struct tern_node *node,
 
 TERN_API enum tern_status tern_table_get_stats(struct tern_table *table,
                                                struct tern_table_stats *stats);
+
+TERN_API enum tern_status tern_worker_get_stats(struct tern_worker *worker,
+                                                struct tern_worker_stats *stats);
 
 /* ---- Explanation ----------------------------------------------------------------------------- */
 

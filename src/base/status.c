@@ -34,6 +34,7 @@ const char *tern_status_name(enum tern_status status)
         [TERN_CONFLICT] = "TERN_CONFLICT",
         [TERN_PEER] = "TERN_PEER",
         [TERN_NETWORK] = "TERN_NETWORK",
+        [TERN_LATE] = "TERN_LATE",
     };
     if ((unsigned)status >= sizeof names / sizeof names[0])
         return "unknown status";

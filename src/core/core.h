@@ -18,6 +18,7 @@ struct core_table {
     const struct policy *policy;
     struct replication *replication; /* of a policy with replicas of every key (replica.h); else NULL */
     struct manager *manager;         /* of a policy whose keys come and go (manager.h); else NULL */
+    struct bounded *bounded;         /* of a policy with bounded reads (bounded.h); else NULL */
 };
 
 struct core {

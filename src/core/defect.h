@@ -62,6 +62,18 @@ enum defect {
     DEFECT_POSTPONED_LOST,  /* a key that is put off is not handed out, but another one twice */
     DEFECT_GIVEN_BACK_LOST, /* so is a key that was given back after it had been handed out */
     DEFECT_LOCAL_ANYWHERE,  /* local sampling takes any key */
+    /* bounded.c and bounded_home.c */
+    DEFECT_CLOCK_BEFORE_CHANGES, /* a clock is told before all that was changed until then */
+    DEFECT_CLOCK_BEFORE_MARKS,   /* a home's own clock counts before its changes are noted for others */
+    DEFECT_MINIMUM_OF_HEARD,     /* the lowest clock is that of the nodes that were heard of */
+    DEFECT_LOST_AT_CLOCK,        /* a change is lost when the clock advances */
+    DEFECT_BOUND_OFF_BY_ONE,     /* a read may miss one clock more */
+    DEFECT_AGE_WITHOUT_FETCH,    /* a replica that is too old counts as fresh without being fetched */
+    DEFECT_REST_FORGOTTEN,       /* an answer that is not complete counts as complete */
+    DEFECT_VALUE_OVERWRITES,     /* a value that comes replaces what was changed in the replica */
+    DEFECT_NOT_REGISTERED,       /* a home forgets who has a replica */
+    DEFECT_ROW_DROPPED,          /* a row that has changed is not sent to one who has a replica */
+    DEFECT_SEEN_EARLY,           /* what was sent counts as seen before it is confirmed */
     /* group.c */
     DEFECT_BARRIER_EARLY, /* a barrier passes while one node is missing */
     DEFECT_JOIN_EARLY,    /* the roster goes out while one node is missing */
@@ -76,6 +88,8 @@ enum defect {
     DEFECT_ROUND_HELD_DROPPED, /* one that waits for a round is not tried again when it is over */
     DEFECT_TURN_SKIPPED,       /* an operation does not wait for an earlier one on the same key */
     DEFECT_CATCH_UP_SKIPPED,   /* a write does not wait for a replica that is older */
+    DEFECT_RETURNS_AT_ONCE,    /* a worker that comes back does not ask how far others are */
+    DEFECT_RESTS_TOO_EARLY,    /* a worker counts as resting while it works */
     N_DEFECTS,
 };
 

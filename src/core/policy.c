@@ -1,32 +1,81 @@
 /* policy - the presets. See policy.h. */
 #include "core/policy.h"
 
+#include <ctype.h>
+#include <inttypes.h>
+#include <math.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct policy presets[] = {
-    {"adaptive", MAIN_ON_INTENT, REPLICA_ON_INTENT, TIMING_LEARNED},
-    {"static", MAIN_AT_HOME, REPLICA_NEVER, TIMING_LEARNED},
-    {"replicate", MAIN_AT_HOME, REPLICA_OF_EVERY_KEY, TIMING_LEARNED},
-    {"relocate", MAIN_ON_LOCALIZE, REPLICA_NEVER, TIMING_LEARNED},
-    {"multi", MAIN_ON_LOCALIZE, REPLICA_OF_LISTED, TIMING_LEARNED},
-    {"adaptive-replicate", MAIN_AT_HOME, REPLICA_ON_INTENT, TIMING_LEARNED},
-    {"adaptive-relocate", MAIN_ON_INTENT, REPLICA_NEVER, TIMING_LEARNED},
-    {"adaptive-at-once", MAIN_ON_INTENT, REPLICA_ON_INTENT, TIMING_AT_ONCE},
+    {"adaptive", .main = MAIN_ON_INTENT, .replica = REPLICA_ON_INTENT},
+    {"static", .main = MAIN_AT_HOME, .replica = REPLICA_NEVER},
+    {"replicate", .main = MAIN_AT_HOME, .replica = REPLICA_OF_EVERY_KEY},
+    {"relocate", .main = MAIN_ON_LOCALIZE, .replica = REPLICA_NEVER},
+    {"multi", .main = MAIN_ON_LOCALIZE, .replica = REPLICA_OF_LISTED},
+    {"adaptive-replicate", .main = MAIN_AT_HOME, .replica = REPLICA_ON_INTENT},
+    {"adaptive-relocate", .main = MAIN_ON_INTENT, .replica = REPLICA_NEVER},
+    {"adaptive-at-once", .main = MAIN_ON_INTENT, .replica = REPLICA_ON_INTENT,
+     .timing = TIMING_AT_ONCE},
+    {"bsp", .main = MAIN_AT_HOME, .replica = REPLICA_ON_ACCESS, .refresh = REFRESH_ON_DEMAND,
+     .bound = BOUND_CLOCKS},
 };
 
-const struct policy *policy_find(const char *name)
+/* Those that take a number, after a colon. */
+static const struct policy families[] = {
+    {"ssp", .main = MAIN_AT_HOME, .replica = REPLICA_ON_ACCESS, .refresh = REFRESH_ON_DEMAND,
+     .bound = BOUND_CLOCKS},
+    {"essp", .main = MAIN_AT_HOME, .replica = REPLICA_ON_ACCESS, .refresh = REFRESH_EACH_CLOCK,
+     .bound = BOUND_CLOCKS},
+    {"vap", .main = MAIN_AT_HOME, .replica = REPLICA_ON_ACCESS, .refresh = REFRESH_EACH_CLOCK,
+     .bound = BOUND_VALUE},
+};
+
+/* Reads a number of clocks. */
+static bool read_clocks(const char *text, struct policy *policy)
 {
+    char *end;
+    policy->clocks = strtoull(text, &end, 10);
+    snprintf(policy->name + strlen(policy->name), 16, ":%" PRIu64, policy->clocks);
+    return isdigit((unsigned char)text[0]) && !*end && policy->clocks <= POLICY_MAX_CLOCKS;
+}
+
+/* Reads a value, which may shrink: "0.5" or "0.5/sqrt". */
+static bool read_value(const char *text, struct policy *policy)
+{
+    char *end;
+    policy->value = strtod(text, &end);
+    policy->shrinks = !strcmp(end, "/sqrt");
+    snprintf(policy->name + strlen(policy->name), 32, ":%.9g%s", policy->value,
+             policy->shrinks ? "/sqrt" : "");
+    return isdigit((unsigned char)text[0]) && (!*end || policy->shrinks) &&
+           isfinite(policy->value) && policy->value > 0;
+}
+
+bool policy_find(const char *name, struct policy *policy)
+{
+    *policy = presets[0];
     if (!name)
-        return &presets[0];
-    for (size_t i = 0; i < sizeof presets / sizeof presets[0]; i++)
-        if (!strcmp(presets[i].name, name))
-            return &presets[i];
-    return NULL;
+        return true;
+    for (size_t i = 0; i < sizeof presets / sizeof presets[0]; i++) {
+        *policy = presets[i];
+        if (!strcmp(policy->name, name))
+            return true;
+    }
+    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
+        *policy = families[i];
+        size_t length = strlen(policy->name);
+        if (!strncmp(policy->name, name, length) && name[length] == ':')
+            return policy->bound == BOUND_CLOCKS ? read_clocks(name + length + 1, policy)
+                                                 : read_value(name + length + 1, policy);
+    }
+    return false;
 }
 
 const char *policy_names(void)
 {
     return "adaptive, static, replicate, relocate, multi, adaptive-replicate, adaptive-relocate, "
-           "adaptive-at-once";
+           "adaptive-at-once, bsp, ssp:CLOCKS, essp:CLOCKS, vap:VALUE, vap:VALUE/sqrt";
 }

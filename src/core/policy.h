@@ -2,12 +2,13 @@
  * policy - the answers of a table to the questions every parameter manager is asked per key.
  *
  * A preset is a row of answers, not a class: nothing outside policy.c tests for a preset's name, and a
- * new technique is a new answer to one question.
+ * new technique is a new answer to one question. Some presets take a number, as in `ssp:3`.
  */
 #ifndef CORE_POLICY_H
 #define CORE_POLICY_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Where is the main copy? */
 enum policy_main {
@@ -22,20 +23,43 @@ enum policy_replica {
     REPLICA_ON_INTENT, /* at each node with intent while there are others, or the main copy stays */
     REPLICA_OF_LISTED, /* of keys that are listed, or found to be hot (hot.h), everywhere */
     REPLICA_OF_EVERY_KEY,
+    REPLICA_ON_ACCESS, /* of a key that a node has used */
 };
 
 /* When is an intent acted on? */
 enum policy_timing { TIMING_LEARNED, TIMING_AT_ONCE };
 
+/* How is a replica refreshed? */
+enum policy_refresh {
+    REFRESH_IN_ROUNDS,
+    REFRESH_ON_DEMAND,  /* when a read finds it too old */
+    REFRESH_EACH_CLOCK, /* as the clock of its home advances */
+};
+
+/* What may a read return? */
+enum policy_bound {
+    BOUND_NONE,   /* anything recent */
+    BOUND_CLOCKS, /* what lacks at most the updates of the last `clocks` clocks */
+    BOUND_VALUE,  /* what lacks of each worker's updates at most `value` in each element */
+};
+
+enum { POLICY_NAME_BYTES = 40, POLICY_MAX_CLOCKS = 1000000 };
+
 struct policy {
-    const char *name;
+    char name[POLICY_NAME_BYTES];
     enum policy_main main;
     enum policy_replica replica;
     enum policy_timing timing;
+    enum policy_refresh refresh;
+    enum policy_bound bound;
+    uint64_t clocks;
+    double value;
+    bool shrinks; /* the value, as 1 / sqrt(1 + the worker's clock) */
 };
 
-/* The preset of that name, the default for NULL; NULL if there is none. */
-const struct policy *policy_find(const char *name);
+/* The preset of that name, with its number if it takes one, or the default for NULL; false if there is
+ * none. */
+bool policy_find(const char *name, struct policy *policy);
 
 /* The names of all presets, for sentences. */
 const char *policy_names(void);
@@ -44,6 +68,18 @@ const char *policy_names(void);
 static inline bool policy_is_managed(const struct policy *policy)
 {
     return policy->main != MAIN_AT_HOME || policy->replica == REPLICA_ON_INTENT;
+}
+
+/* Whether reads of such a table are bounded (bounded.h). */
+static inline bool policy_is_bounded(const struct policy *policy)
+{
+    return policy->bound != BOUND_NONE;
+}
+
+/* Whether every node has a row for whatever key it uses, and exchanges its changes. */
+static inline bool policy_is_tracked(const struct policy *policy)
+{
+    return policy->replica == REPLICA_OF_EVERY_KEY || policy->replica == REPLICA_ON_ACCESS;
 }
 
 #endif

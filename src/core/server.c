@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/bounded.h"
 #include "core/defect.h"
 #include "core/manager.h"
 #include "core/replica.h"
@@ -306,7 +307,7 @@ static const uint8_t *aligned_body(struct server *server, const uint8_t *body, s
     return bytes ? aligned_payload(server, body, bytes) : body;
 }
 
-/* A round of a managed table. As with replicas, its answer is kept (below). */
+/* A round of a managed or bounded table. As with replicas, its answer is kept (below). */
 static enum tern_status answer_round(struct server *server, const struct server_lane *lane,
                                      const struct core_table *table, const struct frame *request,
                                      const uint8_t *body, struct buffer *out)
@@ -314,9 +315,13 @@ static enum tern_status answer_round(struct server *server, const struct server_
     const uint8_t *aligned = aligned_body(server, body, request->body_bytes);
     if (!aligned)
         return fail(TERN_NO_MEMORY, "no memory for a ROUND");
-    if (!table->manager || request->count)
+    if ((!table->manager && !table->bounded) || request->count)
         return fail(TERN_INVALID, "a ROUND does not fit table '%s'", table->store.name);
-    return manager_serve(table->manager, lane->node, request, aligned, out);
+    if (table->manager)
+        return manager_serve(table->manager, lane->node, request, aligned, out);
+    enum tern_status status = bounded_serve(table->bounded, lane->node, request, aligned, out);
+    server->wants_round |= bounded_is_busy(table->bounded);
+    return status;
 }
 
 static enum tern_status answer_sync(struct server *server, const struct server_lane *lane,

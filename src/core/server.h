@@ -51,6 +51,7 @@ struct server {
     struct entry **entries;
     struct buffer values; /* aligned ones */
     bool holds_for_round; /* a request is held until a round is over */
+    bool wants_round;     /* a request gave this node something to say: a round is to begin soon */
     /* Whether kept answers may be left in `kept`, to be sent behind `out`, instead of being copied there;
      * kept.n is then to be set to 0. They stay in place until the lane's next request. */
     bool sends_kept;

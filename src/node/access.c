@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "node/bound.h"
+
 enum tern_status access_refuse(const struct tern_worker *worker, const struct tern_table *table,
                                const void *keys, const void *values, const char *what)
 {
@@ -187,10 +189,30 @@ static enum tern_status write_here(struct tern_worker *worker, struct tern_table
     return status;
 }
 
+/* The same in a table with bounded reads, which may have to wait, and has a row for every key. */
+static enum tern_status do_bounded(struct tern_worker *worker, struct tern_table *table,
+                                   enum frame_kind kind, const uint64_t *keys, size_t n,
+                                   void *values)
+{
+    enum tern_status status = check_keys(&table->core.store, keys, n);
+    if (!status)
+        status = bound_before(worker, table, kind, keys, n);
+    if (!status)
+        status = kind == FRAME_PULL
+                     ? pull_here(worker, table, keys, n, values)
+                     : write_here(worker, table, keys, n, values,
+                                  kind == FRAME_PUSH ? store_push : store_set);
+    if (!status)
+        bound_after(worker, table, kind, keys, n, values);
+    return status;
+}
+
 /* One of the three operations, as far as it can be done here. */
 static enum tern_status do_here(struct tern_worker *worker, struct tern_table *table,
                                 enum frame_kind kind, const uint64_t *keys, size_t n, void *values)
 {
+    if (policy_is_bounded(&table->policy))
+        return do_bounded(worker, table, kind, keys, n, values);
     switch (kind) {
     case FRAME_PULL:
         return pull_here(worker, table, keys, n, values);
@@ -396,7 +418,7 @@ enum tern_status tern_pull(struct tern_worker *worker, struct tern_table *table,
         return access_refuse(worker, table, keys, values, "values");
     /* A single key goes straight to its row. */
     if (n == 1 && keys[0] <= table->core.store.last_key && !worker->pending &&
-        store_pull_one(&table->core.store, keys[0], values)) {
+        !policy_is_bounded(&table->policy) && store_pull_one(&table->core.store, keys[0], values)) {
         count_add(&worker->space->counts[table->id].pulled, 1);
         return TERN_OK;
     }
@@ -409,7 +431,7 @@ enum tern_status tern_push(struct tern_worker *worker, struct tern_table *table,
     if (!access_allowed(worker, table, keys, n, updates))
         return access_refuse(worker, table, keys, updates, "updates");
     if (n == 1 && keys[0] <= table->core.store.last_key && !worker->pending &&
-        store_push_one(&table->core.store, keys[0], updates)) {
+        !policy_is_bounded(&table->policy) && store_push_one(&table->core.store, keys[0], updates)) {
         count_add(&worker->space->counts[table->id].pushed, 1);
         return TERN_OK;
     }
@@ -544,6 +566,10 @@ enum tern_status tern_pin(struct tern_worker *worker, struct tern_table *table,
     if (!access_allowed(worker, table, keys, n, rows))
         return access_refuse(worker, table, keys, rows, "rows");
     struct store *store = &table->core.store;
+    if (policy_is_bounded(&table->policy))
+        return fail(TERN_INVALID,
+                    "table '%s': rows cannot be pinned under policy '%s', which looks at every read",
+                    store->name, table->policy.name);
     enum tern_status status = check_keys(store, keys, n);
     if (!status)
         status = store_reserve(store, keys, n, NULL);

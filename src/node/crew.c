@@ -172,6 +172,13 @@ static struct errand *next_errand(struct tasks *tasks)
     return errand;
 }
 
+/* Opens the worker of a thread. It has no steps of its own that anybody could wait for. */
+static enum tern_status hire(struct tasks *tasks, struct tern_worker **worker)
+{
+    enum tern_status status = node_open_worker(tasks->node, true, worker);
+    return status ? status : tern_worker_rest(*worker);
+}
+
 static void *crew_main(void *context)
 {
     struct tasks *tasks = context;
@@ -186,7 +193,7 @@ static void *crew_main(void *context)
         if (!errand)
             break;
         struct outcome outcome = {0};
-        enum tern_status status = worker ? TERN_OK : node_open_worker(tasks->node, true, &worker);
+        enum tern_status status = worker ? TERN_OK : hire(tasks, &worker);
         if (status)
             outcome_fail(&outcome, status, tern_error());
         else

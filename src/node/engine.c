@@ -345,6 +345,10 @@ static void handle_events(struct engine *engine, const struct epoll_event *event
         changed = true;
     if (changed)
         retry_held(engine, now);
+    if (engine->server.wants_round) {
+        engine->server.wants_round = false;
+        sync_hurry(&engine->sync);
+    }
     close_late_strangers(engine, now);
 }
 

@@ -18,6 +18,7 @@
 #include <pthread.h>
 
 #include "core/intents.h"
+#include "core/pace.h"
 #include "core/server.h"
 #include "net/stream.h"
 #include "node/place.h"
@@ -50,6 +51,8 @@ struct engine {
     pthread_cond_t pulse_stop; /* on the monotonic clock */
 
     struct sync sync;
+    struct pace *pace; /* of the node's workers (node/bound.h) */
+    pthread_mutex_t *pace_lock;
     struct intents *intents; /* of this node's workers; a list, under the lock */
     uint32_t n_managers;     /* made so far */
 

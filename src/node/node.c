@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "node/bound.h"
 #include "node/tasks.h"
 
 #define STRING(x) #x
@@ -24,6 +25,8 @@ static enum tern_status join(struct tern_node *node, const struct place *place)
         free(node->engine);
         return status;
     }
+    node->engine->pace = &node->pace;
+    node->engine->pace_lock = &node->pace_lock;
     status = remote_init(&node->control, node->engine);
     if (status) {
         engine_leave(node->engine);
@@ -68,6 +71,8 @@ enum tern_status tern_node_open(const struct tern_node_options *options, struct 
     struct tern_node *made = calloc(1, sizeof *made);
     if (!made)
         return fail(TERN_NO_MEMORY, "no memory to open a node");
+    made->deadline_ns = place.deadline_ns;
+    bound_init(made);
     pthread_mutex_init(&made->lock, NULL);
     pthread_mutex_init(&made->control_lock, NULL);
     handle_init(&made->handle, HANDLE_NODE);
@@ -80,6 +85,7 @@ enum tern_status tern_node_open(const struct tern_node_options *options, struct 
             leave(made);
     }
     if (status) {
+        bound_fini(made);
         pthread_mutex_destroy(&made->control_lock);
         pthread_mutex_destroy(&made->lock);
         free(made);
@@ -113,6 +119,7 @@ enum tern_status tern_node_close(struct tern_node *node)
     for (size_t i = 0; i < TERN_MAX_TABLES; i++)
         if (node->tables[i])
             table_end(node->tables[i]);
+    bound_fini(node);
     pthread_mutex_destroy(&node->control_lock);
     pthread_mutex_destroy(&node->lock);
     handle_close(&node->handle);

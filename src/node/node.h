@@ -14,6 +14,7 @@
 #include <pthread.h>
 
 #include "base/handle.h"
+#include "core/bounded.h"
 #include "core/core.h"
 #include "core/hot.h"
 #include "node/engine.h"
@@ -27,6 +28,8 @@ enum {
 /* Keys a worker has used of one table. Written by its thread alone, read by anybody. */
 struct counts {
     _Atomic uint64_t pulled, pushed, set, pinned, remote, remote_bytes;
+    /* Of tables with bounded reads: the time waited for others, and how far behind the values were. */
+    _Atomic uint64_t waited_ns, ages[BOUNDED_STEPS];
 };
 
 /* What a worker needs room for; freed when it is closed. */
@@ -40,6 +43,7 @@ struct workspace {
     size_t n_away, max_away;
     /* Keys of managed tables in operations under way, counted by hash (access.c). */
     uint16_t under_way[1 << UNDER_WAY_BITS];
+    struct unseen unseen[TERN_MAX_TABLES]; /* of tables bounded by value (bound.c) */
 };
 
 struct tern_node {
@@ -57,6 +61,14 @@ struct tern_node {
     uint64_t n_barriers, n_reductions, n_broadcasts;
 
     struct tasks *tasks; /* tasks.h */
+
+    /* How far the workers have come, for tables with bounded reads (bound.c). */
+    uint64_t deadline_ns;
+    atomic_bool is_paced; /* there is, or was, such a table: from then on workers tell their clocks */
+    pthread_mutex_t pace_lock;
+    pthread_cond_t pace_change; /* on the monotonic clock */
+    struct pace pace;
+    _Atomic uint64_t table_clock; /* of a node that is alone: that of its tables */
 };
 
 struct tern_table {
@@ -65,6 +77,7 @@ struct tern_table {
     uint32_t id; /* its place in node->tables and in every workspace */
     uint64_t n_open;
     uint32_t n_dists; /* open on it */
+    struct policy policy;
     struct tern_table_options options; /* with which it was opened */
     char updater_name[32];
     struct counts ended; /* by workers that are closed */
@@ -85,7 +98,7 @@ struct tern_worker {
     struct tern_node *node;
     struct tern_worker *next;
     struct workspace *space;
-    uint64_t clock;
+    _Atomic uint64_t clock; /* it alone writes */
     uint64_t last_ticket;
     uint64_t n_pins;
     uint64_t number;           /* by the order of opening on this node, from 0 */
@@ -94,6 +107,11 @@ struct tern_worker {
     struct intents *intents; /* the same */
     uint64_t n_localized;    /* calls of tern_localize */
     uint64_t drive_ns;       /* when it takes its next turn at the rounds */
+    uint32_t pace_index;     /* its clock in node->pace; what it is there is bound.c's */
+    uint64_t pace_ahead;     /* what that is ahead of `clock` */
+    bool rests, is_limited;  /* it holds nobody back; it has pushed to tables bounded by value */
+    uint64_t opened_ns;
+    _Atomic uint64_t waited_ns; /* for bounded tables */
     struct pending *pending, *last_pending; /* a list, oldest first */
     struct pending *free_pending;           /* a list */
     struct caller *caller; /* its tasks (tasks.h); NULL: none so far */
@@ -119,6 +137,9 @@ enum tern_status node_open_worker(struct tern_node *node, bool is_crew, struct t
 
 /* Ends what a worker that is being closed has of tasks; TERN_BUSY while some are under way. */
 enum tern_status tasks_end_worker(struct tern_worker *worker);
+
+/* Forgets what a worker has counted of a table that ends. */
+void worker_forget_table(struct tern_worker *worker, uint32_t table);
 
 /* Adds n to a counter of this thread's. */
 static inline void count_add(_Atomic uint64_t *counter, uint64_t n)

@@ -107,6 +107,10 @@ static enum tern_status collect(struct tern_worker *worker, struct tern_table *t
                                 uint64_t begin, uint64_t end, size_t most, uint64_t **keys,
                                 size_t *n)
 {
+    /* Nodes have rows of keys that are at home elsewhere, and none of keys they have not used. */
+    if (table->core.bounded)
+        return fail(TERN_INVALID, "table '%s' is sparse, and under policy '%s' has no ranges",
+                    table->core.store.name, table->policy.name);
     enum tern_status status = store_collect(&table->core.store, begin, end, keys, n);
     /* A table with replicas of every key has them all here. */
     if (status || !worker->remote || table->core.replication)

@@ -316,8 +316,8 @@ static bool drives(const struct remote *remote)
            atomic_load_explicit(&remote->engine->sync.is_running, memory_order_relaxed);
 }
 
-/* Waits for any of the lanes in use, or, if it is a worker's to drive, for others that ask this node. */
-static void wait_for_lanes(struct remote *remote, int timeout_ms)
+/* Waits for any of the lanes in use, and for others that ask this node. */
+static void wait_for_lanes(struct remote *remote, bool requests, int timeout_ms)
 {
     nfds_t n = 0;
     if (lane_is_waiting(&remote->client.local))
@@ -337,7 +337,7 @@ static void wait_for_lanes(struct remote *remote, int timeout_ms)
                             .events = stream_events(peer->connection.stream,
                                                     connection_unsent(&peer->connection) > 0)};
     }
-    if (drives(remote)) {
+    if (requests) {
         remote->polls[n++] = (struct pollfd){.fd = remote->engine->epoll_fd, .events = POLLIN};
         timeout_ms = timeout_ms < DRIVE_MS ? timeout_ms : DRIVE_MS;
     } else if (remote->wake_fd >= 0) {
@@ -348,7 +348,12 @@ static void wait_for_lanes(struct remote *remote, int timeout_ms)
 
 void remote_wait_for_any(struct remote *remote, int timeout_ms)
 {
-    wait_for_lanes(remote, timeout_ms);
+    wait_for_lanes(remote, drives(remote), timeout_ms);
+}
+
+void remote_wait_driving(struct remote *remote, int timeout_ms)
+{
+    wait_for_lanes(remote, true, timeout_ms);
 }
 
 /* Waits a short while without sleeping: the node that is asked is likely to be driven by a worker, too,
@@ -376,7 +381,7 @@ void remote_wait(struct remote *remote, struct op *op, bool patient)
     while (!op_is_done(op)) {
         if (drives(remote))
             engine_drive(remote->engine, clock_now_ns());
-        wait_for_lanes(remote, timeout_ms);
+        wait_for_lanes(remote, drives(remote), timeout_ms);
         advance_lanes(remote, true);
         if (!op_is_done(op))
             look_around(remote, patient);

@@ -49,6 +49,9 @@ void remote_advance(struct remote *remote);
 /* Waits until something can be sent or received, or the time is over. */
 void remote_wait_for_any(struct remote *remote, int timeout_ms);
 
+/* The same, or until another node asks this one, for who then sees to that. */
+void remote_wait_driving(struct remote *remote, int timeout_ms);
+
 /* Carries on with everything that is under way, without waiting; fails what waits for a node that is
  * dead or does not answer. */
 void remote_progress(struct remote *remote);

@@ -2,11 +2,14 @@
 #include "node/sync.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "core/bounded.h"
 #include "core/manager.h"
 #include "core/replica.h"
 #include "node/engine.h"
@@ -17,6 +20,7 @@ enum {
     IDLE_MS = 50,   /* the longest pause */
     INTENT_MS = 2,  /* the longest while there are intents: a worker may go on at any time */
     MAX_PASSES = 8, /* of asking in one round */
+    HELP_MS = 1,    /* the longest wait of a worker that helps */
 };
 
 #define MS UINT64_C(1000000)
@@ -25,6 +29,7 @@ enum {
 /* Between two collections of what was changed in rows that have copies. A hot key is changed in every
  * step: that all its copies get each change would cost more than the steps. */
 #define COLLECT_NS (2 * MS)
+#define AWAKE_NS (MS / 5) /* how long a worker that helps does not sleep */
 
 /* The request to one node in one round. */
 struct question {
@@ -192,6 +197,57 @@ static enum tern_status hear_peer(struct rounds *round, struct manager *manager,
     return status;
 }
 
+/* ---- Tables with bounded reads ------------------------------------------------------------------ */
+
+static enum tern_status take_bounded(struct rounds *round, struct bounded *bounded)
+{
+    struct engine *engine = round->sync->engine;
+    pthread_mutex_lock(&engine->lock);
+    /* First how far the workers are, then what they have changed until then. */
+    pthread_mutex_lock(engine->pace_lock);
+    struct node_clock now = pace_now(engine->pace);
+    pthread_mutex_unlock(engine->pace_lock);
+    enum tern_status status = bounded_take(bounded, now);
+    pthread_mutex_unlock(&engine->lock);
+    return status;
+}
+
+static enum tern_status ask_bounded(struct rounds *round, struct bounded *bounded, uint16_t table,
+                                    uint32_t peer)
+{
+    struct engine *engine = round->sync->engine;
+    enum tern_status status = TERN_OK;
+    pthread_mutex_lock(&engine->lock);
+    bool has_request = bounded_has_request(bounded, peer);
+    if (has_request)
+        status = bounded_request(bounded, peer, &round->questions[peer].body);
+    pthread_mutex_unlock(&engine->lock);
+    if (!has_request)
+        return TERN_OK;
+    round->busy = true;
+    if (!status)
+        status = send_question(round, peer, FRAME_ROUND, (struct op){.table = table});
+    return status;
+}
+
+static enum tern_status hear_bounded(struct rounds *round, struct bounded *bounded, uint32_t peer)
+{
+    struct engine *engine = round->sync->engine;
+    struct question *question = &round->questions[peer];
+    enum tern_status status = hear(question);
+    pthread_mutex_lock(&engine->lock);
+    if (!status)
+        status = bounded_answer(bounded, peer, &question->op.answer,
+                                buffer_head(&question->op.answer_body));
+    if (status == TERN_CLOSED) {
+        bounded_forget_peer(bounded, peer);
+        status = TERN_OK;
+    }
+    question->more = bounded_has_request(bounded, peer);
+    pthread_mutex_unlock(&engine->lock);
+    return status;
+}
+
 /* ---- Intents ------------------------------------------------------------------------------------ */
 
 static struct manager *manager_of(const struct core *core, const struct intent *intent)
@@ -259,18 +315,34 @@ static struct core_table *table_at(const struct rounds *round, uint32_t number)
     return atomic_load_explicit(&round->core->tables[number], memory_order_acquire);
 }
 
+/* Asks a peer about the present table, if there is a reason to. */
+static enum tern_status ask(struct rounds *round, uint32_t peer)
+{
+    const struct core_table *table = table_at(round, round->table);
+    const uint16_t number = (uint16_t)round->table;
+    if (table->bounded)
+        return ask_bounded(round, table->bounded, number, peer);
+    return table->manager ? ask_peer(round, table->manager, number, peer)
+                          : ask_owner(round, table->replication, number, peer);
+}
+
+/* Takes its answer. */
+static enum tern_status hear_answer(struct rounds *round, uint32_t peer)
+{
+    const struct core_table *table = table_at(round, round->table);
+    if (table->bounded)
+        return hear_bounded(round, table->bounded, peer);
+    return table->manager ? hear_peer(round, table->manager, peer)
+                          : hear_owner(round, table->replication, &round->questions[peer]);
+}
+
 /* Asks all peers there is a reason to ask about the present table; true if there was one. */
 static bool ask_all(struct rounds *round)
 {
-    struct core_table *table = table_at(round, round->table);
     bool asked = false;
-    for (uint32_t i = 0; !round->status && i < round->core->n_nodes; i++) {
-        if (!round->questions[i].more)
-            continue;
-        round->status = table->manager
-                            ? ask_peer(round, table->manager, (uint16_t)round->table, i)
-                            : ask_owner(round, table->replication, (uint16_t)round->table, i);
-    }
+    for (uint32_t i = 0; !round->status && i < round->core->n_nodes; i++)
+        if (round->questions[i].more)
+            round->status = ask(round, i);
     for (uint32_t i = 0; i < round->core->n_nodes; i++)
         asked |= round->questions[i].asked;
     return asked;
@@ -281,7 +353,7 @@ static bool begin_table(struct rounds *round, uint32_t table)
 {
     for (; table < TERN_MAX_TABLES && !round->status; table++) {
         struct core_table *found = table_at(round, table);
-        if (!found || (!found->manager && !found->replication))
+        if (!found || (!found->manager && !found->replication && !found->bounded))
             continue;
         round->table = table;
         round->pass = 0;
@@ -289,6 +361,8 @@ static bool begin_table(struct rounds *round, uint32_t table)
             round->questions[i].more = i != round->core->node;
         if (found->replication)
             round->status = replication_take(found->replication);
+        if (found->bounded)
+            round->status = take_bounded(round, found->bounded);
         if (!round->status && ask_all(round))
             return true;
     }
@@ -298,17 +372,15 @@ static bool begin_table(struct rounds *round, uint32_t table)
 /* Takes all answers about the present table, then asks again or goes on to the next. */
 static bool take_answers(struct rounds *round)
 {
-    struct core_table *table = table_at(round, round->table);
+    const struct core_table *table = table_at(round, round->table);
     struct question *questions = round->questions;
     bool again = false;
-    for (uint32_t i = 0; table->manager && i < round->core->n_nodes; i++)
+    for (uint32_t i = 0; !table->replication && i < round->core->n_nodes; i++)
         questions[i].more = false;
     for (uint32_t i = 0; i < round->core->n_nodes; i++) {
         if (!questions[i].asked)
             continue;
-        enum tern_status outcome = table->manager
-                                       ? hear_peer(round, table->manager, i)
-                                       : hear_owner(round, table->replication, &questions[i]);
+        enum tern_status outcome = hear_answer(round, i);
         round->status = round->status ? round->status : outcome;
     }
     for (uint32_t i = 0; i < round->core->n_nodes; i++)
@@ -336,6 +408,8 @@ static void end_round(struct rounds *round)
     pthread_mutex_lock(&engine->lock);
     for (uint32_t i = 0; i < TERN_MAX_TABLES; i++) {
         struct core_table *table = table_at(round, i);
+        if (table && table->bounded)
+            round->left_over |= bounded_is_busy(table->bounded);
         if (!table || !table->manager)
             continue;
         round->left_over |= manager_is_busy(table->manager);
@@ -520,10 +594,61 @@ void sync_unlock(struct sync *sync)
     pthread_mutex_unlock(&sync->lock);
 }
 
-/* Waits until a counter has reached a value, driving the rounds itself. The caller holds the lock. */
-static enum tern_status wait_for(struct sync *sync, const uint64_t *n_rounds, uint64_t enough)
+void sync_hurry(struct sync *sync)
 {
-    while (*n_rounds < enough && !sync->trouble) {
+    atomic_store_explicit(&sync->next_ns, 0, memory_order_relaxed);
+    sync_poke(sync);
+}
+
+uint64_t sync_rounds(const struct sync *sync)
+{
+    return atomic_load_explicit(&sync->n_all_rounds, memory_order_acquire);
+}
+
+bool sync_find_silent(struct sync *sync, uint64_t silent_ns, uint32_t *node)
+{
+    uint64_t now_ns = clock_now_ns();
+    bool found = false;
+    pthread_mutex_lock(&sync->lock);
+    const struct rounds *round = sync->rounds;
+    for (uint32_t i = 0; round && !found && i < round->core->n_nodes; i++) {
+        const struct question *question = &round->questions[i];
+        found = question->asked && !op_is_done(&question->op) &&
+                now_ns - question->sent_ns > silent_ns;
+        *node = i;
+    }
+    pthread_mutex_unlock(&sync->lock);
+    return found;
+}
+
+enum tern_status sync_help(struct sync *sync, uint64_t since_ns)
+{
+    struct engine *engine = sync->engine;
+    uint64_t now_ns = clock_now_ns();
+    enum tern_status status = TERN_OK;
+    engine_drive(engine, now_ns);
+    /* To fall asleep and be woken takes longer than most answers. */
+    if (now_ns < since_ns + AWAKE_NS) {
+        sched_yield();
+        return TERN_OK;
+    }
+    if (pthread_mutex_trylock(&sync->lock)) {
+        poll(&(struct pollfd){.fd = engine->epoll_fd, .events = POLLIN}, 1, HELP_MS);
+        return TERN_OK;
+    }
+    if (sync->trouble)
+        status = fail(sync->trouble, "%s", sync->sentence);
+    else
+        remote_wait_driving(&sync->rounds->remote, HELP_MS);
+    pthread_mutex_unlock(&sync->lock);
+    return status;
+}
+
+/* Waits until a counter has reached a value, driving the rounds itself. The caller holds the lock. */
+static enum tern_status wait_for(struct sync *sync, uint64_t (*count)(const struct sync *),
+                                 uint64_t enough)
+{
+    while (count(sync) < enough && !sync->trouble) {
         atomic_store_explicit(&sync->next_ns, 0, memory_order_relaxed);
         step(sync->rounds, clock_now_ns());
         if (!sync->rounds->runs)
@@ -538,13 +663,18 @@ static enum tern_status wait_for(struct sync *sync, const uint64_t *n_rounds, ui
     return sync->trouble ? fail(sync->trouble, "%s", sync->sentence) : TERN_OK;
 }
 
+static uint64_t clean_rounds(const struct sync *sync)
+{
+    return sync->n_rounds;
+}
+
 enum tern_status sync_wait(struct sync *sync)
 {
     if (!sync->has_thread)
         return TERN_OK;
     sync_lock(sync);
     sync->rounds->n_hurried++;
-    enum tern_status status = wait_for(sync, &sync->n_rounds, sync->n_rounds + 2);
+    enum tern_status status = wait_for(sync, clean_rounds, sync->n_rounds + 2);
     sync->rounds->n_hurried--;
     sync_unlock(sync);
     return status;
@@ -553,7 +683,7 @@ enum tern_status sync_wait(struct sync *sync)
 enum tern_status sync_wait_round(struct sync *sync)
 {
     sync_lock(sync);
-    enum tern_status status = wait_for(sync, &sync->n_all_rounds, sync->n_all_rounds + 1);
+    enum tern_status status = wait_for(sync, sync_rounds, sync_rounds(sync) + 1);
     sync_unlock(sync);
     return status;
 }

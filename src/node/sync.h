@@ -1,6 +1,7 @@
 /*
  * sync - a node's rounds: the exchange of replicas of `replicate` tables (core/replica.h) and the
- * management of tables whose keys come and go (core/manager.h), for as long as there are such tables.
+ * management of tables whose keys come and go (core/manager.h) or whose reads are bounded
+ * (core/bounded.h), for as long as there are such tables.
  *
  * A round looks at what workers intend, asks all nodes concerned at once, and ends when all have
  * answered and there is nothing more to say. The next begins at once while there is something to do;
@@ -29,7 +30,7 @@ struct sync {
     pthread_mutex_t lock;   /* of the rounds' state; a table is removed under it, between rounds */
     pthread_cond_t change;  /* a round has ended */
     uint64_t n_rounds;      /* ended without anything left over */
-    uint64_t n_all_rounds;  /* ended */
+    _Atomic uint64_t n_all_rounds; /* ended; under the lock, but read by anybody */
     enum tern_status trouble; /* of the last round, with its sentence: there is no further one */
     char sentence[160];
     /* The pause between rounds. */
@@ -56,6 +57,19 @@ void sync_unlock(struct sync *sync);
 
 /* Lets the next round begin now. Costs one load while a round is under way. */
 void sync_poke(struct sync *sync);
+
+/* Lets the next round begin as soon as the present one is over. */
+void sync_hurry(struct sync *sync);
+
+/* Drives the node for a moment on behalf of a worker that waits for what rounds bring, since `since_ns`;
+ * waits a little if there is nothing to do. Fails if there will be no further round. */
+enum tern_status sync_help(struct sync *sync, uint64_t since_ns);
+
+/* Finds a node that has not answered a question for so long; false if there is none. */
+bool sync_find_silent(struct sync *sync, uint64_t silent_ns, uint32_t *node);
+
+/* The number of rounds that have ended. */
+uint64_t sync_rounds(const struct sync *sync);
 
 /* Waits until two further rounds have ended and left nothing over: everything this node had changed
  * before is then at its owners, and everything its owners had got before is here. */

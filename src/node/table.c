@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/bounded.h"
 #include "core/manager.h"
 #include "core/replica.h"
+#include "node/bound.h"
 #include "node/why.h"
 
 enum { SHAPE_BYTES = 512 };
@@ -56,6 +58,35 @@ static enum tern_status check_size(const char *name, const struct tern_table_opt
     return TERN_OK;
 }
 
+/* The policy asked for, and what goes with it. */
+static enum tern_status check_policy(const char *name, const struct tern_table_options *options)
+{
+    struct policy policy;
+    if (!policy_find(options->policy, &policy))
+        return fail(TERN_INVALID, "table '%s': there is no policy '%.40s'; there are: %s", name,
+                    options->policy, policy_names());
+    if (options->n_replicated && !options->replicated)
+        return fail(TERN_INVALID, "table '%s': the pointer `replicated` is NULL", name);
+    bool is_listed = options->n_replicated || options->frequencies;
+    if (is_listed && policy.replica != REPLICA_OF_LISTED)
+        return fail(TERN_INVALID, "table '%s': keys are listed, but policy '%s' takes no list",
+                    name, policy.name);
+    if (options->frequencies && (options->n_replicated || options->index != TERN_DENSE))
+        return fail(TERN_INVALID,
+                    "table '%s': `frequencies` are for dense tables without a list of keys", name);
+    for (size_t i = 0; options->index == TERN_DENSE && i < options->n_replicated; i++)
+        if (options->replicated[i] >= options->n_keys)
+            return fail(TERN_RANGE, "listed key %" PRIu64 " is outside table '%s' of %" PRIu64 " keys",
+                        options->replicated[i], name, options->n_keys);
+    /* What a replica shows before its home has run the updater would not be what was promised. */
+    if (options->updater.apply && policy_is_bounded(&policy))
+        return fail(TERN_INVALID,
+                    "table '%s': policy '%s' is for tables that are added to, not for updater '%s', "
+                    "which runs at the main copy alone",
+                    name, policy.name, options->updater.name);
+    return TERN_OK;
+}
+
 static enum tern_status check_options(const char *name, const struct tern_table_options *options)
 {
     if (!options)
@@ -79,23 +110,9 @@ static enum tern_status check_options(const char *name, const struct tern_table_
     if (options->n_keys > TERN_MAX_DENSE_KEYS)
         return fail(TERN_LIMIT, "table '%s': n_keys %" PRIu64 " is above the limit of 2^40", name,
                     options->n_keys);
-    if (!policy_find(options->policy))
-        return fail(TERN_INVALID, "table '%s': there is no policy '%.40s'; there are: %s", name,
-                    options->policy, policy_names());
-    if (options->n_replicated && !options->replicated)
-        return fail(TERN_INVALID, "table '%s': the pointer `replicated` is NULL", name);
-    bool is_listed = options->n_replicated || options->frequencies;
-    if (is_listed && policy_find(options->policy)->replica != REPLICA_OF_LISTED)
-        return fail(TERN_INVALID, "table '%s': keys are listed, but policy '%s' takes no list", name,
-                    policy_find(options->policy)->name);
-    if (options->frequencies && (options->n_replicated || options->index != TERN_DENSE))
-        return fail(TERN_INVALID,
-                    "table '%s': `frequencies` are for dense tables without a list of keys", name);
-    for (size_t i = 0; options->index == TERN_DENSE && i < options->n_replicated; i++)
-        if (options->replicated[i] >= options->n_keys)
-            return fail(TERN_RANGE, "listed key %" PRIu64 " is outside table '%s' of %" PRIu64 " keys",
-                        options->replicated[i], name, options->n_keys);
-    enum tern_status status = check_size(name, options);
+    enum tern_status status = check_policy(name, options);
+    if (!status)
+        status = check_size(name, options);
     if (!status)
         status = check_updater(name, &options->updater, options->type);
     if (!status)
@@ -141,9 +158,9 @@ static enum tern_status check_same(const struct tern_table *table,
     if (!same_updater(&then->updater, &now->updater))
         return fail(TERN_MISMATCH, "table '%s' is open with another updater: '%s'", name,
                     then->updater.name ? then->updater.name : "add");
-    if (policy_find(then->policy) != policy_find(now->policy))
-        return fail(TERN_MISMATCH, "table '%s' is open with policy '%s'", name,
-                    policy_find(then->policy)->name);
+    struct policy policy;
+    if (!policy_find(now->policy, &policy) || strcmp(policy.name, table->policy.name) != 0)
+        return fail(TERN_MISMATCH, "table '%s' is open with policy '%s'", name, table->policy.name);
     if (then->memory_limit_bytes != now->memory_limit_bytes)
         return fail(TERN_MISMATCH, "table '%s' is open with memory_limit_bytes %" PRIu64, name,
                     then->memory_limit_bytes);
@@ -157,11 +174,12 @@ static bool is_at_home(const void *context, uint64_t key)
     return ring_home(core->ring, key) == core->node;
 }
 
-static struct store_home home_of(const struct core *core, const struct tern_table_options *options)
+static struct store_home home_of(const struct core *core, const struct tern_table_options *options,
+                                 const struct policy *policy)
 {
     uint64_t begin = range_begin(core->node, options->n_keys, core->n_nodes);
     uint64_t end = range_begin(core->node + 1, options->n_keys, core->n_nodes);
-    if (policy_find(options->policy)->replica == REPLICA_OF_EVERY_KEY)
+    if (policy_is_tracked(policy))
         return (struct store_home){
             .tracked = true,
             .end = options->n_keys,
@@ -171,7 +189,7 @@ static struct store_home home_of(const struct core *core, const struct tern_tabl
             .context = core,
         };
     return (struct store_home){
-        .managed = policy_is_managed(policy_find(options->policy)),
+        .managed = policy_is_managed(policy),
         .begin = begin,
         .end = end,
         .has = is_at_home,
@@ -182,14 +200,16 @@ static struct store_home home_of(const struct core *core, const struct tern_tabl
 /* Makes what a table needs whose keys are not all at home for good; false when memory is used up. */
 static bool manage(struct engine *engine, struct core_table *table)
 {
-    if (table->store.home.tracked)
+    if (policy_is_bounded(table->policy))
+        table->bounded = bounded_new(&engine->core, &table->store, table->policy);
+    else if (table->store.home.tracked)
         table->replication = replication_new(&engine->core, &table->store);
     if (table->store.home.managed)
         table->manager =
             manager_new(&engine->core, &table->store, table->policy, ++engine->n_managers);
     if (table->manager)
         why_begin(table->manager);
-    return (table->replication || !table->store.home.tracked) &&
+    return (table->replication || table->bounded || !table->store.home.tracked) &&
            (table->manager || !table->store.home.managed);
 }
 
@@ -206,13 +226,14 @@ static enum tern_status make(struct tern_node *node, uint32_t id, const char *na
         strcpy(made->updater_name, options->updater.name);
         made->options.updater.name = made->updater_name;
     }
-    made->core.policy = policy_find(options->policy);
-    made->options.policy = made->core.policy->name;
+    policy_find(options->policy, &made->policy);
+    made->core.policy = &made->policy;
+    made->options.policy = made->policy.name;
     /* The caller's; needed while the table is opened only. */
     made->options.replicated = made->options.frequencies = NULL;
     struct store_home home;
     if (node->engine)
-        home = home_of(&node->engine->core, options);
+        home = home_of(&node->engine->core, options, &made->policy);
     enum tern_status status =
         store_init(&made->core.store, name, &made->options, node->engine ? &home : NULL);
     if (!status && node->engine && !manage(node->engine, &made->core)) {
@@ -237,6 +258,8 @@ static size_t shape_bytes(const char *name, const struct tern_table_options *opt
     bytes[0] = (uint8_t)length;
     bytes[1] = 0;
     memcpy(bytes + 2, name, length);
+    struct policy policy;
+    policy_find(options->policy, &policy);
     int n = snprintf((char *)bytes + 2 + length, SHAPE_BYTES - 2 - length,
                      "index %d type %d keys %" PRIu64 " length %" PRIu32 " init %d %" PRIu64
                      " %a %a updater %s %a %a %a %a %a state %" PRIu32 " %" PRIu32 " policy %s",
@@ -246,7 +269,7 @@ static size_t shape_bytes(const char *name, const struct tern_table_options *opt
                      options->updater.parameters[0], options->updater.parameters[1],
                      options->updater.parameters[2], options->updater.parameters[3],
                      options->updater.parameters[4], options->updater.state_per_element,
-                     options->updater.state_per_row, policy_find(options->policy)->name);
+                     options->updater.state_per_row, policy.name);
     return 2 + length + (size_t)n;
 }
 
@@ -335,7 +358,10 @@ static enum tern_status open_locked(struct tern_node *node, const char *name,
         publish(node->engine, free_id, &(*table)->core);
     if ((*table)->core.policy->replica == REPLICA_OF_LISTED && node->engine)
         status = want_listed(node->engine, *table, options);
-    if (!status && ((*table)->core.replication || (*table)->core.manager))
+    if (policy_is_bounded(&(*table)->policy))
+        bound_begin(node);
+    if (!status &&
+        ((*table)->core.replication || (*table)->core.manager || (*table)->core.bounded))
         status = sync_start(&node->engine->sync);
     return status;
 }
@@ -374,8 +400,9 @@ void table_end(struct tern_table *table)
     if (node->engine)
         publish(node->engine, table->id, NULL);
     for (struct tern_worker *worker = node->workers; worker; worker = worker->next)
-        worker->space->counts[table->id] = (struct counts){0};
+        worker_forget_table(worker, table->id);
     replication_free(table->core.replication);
+    bounded_free(table->core.bounded);
     manager_free(table->core.manager);
     hot_fini(&table->hot);
     store_fini(&table->core.store);
@@ -413,6 +440,9 @@ void counts_sum(struct counts *sum, const struct counts *more)
     count_add(&sum->pinned, atomic_load_explicit(&more->pinned, memory_order_relaxed));
     count_add(&sum->remote, atomic_load_explicit(&more->remote, memory_order_relaxed));
     count_add(&sum->remote_bytes, atomic_load_explicit(&more->remote_bytes, memory_order_relaxed));
+    count_add(&sum->waited_ns, atomic_load_explicit(&more->waited_ns, memory_order_relaxed));
+    for (int i = 0; i < BOUNDED_STEPS; i++)
+        count_add(&sum->ages[i], atomic_load_explicit(&more->ages[i], memory_order_relaxed));
 }
 
 /* The age that 99 % of the replicas' values did not exceed: the upper end of a step. */
@@ -484,7 +514,10 @@ enum tern_status tern_table_get_stats(struct tern_table *table, struct tern_tabl
         .rows = rows,
         .value_bytes = rows * store->value_bytes,
         .memory_bytes = store_memory_bytes(store),
+        .waited_s = (double)sum.waited_ns / 1e9,
     };
+    for (int i = 0; i < TERN_CLOCK_STEPS; i++)
+        stats->clocks_behind[i] = sum.ages[i];
     if (table->core.manager)
         add_managed(table, stats);
     return TERN_OK;

@@ -3,7 +3,7 @@
  * coordinator. Every node makes the same calls in the same order, each from one thread. On a node that
  * is alone they have nothing to wait for.
  */
-#include "node/node.h"
+#include "node/bound.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -51,6 +51,8 @@ enum tern_status tern_quiesce(struct tern_node *node)
         status = sync_wait(&node->engine->sync);
         if (!status)
             status = tern_barrier(node);
+        if (!status && step == 0)
+            bound_settle(node);
     }
     return status;
 }

@@ -202,6 +202,11 @@ static void explain_fixed(struct text *text, const struct tern_table *table, uin
         say(text,
             "is at every node, by policy %s. The main copy is at its home, node %" PRIu32 ".\n",
             table->core.policy->name, home);
+    else if (table->core.policy->replica == REPLICA_ON_ACCESS)
+        say(text,
+            "is at its home, node %" PRIu32
+            ", by policy %s, with replicas at nodes that have used it.\n",
+            home, table->core.policy->name);
     else
         say(text, "is at its home, node %" PRIu32 ", for good, by policy %s.\n", home,
             table->core.policy->name);

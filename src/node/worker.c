@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "node/bound.h"
 
 #define DRIVE_NS UINT64_C(40000)
 
@@ -45,6 +46,7 @@ enum tern_status node_open_worker(struct tern_node *node, bool is_crew, struct t
     made->node = node;
     made->space = space;
     made->is_crew = is_crew;
+    made->opened_ns = clock_now_ns();
     enum tern_status status = node->engine ? connect_worker(made) : TERN_OK;
     if (status) {
         free(made);
@@ -58,6 +60,11 @@ enum tern_status node_open_worker(struct tern_node *node, bool is_crew, struct t
     made->next = node->workers;
     node->workers = made;
     pthread_mutex_unlock(&node->lock);
+    status = bound_open(made);
+    if (status) {
+        tern_worker_close(made);
+        return status;
+    }
     *worker = made;
     return TERN_OK;
 }
@@ -90,6 +97,7 @@ enum tern_status tern_worker_close(struct tern_worker *worker)
         atomic_store_explicit(&worker->intents->is_over, true, memory_order_release);
         sync_poke(&node->engine->sync);
     }
+    bound_close(worker);
     pthread_mutex_lock(&node->lock);
     struct tern_worker **place = &node->workers;
     while (*place != worker)
@@ -123,14 +131,28 @@ enum tern_status tern_worker_advance(struct tern_worker *worker, uint64_t *clock
 {
     if (!handle_is((const struct handle *)worker, HANDLE_WORKER))
         return handle_refuse((const struct handle *)worker, HANDLE_WORKER);
-    worker->clock++;
+    enum tern_status status = TERN_OK;
+    if (worker->rests || worker->is_limited)
+        status = bound_before_advance(worker);
+    if (status)
+        return status;
+    uint64_t now = atomic_load_explicit(&worker->clock, memory_order_relaxed) + 1;
+    atomic_store_explicit(&worker->clock, now, memory_order_relaxed);
+    if (atomic_load_explicit(&worker->node->is_paced, memory_order_acquire))
+        bound_advance(worker);
     if (worker->intents) {
-        atomic_store_explicit(&worker->intents->clock, worker->clock, memory_order_relaxed);
+        atomic_store_explicit(&worker->intents->clock, now, memory_order_relaxed);
         drive(worker);
     }
     if (clock)
-        *clock = worker->clock;
+        *clock = now;
     return TERN_OK;
+}
+
+void worker_forget_table(struct tern_worker *worker, uint32_t table)
+{
+    worker->space->counts[table] = (struct counts){0};
+    worker->space->unseen[table] = (struct unseen){0};
 }
 
 enum tern_status tern_worker_clock(struct tern_worker *worker, uint64_t *clock)

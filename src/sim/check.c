@@ -2,11 +2,10 @@
 #include "sim/check.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include "tern/sim.h"
 
 enum { N_COUNTS = LAST_VALUES, MAX_LENGTH = TERN_SIM_MAX_NODES * 2 * WINDOW };
 
@@ -23,6 +22,9 @@ bool check_init(struct check *check, uint32_t n_workers, uint64_t seed)
 
 void check_fini(struct check *check)
 {
+    for (int table = 0; table < N_SIM_TABLES; table++)
+        for (uint32_t i = 0; i < KEYS; i++)
+            free(check->promises[table][i].all);
     free(check->tallies);
     free(check->seen);
     free(check->seen_values);
@@ -79,6 +81,43 @@ static void write_count(struct check *check, const struct deed *deed, size_t i)
     struct tally *tally = &tallies_of(check, deed->table, deed->indexes[i])[element];
     tally->started++;
     tally->last_op = deed->number;
+    if (tables_bounded(&check->tables, deed->table))
+        check_that(
+            check,
+            promise_note(&check->promises[deed->table][deed->indexes[i]], element, deed->clock),
+            "no memory for what was promised");
+}
+
+/* The updates of a worker that a node does not show: at most the bound. */
+static void check_unseen(struct check *check, const struct deed *deed, uint32_t node,
+                         uint32_t index, double bound)
+{
+    int64_t row[MAX_LENGTH], initial[MAX_LENGTH];
+    if (!promise_shown(check->limited[node], table_key(deed->table, index), row))
+        return;
+    const struct tally *tallies = tallies_of(check, deed->table, index);
+    initial_row(check, deed->table, index, initial);
+    for (uint32_t e = deed->worker * WINDOW; e < (deed->worker + 1) * WINDOW; e++) {
+        int64_t unseen = tallies[e].started - (row[e] - initial[e]);
+        check_that(check, (double)unseen <= bound,
+                   "operation %" PRIu32 " of worker %" PRIu32 " begins while node %" PRIu32
+                   " has not seen %" PRId64 " of its additions to element %" PRIu32
+                   " of key %" PRIu32 " of table '%s', more than %g",
+                   deed->number, deed->worker, node, unseen, e, index, table_name(deed->table),
+                   bound);
+    }
+}
+
+/* Before a worker writes to a table that is bounded by value. */
+static void check_all_unseen(struct check *check, const struct deed *deed)
+{
+    const struct policy *policy = &check->tables.policies[deed->table];
+    if (policy->bound != BOUND_VALUE || check->restarted)
+        return;
+    double bound = policy->shrinks ? policy->value / sqrt(1 + (double)deed->clock) : policy->value;
+    for (uint32_t node = 0; node < check->n_workers / 2; node++)
+        for (uint32_t i = 0; check->limited[node] && i < KEYS; i++)
+            check_unseen(check, deed, node, i, bound);
 }
 
 static void write_value(struct check *check, const struct deed *deed, size_t i, bool set)
@@ -94,6 +133,7 @@ static void write_value(struct check *check, const struct deed *deed, size_t i, 
 
 void check_write(struct check *check, const struct deed *deed, bool set)
 {
+    check_all_unseen(check, deed);
     for (size_t i = 0; i < deed->n; i++) {
         if (deed->table == LAST_VALUES)
             write_value(check, deed, i, set);
@@ -136,7 +176,7 @@ static int64_t least_count(const struct check *check, const struct deed *deed, s
 {
     if (is_exact(check, deed, i, element))
         return tally->started;
-    if (deed->table == REPLICA_COUNTS)
+    if (tables_tracked(&check->tables, deed->table))
         return seen;
     if (deed->copies[i] == USED_MAIN)
         return most(tally->confirmed, seen);
@@ -148,8 +188,13 @@ static void bound_counts(struct check *check, const struct deed *deed, size_t i)
     const struct tally *tallies = tallies_of(check, deed->table, deed->indexes[i]);
     const uint32_t *seen = seen_by(check, deed->worker, deed->table, deed->indexes[i]);
     int64_t *bounds = deed->bounds + i * check->tables.length;
+    int64_t promised[MAX_LENGTH] = {0};
+    if (tables_bounded(&check->tables, deed->table) && !check->restarted)
+        promise_count(&check->promises[deed->table][deed->indexes[i]],
+                      &check->tables.policies[deed->table], deed->clock, check->tables.length,
+                      promised);
     for (uint32_t e = 0; e < check->tables.length; e++)
-        bounds[e] = least_count(check, deed, i, &tallies[e], e, seen[e]);
+        bounds[e] = most(least_count(check, deed, i, &tallies[e], e, seen[e]), promised[e]);
 }
 
 static int64_t least_value(struct check *check, const struct deed *deed, size_t i)

@@ -14,7 +14,8 @@
  * resumed in between: a pull that is sent again may see what was started after it. Operations on managed
  * tables take turns, so there it is exact in any case.
  *
- * A replica shows what this node's workers did at once, and what others did at some time. Where an
+ * Where reads are bounded, a replica shows what is promised (promise.h). Elsewhere
+ * a replica shows what this node's workers did at once, and what others did at some time. Where an
  * updater is to do it at the main copy, what was done to the replica is shown at some time, too. In the
  * end, after the last rounds, all replicas show everything.
  *
@@ -24,7 +25,8 @@
 #ifndef SIM_CHECK_H
 #define SIM_CHECK_H
 
-#include "sim/tables.h"
+#include "sim/promise.h"
+#include "tern/sim.h"
 
 enum { SET_STEP = 1000 };
 
@@ -45,6 +47,9 @@ struct check {
     bool lost[N_SIM_TABLES][KEYS]; /* of tables that stay at home: that node was restarted */
     struct tally *tallies;         /* [N_COUNTS][KEYS][length] */
     uint32_t *seen;                /* [n_workers][N_COUNTS][KEYS][length] */
+    struct promise promises[N_SIM_TABLES][KEYS]; /* of bounded tables */
+    bool restarted;                              /* a process was: what it had not sent is lost */
+    const struct core_table *limited[TERN_SIM_MAX_NODES]; /* LIMITED_COUNTS at each node, if open */
     struct value values[KEYS];
     int64_t *seen_values; /* [n_workers][KEYS] */
     uint64_t n_checks, n_violations;
@@ -72,6 +77,7 @@ enum used_copy {
 /* An operation of a worker, as far as it matters here. */
 struct deed {
     uint32_t worker, number;
+    uint64_t clock; /* the worker's, for bounded tables */
     enum sim_table table;
     size_t n;
     const uint32_t *indexes; /* of its keys */

@@ -106,7 +106,7 @@ static void strike_restart(struct cluster *cluster)
         return;
     for (int table = 0; table < N_SIM_TABLES; table++)
         lose_table(cluster, old, (enum sim_table)table);
-    run->check.lenient = true;
+    run->check.lenient = run->check.restarted = true;
     cluster->fired[TERN_SIM_RESTART]++;
     cluster->faults &= ~(1u << TERN_SIM_RESTART);
     const uint64_t incarnation = old->core.incarnation + run->n_nodes;
@@ -158,10 +158,23 @@ static void strike_now_and_then(struct cluster *cluster)
 
 /* ---- The end ---------------------------------------------------------------------------------- */
 
-/* All nodes agree on the home of a key, and it alone has a row of it. */
+/* Whether a node must have everything under a key in the end: its home; with replicas of every key all of
+ * them; and, where its home keeps replicas up to date, those who have got one. */
+static bool is_complete(const struct machine *machine, enum sim_table table, uint64_t key,
+                        bool is_home)
+{
+    const struct core_table *core_table = &machine->tables[table];
+    int64_t row[LAST_LENGTH];
+    if (is_home || !core_table->bounded)
+        return is_home || table == REPLICA_COUNTS;
+    return core_table->policy->refresh == REFRESH_EACH_CLOCK && promise_shown(core_table, key, row);
+}
+
+/* All nodes agree on the home of a key, and it alone has a row of it, unless others may. */
 static void check_home(struct cluster *cluster, enum sim_table table, uint32_t index)
 {
     struct check *check = &cluster->run.check;
+    const bool tracked = tables_tracked(&check->tables, table);
     const uint64_t key = table_key(table, index);
     const uint32_t home =
         core_home(&cluster->machines[0]->core, &cluster->machines[0]->tables[table].store, key);
@@ -172,19 +185,20 @@ static void check_home(struct cluster *cluster, enum sim_table table, uint32_t i
         struct store *store = (struct store *)&machine->tables[table].store;
         const struct entry *entry = store_find(store, key);
         bool has_row = entry && entry_has_row(entry_read(entry));
-        const bool is_here = i == home || table == REPLICA_COUNTS;
-        check_that(check, core_home(&machine->core, store, key) == home && (!has_row || is_here),
+        const bool is_here = is_complete(machine, table, key, i == home);
+        check_that(check,
+                   core_home(&machine->core, store, key) == home &&
+                       (!has_row || i == home || tracked),
                    "key %" PRIu32 " of table '%s' is at home at node %" PRIu32
                    " and has a row at node %" PRIu32,
                    index, table_name(table), home, i);
         int64_t row[LAST_LENGTH];
         bool here;
         if (is_here && (store_pull_one(store, key, row) || !store_pull_new(store, key, row, &here)))
-            check_stored(check, &(struct stored){.node = i,
-                                                 .table = table,
-                                                 .index = index,
-                                                 .is_main = table != REPLICA_COUNTS,
-                                                 .row = row});
+            check_stored(
+                check,
+                &(struct stored){
+                    .node = i, .table = table, .index = index, .is_main = !tracked, .row = row});
     }
 }
 

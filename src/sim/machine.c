@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/rand.h"
+#include "core/bounded.h"
 #include "core/managed.h"
 #include "core/replica.h"
 #include "sim/owners.h"
@@ -57,6 +58,8 @@ static enum tern_status init_callers(struct machine *machine)
         worker->tag = TAG_WORKERS + i;
         worker->stream = rand_at(rand_at(machine->run->seed, 1), worker->index);
         status = worker_open(worker);
+        if (!status && !pace_open(&machine->site.pace, i, 0, &worker->pace_index))
+            status = fail(TERN_NO_MEMORY, "no memory for a worker");
         if (!status)
             status = init_caller(machine, &worker->caller, 2 + i, TAG_CALLERS + i, false);
     }
@@ -98,6 +101,7 @@ struct machine *machine_new(struct run *run, uint32_t node, uint64_t incarnation
                                   .figures = &run->figures,
                                   .core = &machine->core,
                                   .tables = machine->tables};
+    pace_init(&machine->site.pace);
     machine->rounds.site = &machine->site;
     machine->rounds.service = &machine->service;
     machine->rounds.tag = TAG_ROUNDS_PAUSE;
@@ -136,6 +140,7 @@ static void count_managed(struct run *run, const struct manager *manager)
 static void close_store(struct machine *machine, struct core_table *table)
 {
     replication_free(table->replication);
+    bounded_free(table->bounded);
     if (table->manager)
         count_managed(machine->run, table->manager);
     manager_free(table->manager);
@@ -156,6 +161,7 @@ void machine_free(struct machine *machine)
         return;
     for (int i = 0; i < WORKERS; i++)
         worker_fini(&machine->workers[i]);
+    machine->run->check.limited[machine->core.node] = NULL;
     free_intents(machine->site.intents);
     caller_fini(&machine->control);
     caller_fini(&machine->pulse);
@@ -166,6 +172,7 @@ void machine_free(struct machine *machine)
     for (int i = 0; i < N_SIM_TABLES; i++)
         if (machine->opened[i])
             close_store(machine, &machine->tables[i]);
+    pace_fini(&machine->site.pace);
     ring_free(machine->core.ring);
     free(machine);
 }
@@ -183,7 +190,7 @@ static struct store_home home_of(const struct core *core, const struct policy *p
 {
     uint64_t begin = range_begin(core->node, n_keys, core->n_nodes);
     uint64_t end = range_begin(core->node + 1, n_keys, core->n_nodes);
-    if (policy->replica == REPLICA_OF_EVERY_KEY)
+    if (policy_is_tracked(policy))
         return (struct store_home){.tracked = true,
                                    .end = n_keys,
                                    .main_begin = begin,
@@ -201,15 +208,19 @@ static struct store_home home_of(const struct core *core, const struct policy *p
 static bool manage(struct core *core, struct core_table *made, size_t round_bytes,
                    const struct tern_table_options *options)
 {
-    if (made->store.home.tracked)
+    if (policy_is_bounded(made->policy))
+        made->bounded = bounded_new(core, &made->store, made->policy);
+    else if (made->store.home.tracked)
         made->replication = replication_new(core, &made->store);
+    if (made->bounded)
+        made->bounded->round_bytes = round_bytes;
     if (made->store.home.managed)
         made->manager = manager_new(core, &made->store, made->policy, 1);
     if (made->manager)
         made->manager->round_bytes = round_bytes;
     if (made->manager && made->policy->replica == REPLICA_OF_LISTED)
         manager_want(made->manager, options->replicated, options->n_replicated);
-    return (made->replication || !made->store.home.tracked) &&
+    return (made->replication || made->bounded || !made->store.home.tracked) &&
            (made->manager || !made->store.home.managed);
 }
 
@@ -219,7 +230,7 @@ static void open_store(struct machine *machine, enum sim_table table, uint16_t n
     struct check *check = &machine->run->check;
     struct tern_table_options options = tables_options(&check->tables, table);
     struct core_table *made = &machine->tables[table];
-    made->policy = check->tables.policies[table];
+    made->policy = &check->tables.policies[table];
     struct store_home home = home_of(core, made->policy, options.n_keys);
     enum tern_status status = store_init(&made->store, table_name(table), &options, &home);
     bool fresh = number < N_SIM_TABLES && !core->tables[number];
@@ -230,6 +241,8 @@ static void open_store(struct machine *machine, enum sim_table table, uint16_t n
         return;
     check_that(check, manage(core, made, check->tables.round_bytes, &options),
                "no memory to manage a table");
+    if (table == LIMITED_COUNTS)
+        check->limited[core->node] = made;
     machine->site.numbers[table] = number;
     atomic_store_explicit(&core->tables[number], made, memory_order_release);
     service_retry(&machine->service);
@@ -358,6 +371,9 @@ static void met(struct machine *machine)
 static void begin_phase(struct machine *machine)
 {
     machine->phase++;
+    for (int i = 0; machine->phase == CLOSED_PHASE && i < N_SIM_TABLES; i++)
+        if (machine->tables[i].bounded)
+            bounded_settle(machine->tables[i].bounded);
     machine->enough_rounds = 0;
     machine->state = WORKING;
     for (int i = 0; i < WORKERS; i++) {

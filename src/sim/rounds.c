@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/bounded.h"
 #include "core/defect.h"
 #include "core/manager.h"
 #include "core/replica.h"
@@ -112,17 +113,62 @@ static enum tern_status hear_peer(struct rounds *rounds, struct manager *manager
     return status;
 }
 
+static enum tern_status ask_bounded(struct rounds *rounds, struct bounded *bounded, uint32_t peer)
+{
+    struct question *question = &rounds->questions[peer];
+    if (!bounded_has_request(bounded, peer))
+        return TERN_OK;
+    enum tern_status status = bounded_request(bounded, peer, &question->body);
+    if (status)
+        return status;
+    rounds->busy = true;
+    question->op = (struct op){.table = rounds->table,
+                               .payload = buffer_head(&question->body),
+                               .payload_bytes = (uint32_t)buffer_size(&question->body)};
+    status = client_call(&rounds->caller.client, peer, &question->op, FRAME_ROUND);
+    question->asked = !status;
+    return status;
+}
+
+static enum tern_status hear_bounded(struct rounds *rounds, struct bounded *bounded, uint32_t peer)
+{
+    struct question *question = &rounds->questions[peer];
+    enum tern_status status = op_end(&question->op);
+    if (!status)
+        status = bounded_answer(bounded, peer, &question->op.answer,
+                                buffer_head(&question->op.answer_body));
+    question->more = bounded_has_request(bounded, peer);
+    return status;
+}
+
+/* Asks a node about the present table, if there is a reason to. */
+static enum tern_status ask(struct rounds *rounds, uint32_t node)
+{
+    struct core_table *table = table_at(rounds, rounds->table);
+    if (table->bounded)
+        return ask_bounded(rounds, table->bounded, node);
+    return table->manager ? ask_peer(rounds, table->manager, node)
+                          : ask_owner(rounds, table->replication, node);
+}
+
+static enum tern_status hear(struct rounds *rounds, uint32_t node)
+{
+    struct core_table *table = table_at(rounds, rounds->table);
+    if (table->bounded)
+        return hear_bounded(rounds, table->bounded, node);
+    return table->manager ? hear_peer(rounds, table->manager, node)
+                          : hear_owner(rounds, table->replication, &rounds->questions[node]);
+}
+
 /* ---- One table ---------------------------------------------------------------------------------- */
 
 /* Asks all nodes there is a reason to ask about the present table; false if there is none. */
 static bool ask_all(struct rounds *rounds)
 {
-    struct core_table *table = table_at(rounds, rounds->table);
     bool asked = false;
     for (uint32_t i = 0; !rounds->status && i < rounds->site->core->n_nodes; i++)
         if (rounds->questions[i].more)
-            note_status(rounds, table->manager ? ask_peer(rounds, table->manager, i)
-                                               : ask_owner(rounds, table->replication, i));
+            note_status(rounds, ask(rounds, i));
     for (uint32_t i = 0; i < rounds->site->core->n_nodes; i++)
         asked |= rounds->questions[i].asked;
     caller_pump(&rounds->caller);
@@ -134,7 +180,7 @@ static bool begin_table(struct rounds *rounds, uint16_t table)
 {
     for (; table < N_SIM_TABLES && !rounds->status; table++) {
         struct core_table *found = table_at(rounds, table);
-        if (!found || (!found->manager && !found->replication))
+        if (!found || (!found->manager && !found->replication && !found->bounded))
             continue;
         rounds->table = table;
         rounds->pass = 0;
@@ -142,6 +188,8 @@ static bool begin_table(struct rounds *rounds, uint16_t table)
             rounds->questions[i].more = i != rounds->site->core->node;
         if (found->replication)
             note_status(rounds, replication_take(found->replication));
+        if (found->bounded)
+            note_status(rounds, bounded_take(found->bounded, pace_now(&rounds->site->pace)));
         if (!rounds->status && ask_all(rounds))
             return true;
     }
@@ -160,17 +208,16 @@ static bool all_answered(const struct rounds *rounds)
 static bool take_answers(struct rounds *rounds)
 {
     const uint32_t n_nodes = rounds->site->core->n_nodes;
-    struct core_table *table = table_at(rounds, rounds->table);
+    const struct core_table *table = table_at(rounds, rounds->table);
     struct question *questions = rounds->questions;
     bool again = false;
-    for (uint32_t i = 0; table->manager && i < n_nodes; i++)
+    for (uint32_t i = 0; !table->replication && i < n_nodes; i++)
         questions[i].more = false;
     for (uint32_t i = 0; i < n_nodes; i++) {
         if (!questions[i].asked)
             continue;
         questions[i].asked = false;
-        note_status(rounds, table->manager ? hear_peer(rounds, table->manager, i)
-                                           : hear_owner(rounds, table->replication, &questions[i]));
+        note_status(rounds, hear(rounds, i));
         buffer_free(&questions[i].op.answer_body);
     }
     for (uint32_t i = 0; i < n_nodes; i++)
@@ -246,6 +293,8 @@ static void end_round(struct rounds *rounds)
     struct site *site = rounds->site;
     for (uint16_t i = 0; i < N_SIM_TABLES; i++) {
         struct core_table *table = table_at(rounds, i);
+        if (table && table->bounded)
+            rounds->left_over |= bounded_is_busy(table->bounded);
         if (!table || !table->manager)
             continue;
         rounds->left_over |= manager_is_busy(table->manager);
@@ -274,7 +323,7 @@ static bool are_needed(const struct rounds *rounds)
     bool needed = false;
     for (uint16_t i = 0; i < N_SIM_TABLES; i++) {
         const struct core_table *table = table_at(rounds, i);
-        needed |= table && (table->manager || table->replication);
+        needed |= table && (table->manager || table->replication || table->bounded);
     }
     return needed;
 }
@@ -293,6 +342,8 @@ static void begin_round(struct rounds *rounds)
 bool rounds_run(struct rounds *rounds)
 {
     struct site *site = rounds->site;
+    site->round_wanted |= rounds->service->server.wants_round;
+    rounds->service->server.wants_round = false;
     bool begins = !rounds->running && !site->rounds_over && are_needed(rounds) &&
                   (site->round_wanted || sim_now_ns(site->sim) >= rounds->next_ns);
     if (begins)

@@ -8,7 +8,9 @@ void site_ended(const struct site *site, enum tern_status status, const char *wh
     if (!status)
         return;
     site->figures->n_failed++;
-    check_that(site->check, site->check->lenient && status == TERN_PEER && tern_error()[0],
+    check_that(site->check,
+               site->check->lenient && (status == TERN_PEER || status == TERN_LATE) &&
+                   tern_error()[0],
                "%s failed with %s: %s", what, tern_status_name(status), tern_error());
 }
 

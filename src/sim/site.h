@@ -6,6 +6,7 @@
 #define SIM_SITE_H
 
 #include "core/intents.h"
+#include "core/pace.h"
 #include "net/sim.h"
 #include "sim/check.h"
 #include "sim/dists.h"
@@ -32,7 +33,8 @@ struct site {
     struct core_table *tables; /* by enum sim_table */
     uint16_t numbers[N_SIM_TABLES];
     struct intents
-        *intents; /* of its workers: a list; those of closed ones are the rounds' to free */
+        *intents;     /* of its workers: a list; those of closed ones are the rounds' to free */
+    struct pace pace; /* of its workers */
     /* Rounds are numbered from 1: those begun and those ended. */
     uint64_t n_begun, n_ended;
     uint64_t last_clean; /* the latest that ended well and left nothing over; 0: none */

@@ -8,13 +8,14 @@ const char *table_name(enum sim_table table)
 {
     static const char *const names[] = {"dense counts",    "sparse counts",  "replica counts",
                                         "adaptive counts", "managed counts", "updated counts",
-                                        "last values"};
+                                        "bounded counts",  "limited counts", "last values"};
     return names[table];
 }
 
 static bool is_dense(enum sim_table table)
 {
-    return table == DENSE_COUNTS || table == REPLICA_COUNTS || table == ADAPTIVE_COUNTS;
+    return table == DENSE_COUNTS || table == REPLICA_COUNTS || table == ADAPTIVE_COUNTS ||
+           table == BOUNDED_COUNTS;
 }
 
 uint64_t table_key(enum sim_table table, uint32_t index)
@@ -27,6 +28,10 @@ void tables_choose(struct tables *tables, uint32_t n_workers, uint64_t seed)
     static const char *const managed[] = {"adaptive-replicate", "adaptive-relocate",
                                           "adaptive-at-once", "relocate", "multi"};
     static const size_t n_managed = sizeof managed / sizeof *managed;
+    static const char *const bounded[] = {"bsp",    "ssp:1",  "ssp:3",     "ssp:10",
+                                          "essp:0", "essp:1", "essp:3",    "essp:10",
+                                          "vap:1",  "vap:2",  "vap:3/sqrt"};
+    static const size_t n_bounded = sizeof bounded / sizeof *bounded, n_clocked = 8;
     const char *policies[N_SIM_TABLES] = {
         [DENSE_COUNTS] = "static",
         [SPARSE_COUNTS] = "static",
@@ -34,6 +39,8 @@ void tables_choose(struct tables *tables, uint32_t n_workers, uint64_t seed)
         [ADAPTIVE_COUNTS] = "adaptive",
         [MANAGED_COUNTS] = managed[rand_below(rand_at(seed, 0), n_managed)],
         [UPDATED_COUNTS] = "adaptive",
+        [BOUNDED_COUNTS] = bounded[rand_below(rand_at(seed, 4), n_clocked)],
+        [LIMITED_COUNTS] = bounded[rand_below(rand_at(seed, 5), n_bounded)],
         [LAST_VALUES] = rand_at(seed, 1) % 2 ? "static" : "adaptive",
     };
     *tables = (struct tables){.length = n_workers * WINDOW,
@@ -41,7 +48,7 @@ void tables_choose(struct tables *tables, uint32_t n_workers, uint64_t seed)
                               .replicas_updated = rand_at(seed, 4) % 2,
                               .round_bytes = (size_t)64 << rand_below(rand_at(seed, 3), 15)};
     for (int i = 0; i < N_SIM_TABLES; i++)
-        tables->policies[i] = policy_find(policies[i]);
+        policy_find(policies[i], &tables->policies[i]);
     for (uint32_t i = 0; i < LISTED_KEYS; i++)
         tables->listed[i] = table_key(MANAGED_COUNTS, i);
 }
@@ -69,14 +76,14 @@ struct tern_table_options tables_options(const struct tables *tables, enum sim_t
         .type = TERN_I64,
         .n_keys = is_dense(table) ? KEYS : 0,
         .length = tables_length(tables, table),
-        .policy = tables->policies[table]->name,
+        .policy = tables->policies[table].name,
     };
-    if (table == DENSE_COUNTS || table == ADAPTIVE_COUNTS)
+    if (table == DENSE_COUNTS || table == ADAPTIVE_COUNTS || table == BOUNDED_COUNTS)
         options.init = (struct tern_init){.kind = TERN_INIT_UNIFORM, .seed = 7, .b = 1e9};
     if (tables_updated(tables, table))
         options.updater =
             (struct tern_updater){.name = "add and sum", .state_per_row = 1, .apply = add_and_sum};
-    if (tables->policies[table]->replica == REPLICA_OF_LISTED) {
+    if (tables->policies[table].replica == REPLICA_OF_LISTED) {
         options.replicated = tables->listed;
         options.n_replicated = LISTED_KEYS;
     }

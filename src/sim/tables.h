@@ -1,6 +1,6 @@
 /*
  * tables - the tables of a simulated cluster: two that stay at home, one with replicas everywhere, three
- * whose keys come and go, and one of values that are set.
+ * whose keys come and go, two whose reads are bounded, and one of values that are set.
  *
  * Policies that are not the same in every run follow from the seed, as does the length of the last
  * table's values.
@@ -17,6 +17,8 @@ enum sim_table {
     ADAPTIVE_COUNTS, /* dense */
     MANAGED_COUNTS,  /* sparse, of another policy in every run */
     UPDATED_COUNTS,  /* sparse, adaptive, with an updater */
+    BOUNDED_COUNTS,  /* dense, bounded by clocks, otherwise in every run */
+    LIMITED_COUNTS,  /* sparse, bounded by clocks or by value */
     LAST_VALUES,
     N_SIM_TABLES
 };
@@ -34,7 +36,7 @@ struct tables {
     uint32_t last_length;  /* of LAST_VALUES: LAST_LENGTH or LAST_SHORT */
     bool replicas_updated; /* REPLICA_COUNTS has an updater, too */
     size_t round_bytes;    /* of a manager's request or answer; few, so that rounds have several */
-    const struct policy *policies[N_SIM_TABLES];
+    struct policy policies[N_SIM_TABLES];
     uint64_t listed[LISTED_KEYS];
 };
 
@@ -60,26 +62,38 @@ static inline bool tables_updated(const struct tables *tables, enum sim_table ta
 /* Whether keys of the table come and go. */
 static inline bool tables_managed(const struct tables *tables, enum sim_table table)
 {
-    return policy_is_managed(tables->policies[table]);
+    return policy_is_managed(&tables->policies[table]);
+}
+
+/* Whether reads of the table are bounded. */
+static inline bool tables_bounded(const struct tables *tables, enum sim_table table)
+{
+    return policy_is_bounded(&tables->policies[table]);
+}
+
+/* Whether every node has rows of its own for the keys it uses. */
+static inline bool tables_tracked(const struct tables *tables, enum sim_table table)
+{
+    return policy_is_tracked(&tables->policies[table]);
 }
 
 /* Whether the table acts on intent. */
 static inline bool tables_intended(const struct tables *tables, enum sim_table table)
 {
-    return tables->policies[table]->main == MAIN_ON_INTENT ||
-           tables->policies[table]->replica == REPLICA_ON_INTENT;
+    return tables->policies[table].main == MAIN_ON_INTENT ||
+           tables->policies[table].replica == REPLICA_ON_INTENT;
 }
 
 /* Whether a key of the table that is intended, perhaps by several nodes, is at all of them. */
 static inline bool tables_copied(const struct tables *tables, enum sim_table table)
 {
-    return tables->policies[table]->replica == REPLICA_ON_INTENT;
+    return tables->policies[table].replica == REPLICA_ON_INTENT;
 }
 
 /* Whether every node is to have the key for good. */
 static inline bool tables_listed(const struct tables *tables, enum sim_table table, uint32_t index)
 {
-    return tables->policies[table]->replica == REPLICA_OF_LISTED && index < LISTED_KEYS;
+    return tables->policies[table].replica == REPLICA_OF_LISTED && index < LISTED_KEYS;
 }
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "base/rand.h"
 #include "core/defect.h"
+#include "sim/bounds.h"
 
 #define US UINT64_C(1000)
 
@@ -18,6 +19,8 @@ enum {
     STEPS_PER_DRAW = 4,
     DRAWS_PER_FAILURE = 8,
     STEPS_PER_CLOSE = 30,
+    STRAGGLER = 6, /* times as slow */
+    RESTS_EARLY = 4,
 };
 
 static uint64_t below(const struct worker *worker, uint64_t n)
@@ -32,6 +35,7 @@ static enum sim_table choose_table(const struct worker *worker)
     static const enum sim_table tables[] = {
         DENSE_COUNTS,   SPARSE_COUNTS,  REPLICA_COUNTS, ADAPTIVE_COUNTS, ADAPTIVE_COUNTS,
         MANAGED_COUNTS, MANAGED_COUNTS, UPDATED_COUNTS, LAST_VALUES,     LAST_VALUES,
+        BOUNDED_COUNTS, BOUNDED_COUNTS, LIMITED_COUNTS, LIMITED_COUNTS,
     };
     return tables[below(worker, sizeof tables / sizeof *tables)];
 }
@@ -218,12 +222,14 @@ static void start_slot(struct worker *worker, struct slot *slot)
 {
     const struct site *site = worker->site;
     slot->started = true;
+    slot->deed.clock = worker->clock;
     note_replicas(worker, slot);
     if (slot->kind == FRAME_PULL)
         check_read(site->check, &slot->deed);
     else
         check_write(site->check, &slot->deed, slot->kind == FRAME_SET);
     enum tern_status status = do_here(slot, &site->tables[slot->deed.table].store);
+    bounds_pushed(worker, slot);
     if (!status && slot->n_away)
         status = client_start(&worker->caller.client, &slot->op, slot->kind,
                               site->numbers[slot->deed.table], slot->keys, slot->deed.values,
@@ -255,6 +261,33 @@ static bool must_wait(const struct worker *worker, const struct slot *slot)
             return !defect(DEFECT_TURN_SKIPPED);
     }
     return false;
+}
+
+/* Ends an operation that could not be started. */
+static void give_up(struct worker *worker, struct slot *slot, enum tern_status status)
+{
+    site_ended(worker->site, status, "an operation on a bounded table");
+    if (worker->waits_for == slot)
+        worker->waits_for = NULL;
+    free_slot(slot);
+}
+
+/* Starts an operation unless it has to wait, or never can be. */
+static void try_slot(struct worker *worker, struct slot *slot)
+{
+    enum tern_status status = TERN_OK;
+    bool waits = must_wait(worker, slot) ||
+                 (tables_bounded(&worker->site->check->tables, slot->deed.table) &&
+                  !bounds_are_kept(worker, slot, &status));
+    if (status) {
+        give_up(worker, slot, status);
+    } else if (waits) {
+        worker->waits_for = slot;
+    } else {
+        if (worker->waits_for == slot)
+            worker->waits_for = NULL;
+        start_slot(worker, slot);
+    }
 }
 
 /* Whether a write that was done at other nodes must wait for a round. */
@@ -331,10 +364,8 @@ static bool go_on(struct worker *worker)
     }
     for (int i = 0; i < SLOTS; i++) {
         struct slot *slot = &worker->slots[i];
-        if (slot->used && !slot->started && !must_wait(worker, slot)) {
-            worker->waits_for = NULL;
-            start_slot(worker, slot);
-        }
+        if (slot->used && !slot->started)
+            try_slot(worker, slot);
         idle &= !slot->used;
     }
     return idle;
@@ -350,12 +381,20 @@ static void look_ahead(struct worker *worker, bool idle)
         worker_close(worker);
         worker_open(worker);
     }
-    if (plans->intents && below(worker, 2))
+    if (plans->intents && below(worker, 2)) {
         plans_advance(plans);
+        bounds_advance(worker);
+    }
     if (plans->intents && below(worker, STEPS_PER_PLAN) == 0)
         plans_make(plans);
     if (plans->intents && below(worker, STEPS_PER_SAMPLE) == 0)
         draws_prepare(&worker->draws);
+}
+
+/* One worker in eight is slower than the others. */
+static bool is_straggler(const struct worker *worker)
+{
+    return rand_at(worker->site->check->tables.round_bytes, worker->index) % 8 == 0;
 }
 
 /* Begins the next operation in a free slot. */
@@ -364,26 +403,32 @@ static void begin_next(struct worker *worker, struct slot *slot)
     worker->n_left--;
     if (!fill_slot(worker, slot))
         free_slot(slot);
-    else if (must_wait(worker, slot))
-        worker->waits_for = slot;
     else
-        start_slot(worker, slot);
+        try_slot(worker, slot);
     worker->resting = true;
-    sim_timer(worker->site->sim, worker->site->core->node, below(worker, REST_US * US),
-              worker->tag);
+    uint64_t longest_ns = (is_straggler(worker) ? STRAGGLER : UINT64_C(1)) * REST_US * US;
+    sim_timer(worker->site->sim, worker->site->core->node, below(worker, longest_ns), worker->tag);
 }
 
 bool worker_run(struct worker *worker)
 {
     bool idle = go_on(worker);
     struct slot *slot = find_free(worker);
-    if (worker->n_left && slot && !worker->waits_for && !worker->resting) {
+    bool goes_on = worker->n_left && slot && !worker->waits_for && !worker->resting;
+    if (goes_on && !worker->rests && below(worker, STEPS_PER_CLOSE) == 0)
+        bounds_reopen(worker);
+    if (goes_on && bounds_return(worker)) {
         look_ahead(worker, idle);
         begin_next(worker, slot);
         idle = false;
     }
     caller_pump(&worker->caller);
-    return !worker->n_left && idle;
+    bool done = !worker->n_left && idle;
+    if (done)
+        bounds_rest(worker);
+    else if (defect(DEFECT_RESTS_TOO_EARLY) && worker->n_left < RESTS_EARLY)
+        pace_set(&worker->site->pace, worker->pace_index, CLOCK_RESTS);
+    return done;
 }
 
 void worker_fini(struct worker *worker)

@@ -11,6 +11,7 @@
 #ifndef SIM_WORKER_H
 #define SIM_WORKER_H
 
+#include "core/bounded.h"
 #include "sim/caller.h"
 #include "sim/draws.h"
 
@@ -33,6 +34,8 @@ struct slot {
     size_t n_away;
     bool was_local;      /* some of those keys may have been used here after all */
     uint64_t last_round; /* that it waits for; 0: none */
+    uint64_t since_ns;   /* when it began to wait for a bounded table to be ready; 0: it does not */
+    uint64_t want_round; /* in which the keys it lacks come */
 };
 
 struct worker {
@@ -45,8 +48,13 @@ struct worker {
     uint64_t n_opened;
     uint64_t tag; /* of the timer between operations */
     uint32_t n_left, n_started;
-    bool resting;           /* that timer is set */
-    struct slot *waits_for; /* NULL: goes on */
+    uint32_t pace_index; /* its clock in site->pace, for bounded tables (bounds.h) */
+    uint64_t clock;
+    bool rests;              /* it holds nobody back */
+    uint64_t rests_since_ns; /* when it began to come back; 0: it does not */
+    struct unseen unseen;    /* its updates to LIMITED_COUNTS */
+    bool resting;            /* that timer is set */
+    struct slot *waits_for;  /* NULL: goes on */
     struct slot slots[SLOTS];
 };
 

@@ -257,8 +257,7 @@ static bool make_row(struct store *store, uint64_t key, struct entry *entry, uin
     if (store->dirty) {
         struct slot_facts *facts = store_facts(store, slot);
         facts->key = key;
-        atomic_store_explicit(&facts->location, 0, memory_order_relaxed);
-        facts->shared = 0;
+        atomic_store_explicit(&facts->age, 0, memory_order_relaxed);
     }
     if (store->home.tracked)
         store_begin_base(store, slot);

@@ -61,10 +61,15 @@ struct store_home {
 /* What is known of a slot in tables that are tracked or managed. */
 struct slot_facts {
     uint64_t key;
-    /* Of a main copy: the number of its moves so far, in the lower half. Of a replica: where the main
-     * copy is (location.h). Read by any thread. */
-    _Atomic uint32_t location;
-    uint32_t shared; /* of a main copy with replicas elsewhere: for core/manager.c */
+    union {
+        struct {
+            /* Of a main copy: the number of its moves so far, in the lower half. Of a replica: where
+             * the main copy is (location.h). Read by any thread. */
+            _Atomic uint32_t location;
+            uint32_t shared; /* of a main copy with replicas elsewhere: for core/manager.c */
+        };
+        _Atomic uint64_t age; /* in tables with bounded reads: for core/bounded.c */
+    };
 };
 
 struct store {

@@ -28,6 +28,9 @@ enum section_kind {
     SECTION_COPIES,      /* values of replicas: u64 location, value */
     SECTION_AWAY_DELTAS, /* deltas that were not added, because the key is elsewhere: u64 location */
     SECTION_AWAY_ASKS,   /* the same for asks and fetches */
+    /* Of tables with bounded reads. */
+    SECTION_VALUES, /* present values of keys: value */
+    SECTION_CLOCKS, /* one item, how far the sender has come: see core/bounded.h */
     SECTION_KINDS,
 };
 

@@ -128,7 +128,12 @@ static bool out_of_time(const struct train *train)
 static bool work(void *context, size_t thread)
 {
     struct epoch *epoch = context;
-    return epoch->task->epoch(epoch->model, epoch->train, thread, epoch->number);
+    struct train *train = epoch->train;
+    bool ok = epoch->task->epoch(epoch->model, train, thread, epoch->number);
+    /* Others may have more batches; under bounded policies they would wait for this one's clock. */
+    if (train->workers != NULL)
+        (void)tern_worker_rest(train->workers[thread]);
+    return ok;
 }
 
 static void tick(void *context, bool failed)

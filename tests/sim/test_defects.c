@@ -72,6 +72,17 @@ static const char *const names[N_DEFECTS] = {
     [DEFECT_POSTPONED_LOST] = "a key that is put off is lost",
     [DEFECT_GIVEN_BACK_LOST] = "a key that is given back is lost",
     [DEFECT_LOCAL_ANYWHERE] = "local sampling takes any key",
+    [DEFECT_CLOCK_BEFORE_CHANGES] = "a clock is told before the changes",
+    [DEFECT_CLOCK_BEFORE_MARKS] = "a home's clock comes before its changes",
+    [DEFECT_MINIMUM_OF_HEARD] = "the lowest clock is of those heard of",
+    [DEFECT_LOST_AT_CLOCK] = "a change is lost at the end of a clock",
+    [DEFECT_BOUND_OFF_BY_ONE] = "a read may miss one clock too many",
+    [DEFECT_AGE_WITHOUT_FETCH] = "a replica counts as fresh unfetched",
+    [DEFECT_REST_FORGOTTEN] = "the rest of an answer is forgotten",
+    [DEFECT_VALUE_OVERWRITES] = "a value overwrites a replica's changes",
+    [DEFECT_NOT_REGISTERED] = "a home forgets who has replicas",
+    [DEFECT_ROW_DROPPED] = "a changed row is not sent",
+    [DEFECT_SEEN_EARLY] = "what was sent counts as seen",
     [DEFECT_BARRIER_EARLY] = "a barrier passes too early",
     [DEFECT_JOIN_EARLY] = "a node joins too early",
     [DEFECT_REDUCE_EARLY] = "a reduction ends too early",
@@ -83,6 +94,8 @@ static const char *const names[N_DEFECTS] = {
     [DEFECT_ROUND_HELD_DROPPED] = "one held for a round is dropped",
     [DEFECT_TURN_SKIPPED] = "an operation does not wait for its turn",
     [DEFECT_CATCH_UP_SKIPPED] = "a write does not wait for its replica",
+    [DEFECT_RETURNS_AT_ONCE] = "a worker comes back unannounced",
+    [DEFECT_RESTS_TOO_EARLY] = "a worker counts as resting while it works",
 };
 
 static struct tern_sim_result run(enum defect which)

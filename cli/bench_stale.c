@@ -1,0 +1,315 @@
+/*
+ * tern bench stale - how old what workers read is, under ssp and essp: a loop of stochastic gradient
+ * descent for a matrix factorization, as in Figure 2 (left) of Dai et al., AAAI 2015.
+ *
+ * Each worker has ratings of its own, made up from factors and noise. A clock is a minibatch: pull the rows
+ * and columns of some ratings, compute, push the differences. All workers share the columns. How far
+ * behind each key was is counted by the table itself; a clock differential is the clock up to which the
+ * value read is complete, minus the reader's: -1 if all is there that can be.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include <tern/tern.h>
+
+#include "bench_cluster.h"
+#include "bench_stale.h"
+#include "command.h"
+#include "options.h"
+
+#include <pthread.h>
+
+enum { ROWS = 200, COLUMNS = 300, RANK = 16, BATCH = 100, N_COUNTS = STALE_STEPS };
+
+static struct {
+    bool json;
+    const char *svg;
+    int64_t n_nodes, n_threads, n_clocks;
+    struct int_list bounds;
+} args;
+
+static const struct option options[] = {
+    {"nodes", OPTION_INT, &args.n_nodes, "4", "N", "processes of this host", .min = 2, .max = 8},
+    {"threads", OPTION_INT, &args.n_threads, "1", "N", "workers of each", .min = 1, .max = 4},
+    {"clocks", OPTION_INT, &args.n_clocks, "1000", "N", "of each worker", .min = 1, .max = 1e7},
+    {"staleness", OPTION_INTS, &args.bounds, "0,1,3,10", "LIST", "bounds to measure", .min = 0,
+     .max = STALE_STEPS - 2},
+    {"svg", OPTION_STRING, &args.svg, .takes = "FILE", .help = "draw the distributions"},
+    {"json", OPTION_FLAG, &args.json, .help = "a JSON object per line instead of tables"},
+};
+
+static const struct option_set option_set = {
+    .program = "tern bench stale",
+    .about =
+        "Measures how old what workers read is, under ssp and essp, in a matrix factorization.",
+    .notes =
+        "JSON fields: bench, policy, staleness, nodes, threads, clocks, mean (clock "
+        "differential),\n"
+        "differentials (shares of -1, -2, ...), waited (share of its time, by worker), seconds,\n"
+        "first_loss, last_loss (mean squared error of a worker's first and last tenth of clocks).",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
+};
+
+struct job {
+    const struct cluster *cluster;
+    struct stale_run *run; /* shared by all processes; node 0 fills it in */
+    size_t node;
+    struct tern_node *tern;
+    struct tern_table *table;
+};
+
+struct learner {
+    struct job *job;
+    size_t number; /* among all workers */
+    struct tern_worker *worker;
+    uint64_t random;
+    double losses[2]; /* of the first and the last tenth */
+    double waited;
+    bool ok;
+};
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static uint64_t next_random(struct learner *learner)
+{
+    uint64_t x = learner->random += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+/* The rating of a cell: of rank 1, with some noise that depends on the cell alone. */
+static float rating(uint64_t row, uint64_t column)
+{
+    uint64_t noise = (row * COLUMNS + column) * UINT64_C(0x9e3779b97f4a7c15) >> 40;
+    return (float)(row % 7) / 7 * (float)(column % 11) / 11 * 4 + (float)(noise % 100) / 500;
+}
+
+/* One minibatch; the mean squared error before it. Columns come first in the table. */
+static bool step(struct learner *learner, double *loss)
+{
+    struct tern_table *table = learner->job->table;
+    static _Thread_local uint64_t keys[2 * BATCH];
+    static _Thread_local float values[2 * BATCH * RANK], updates[2 * BATCH * RANK];
+    const float rate = 0.02f, decay = 0.01f;
+    for (size_t i = 0; i < BATCH; i++) {
+        keys[i] = COLUMNS + learner->number * ROWS + next_random(learner) % ROWS;
+        keys[BATCH + i] = next_random(learner) % COLUMNS;
+    }
+    if (tern_pull(learner->worker, table, keys, 2 * BATCH, values) != TERN_OK)
+        return false;
+    *loss = 0;
+    for (size_t i = 0; i < BATCH; i++) {
+        const float *row = values + i * RANK, *column = values + (BATCH + i) * RANK;
+        float error = rating(keys[i] - COLUMNS, keys[BATCH + i]);
+        for (size_t k = 0; k < RANK; k++)
+            error -= row[k] * column[k];
+        *loss += (double)(error * error) / BATCH;
+        for (size_t k = 0; k < RANK; k++) {
+            updates[i * RANK + k] = rate * (error * column[k] - decay * row[k]);
+            updates[(BATCH + i) * RANK + k] = rate * (error * row[k] - decay * column[k]);
+        }
+    }
+    return tern_push(learner->worker, table, keys, 2 * BATCH, updates) == TERN_OK &&
+           tern_worker_advance(learner->worker, NULL) == TERN_OK;
+}
+
+static void *learn(void *context)
+{
+    struct learner *learner = context;
+    struct tern_worker_stats stats = {.struct_size = sizeof stats};
+    int64_t tenth = args.n_clocks / 10 + 1;
+    double begin = now_s();
+    learner->ok = true;
+    for (int64_t i = 0; learner->ok && i < args.n_clocks; i++) {
+        double loss;
+        learner->ok = step(learner, &loss);
+        if (i < tenth)
+            learner->losses[0] += loss / (double)tenth;
+        if (i >= args.n_clocks - tenth)
+            learner->losses[1] += loss / (double)tenth;
+    }
+    double seconds = now_s() - begin;
+    learner->ok = learner->ok && tern_worker_rest(learner->worker) == TERN_OK &&
+                  tern_worker_get_stats(learner->worker, &stats) == TERN_OK;
+    learner->waited = stats.waited_s / seconds;
+    if (!learner->ok)
+        complain_tern("a worker failed");
+    return NULL;
+}
+
+/* Opens the workers of this node, all before any of them advances. */
+static bool open_learners(struct job *job, struct learner *learners)
+{
+    bool ok = true;
+    for (size_t i = 0; ok && i < (size_t)args.n_threads; i++) {
+        size_t number = job->node * (size_t)args.n_threads + i;
+        learners[i] = (struct learner){.job = job, .number = number, .random = number};
+        ok = tern_worker_open(job->tern, &learners[i].worker) == TERN_OK;
+    }
+    return ok;
+}
+
+static bool run_learners(struct learner *learners)
+{
+    pthread_t threads[4];
+    size_t n = 0;
+    while (n < (size_t)args.n_threads &&
+           pthread_create(&threads[n], NULL, learn, &learners[n]) == 0)
+        n++;
+    bool ok = n == (size_t)args.n_threads;
+    for (size_t i = 0; i < n; i++) {
+        pthread_join(threads[i], NULL);
+        ok = ok && learners[i].ok;
+    }
+    return ok;
+}
+
+/* Adds up what all nodes have counted. */
+static bool gather(struct job *job, const struct learner *learners, double seconds)
+{
+    struct stale_run *run = job->run;
+    struct tern_table_stats stats = {.struct_size = sizeof stats};
+    size_t n_workers = (size_t)(args.n_nodes * args.n_threads);
+    double sums[N_COUNTS + STALE_MAX_WORKERS + 3] = {0};
+    if (tern_table_get_stats(job->table, &stats) != TERN_OK)
+        return false;
+    for (int i = 0; i < N_COUNTS; i++)
+        sums[i] = (double)stats.clocks_behind[i];
+    for (size_t i = 0; i < (size_t)args.n_threads; i++) {
+        sums[N_COUNTS + learners[i].number] = learners[i].waited;
+        for (int k = 0; k < 2; k++)
+            sums[N_COUNTS + STALE_MAX_WORKERS + k] += learners[i].losses[k] / (double)n_workers;
+    }
+    sums[N_COUNTS + STALE_MAX_WORKERS + 2] = seconds / (double)args.n_nodes;
+    if (tern_all_reduce(job->tern, TERN_F64, sizeof sums / sizeof *sums, sums) != TERN_OK)
+        return false;
+    double n_reads = 0;
+    for (int i = 0; i < N_COUNTS; i++)
+        n_reads += sums[i];
+    for (int i = 0; job->node == 0 && i < N_COUNTS; i++) {
+        run->shares[i] = sums[i] / n_reads;
+        run->mean -= run->shares[i] * (1 + i);
+    }
+    if (job->node == 0) {
+        memcpy(run->waited, sums + N_COUNTS, sizeof run->waited);
+        run->first_loss = sums[N_COUNTS + STALE_MAX_WORKERS];
+        run->last_loss = sums[N_COUNTS + STALE_MAX_WORKERS + 1];
+        run->seconds = sums[N_COUNTS + STALE_MAX_WORKERS + 2];
+    }
+    return true;
+}
+
+static int node_main(void *context)
+{
+    struct job *job = context;
+    struct learner learners[4];
+    char policy[32];
+    snprintf(policy, sizeof policy, "%s:%lld", job->run->policy, (long long)job->run->bound);
+    struct tern_table_options shape = {.struct_size = sizeof shape,
+                                       .n_keys = COLUMNS +
+                                                 (uint64_t)(args.n_nodes * args.n_threads) * ROWS,
+                                       .length = RANK,
+                                       .init = {.kind = TERN_INIT_NORMAL, .seed = 1, .b = 0.3},
+                                       .policy = policy};
+    cluster_enter(job->cluster, job->node);
+    bool ok = tern_node_open(NULL, &job->tern) == TERN_OK &&
+              tern_table_open(job->tern, "factors", &shape, &job->table) == TERN_OK &&
+              open_learners(job, learners) && tern_barrier(job->tern) == TERN_OK;
+    double begin = now_s();
+    ok = ok && run_learners(learners);
+    double seconds = now_s() - begin;
+    ok = ok && gather(job, learners, seconds);
+    for (size_t i = 0; ok && i < (size_t)args.n_threads; i++)
+        ok = tern_worker_close(learners[i].worker) == TERN_OK;
+    ok = ok && tern_node_close(job->tern) == TERN_OK;
+    return ok ? EXIT_OK : complain_tern("a node failed");
+}
+
+static bool run_cluster(struct stale_run *run)
+{
+    struct cluster cluster;
+    struct job job = {.cluster = &cluster, .run = run};
+    bool ok = cluster_open(&cluster, TRANSPORT_UNIX, (size_t)args.n_nodes);
+    if (!ok)
+        return false;
+    for (job.node = 0; ok && job.node < (size_t)args.n_nodes; job.node++)
+        ok = cluster_fork(&cluster, node_main, &job);
+    return cluster_close(&cluster, ok);
+}
+
+static void print_json(const struct stale_run *run)
+{
+    printf("{\"bench\":\"stale\",\"policy\":\"%s\",\"staleness\":%lld,\"nodes\":%lld,"
+           "\"threads\":%lld,\"clocks\":%lld,\"mean\":%.4f,\"differentials\":[",
+           run->policy, (long long)run->bound, (long long)args.n_nodes, (long long)args.n_threads,
+           (long long)args.n_clocks, run->mean);
+    for (int64_t i = 0; i <= run->bound; i++)
+        printf("%s%.4f", i ? "," : "", run->shares[i]);
+    printf("],\"waited\":[");
+    for (int64_t i = 0; i < args.n_nodes * args.n_threads; i++)
+        printf("%s%.3f", i ? "," : "", run->waited[i]);
+    printf("],\"seconds\":%.3f,\"first_loss\":%.5f,\"last_loss\":%.5f}\n", run->seconds,
+           run->first_loss, run->last_loss);
+}
+
+static void print_line(const struct stale_run *run)
+{
+    double least = 1, most = 0;
+    for (int64_t i = 0; i < args.n_nodes * args.n_threads; i++) {
+        least = run->waited[i] < least ? run->waited[i] : least;
+        most = run->waited[i] > most ? run->waited[i] : most;
+    }
+    printf("  %-5s %5lld %8.2f   %4.0f%%..%3.0f%% %9.2f   %7.4f   ", run->policy,
+           (long long)run->bound, run->mean, 100 * least, 100 * most, run->seconds, run->last_loss);
+    for (int64_t i = 0; i <= run->bound; i++)
+        printf(" %4.1f", 100 * run->shares[i]);
+    printf("\n");
+}
+
+int bench_stale_command(int argc, char **argv)
+{
+    static const char *const policies[] = {"ssp", "essp"};
+    int status;
+    if (!options_read(&option_set, argc, argv, &status))
+        return status;
+    struct stale_run *runs = mmap(NULL, STALE_MAX_RUNS * sizeof *runs, PROT_READ | PROT_WRITE,
+                                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (runs == MAP_FAILED || 2 * args.bounds.n > STALE_MAX_RUNS) {
+        complain("there is no room for %zu runs", 2 * args.bounds.n);
+        return EXIT_FAILED;
+    }
+    if (!args.json)
+        printf("%lld nodes, %lld workers each, %lld clocks; clock differentials of keys read\n\n"
+               "  policy    s     mean       waited   seconds      loss    share in %% of -1, -2, "
+               "...\n",
+               (long long)args.n_nodes, (long long)args.n_threads, (long long)args.n_clocks);
+    size_t n = 0;
+    bool ok = true;
+    for (size_t i = 0; ok && i < args.bounds.n; i++) {
+        for (size_t k = 0; ok && k < 2; k++) {
+            struct stale_run *run = &runs[n++];
+            snprintf(run->policy, sizeof run->policy, "%s", policies[k]);
+            run->bound = args.bounds.at[i];
+            ok = run_cluster(run);
+            if (ok && args.json)
+                print_json(run);
+            else if (ok)
+                print_line(run);
+            ok = ok && flush_output();
+        }
+    }
+    if (ok && args.svg)
+        ok = stale_draw(args.svg, runs, n);
+    munmap(runs, STALE_MAX_RUNS * sizeof *runs);
+    return ok ? EXIT_OK : EXIT_FAILED;
+}

@@ -1,0 +1,646 @@
+/* bounded - the side that has replicas; bounded_home.c is the other. See bounded.h. */
+#include "core/bounded.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/bounded_peer.h"
+#include "core/defect.h"
+
+enum { ROUND_BYTES = 1 << 20 };
+
+/* ---- Making and ending -------------------------------------------------------------------------- */
+
+static bool make_peers(struct bounded *bounded)
+{
+    bounded->peers = calloc(bounded->n_nodes, sizeof *bounded->peers);
+    for (uint32_t i = 0; bounded->peers && i < bounded->n_nodes; i++) {
+        struct bounded_peer *peer = &bounded->peers[i];
+        peer->slowest = peer->heard.worker = NO_WORKER;
+        peer->heard.node = i;
+    }
+    return bounded->peers;
+}
+
+struct bounded *bounded_new(struct core *core, struct store *store, const struct policy *policy)
+{
+    struct bounded *made = calloc(1, sizeof *made);
+    if (!made)
+        return NULL;
+    *made = (struct bounded){.core = core,
+                             .store = store,
+                             .policy = policy,
+                             .round_bytes = ROUND_BYTES,
+                             .n_nodes = core->n_nodes};
+    made->least_age = is_by_value(made);
+    uint64_t unheard = defect(DEFECT_MINIMUM_OF_HEARD) ? CLOCK_RESTS : 0;
+    if (make_peers(made) && clocks_init(&made->nodes, core->n_nodes, unheard) &&
+        clocks_init(&made->seen, core->n_nodes, CLOCK_RESTS) &&
+        clocks_init(&made->valid, core->n_nodes, 0) &&
+        buffer_reserve(&made->values, store->value_bytes))
+        return made;
+    bounded_free(made);
+    return NULL;
+}
+
+void bounded_free(struct bounded *bounded)
+{
+    if (!bounded)
+        return;
+    for (uint32_t i = 0; bounded->peers && i < bounded->n_nodes; i++) {
+        struct bounded_peer *peer = &bounded->peers[i];
+        free(peer->changed.keys);
+        free(peer->wanted.keys);
+        free(peer->missing.words);
+        free(peer->registered.words);
+    }
+    free(bounded->peers);
+    clocks_fini(&bounded->nodes);
+    clocks_fini(&bounded->seen);
+    clocks_fini(&bounded->valid);
+    buffer_free(&bounded->values);
+    free(bounded);
+}
+
+/* ---- Reading ------------------------------------------------------------------------------------ */
+
+/* Where the age of a key's replica is kept; NULL if there is no row. */
+static _Atomic uint64_t *age_of(const struct store *store, uint64_t key)
+{
+    struct entry *entry;
+    if (key - store->home.begin < store->n_natural)
+        return &store_facts(store, store_natural_slot(store, key))->age;
+    uint64_t word = store_look(store, key, &entry);
+    return entry_has_row(word) ? &store_facts(store, entry_slot(word))->age : NULL;
+}
+
+uint64_t bounded_needs(const struct bounded *bounded, uint64_t clock)
+{
+    uint64_t s = bounded->policy->clocks + defect(DEFECT_BOUND_OFF_BY_ONE);
+    return is_by_value(bounded) || clock < s ? 0 : clock - s;
+}
+
+bool bounded_may_read(const struct bounded *bounded, uint64_t clock)
+{
+    return bounded_needs(bounded, clock) <=
+           atomic_load_explicit(&bounded->valid_to, memory_order_acquire);
+}
+
+size_t bounded_check(const struct bounded *bounded, uint64_t clock, const uint64_t *keys, size_t n,
+                     uint32_t *stale, uint32_t ages[BOUNDED_STEPS])
+{
+    const struct store *store = bounded->store;
+    const uint64_t needs = bounded_needs(bounded, clock);
+    /* Acquire: partner of the release in bounded_raise, after the values were put in place. */
+    const uint64_t valid_to = atomic_load_explicit(&bounded->valid_to, memory_order_acquire);
+    const uint64_t least = atomic_load_explicit(&bounded->least_age, memory_order_relaxed);
+    const uint64_t needed_age = needs ? needs + 1 : least;
+    size_t n_stale = 0;
+    for (size_t i = 0; i < n; i++) {
+        const _Atomic uint64_t *place = age_of(store, keys[i]);
+        /* Acquire: partner of the release in take_value. */
+        uint64_t age = place ? atomic_load_explicit(place, memory_order_acquire) : 0;
+        if (age < needed_age || valid_to < needs) {
+            stale[n_stale++] = (uint32_t)i;
+            continue;
+        }
+        uint64_t as_of = age == AGE_CURRENT ? valid_to : age ? age - 1 : 0;
+        uint64_t behind = clock > as_of ? clock - as_of : 0;
+        ages[behind < BOUNDED_STEPS ? behind : BOUNDED_STEPS - 1]++;
+    }
+    return n_stale;
+}
+
+/* ---- Bounds by value ---------------------------------------------------------------------------- */
+
+static double largest(enum tern_type type, const void *elements, size_t n)
+{
+    double most = 0;
+    for (size_t i = 0; i < n; i++) {
+        double x = type == TERN_F32   ? (double)((const float *)elements)[i]
+                   : type == TERN_F64 ? ((const double *)elements)[i]
+                   : type == TERN_I32 ? (double)((const int32_t *)elements)[i]
+                                      : (double)((const int64_t *)elements)[i];
+        /* What is no number counts as large: !(x <= most) holds for it, too. */
+        if (!(fabs(x) <= most))
+            most = isnan(x) ? (double)INFINITY : fabs(x);
+    }
+    return most;
+}
+
+struct sized_key {
+    uint64_t key;
+    double size;
+};
+
+static int compare_sized(const void *a, const void *b)
+{
+    const struct sized_key *x = a, *y = b;
+    return (x->key > y->key) - (x->key < y->key);
+}
+
+double bounded_size(const struct store *store, const uint64_t *keys, size_t n, const void *updates)
+{
+    struct sized_key sized[BOUNDED_BLOCK];
+    for (size_t i = 0; i < n; i++)
+        sized[i] = (struct sized_key){
+            keys[i],
+            largest(store->type, (const char *)updates + i * store->value_bytes, store->length)};
+    /* A key that is there more than once changes by the sum. */
+    qsort(sized, n, sizeof *sized, compare_sized);
+    double most = 0, sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        sum = i && sized[i].key == sized[i - 1].key ? sum + sized[i].size : sized[i].size;
+        most = sum > most ? sum : most;
+    }
+    return most;
+}
+
+void bounded_pushed(const struct bounded *bounded, struct unseen *unseen, double size)
+{
+    /* The marks of the rows come before the look at the epoch, as in begin_epoch the epoch comes before
+     * the look at the marks: so what is counted to an epoch is collected in it, or before. */
+    atomic_thread_fence(memory_order_seq_cst);
+    uint64_t epoch = atomic_load_explicit(&bounded->begun, memory_order_seq_cst) + 1;
+    uint64_t ended = atomic_load_explicit(&bounded->ended, memory_order_acquire);
+    int place = unseen->epochs[0] == epoch || unseen->epochs[1] != epoch
+                    ? unseen->epochs[0] != epoch && unseen->epochs[0] > ended
+                    : 1;
+    if (unseen->epochs[place] != epoch)
+        unseen->sums[place] = 0;
+    unseen->epochs[place] = epoch;
+    unseen->sums[place] += size;
+}
+
+bool bounded_may_go_on(const struct bounded *bounded, const struct unseen *unseen, uint64_t clock)
+{
+    uint64_t ended = atomic_load_explicit(&bounded->ended, memory_order_acquire);
+    double sum = 0, bound = bounded->policy->value;
+    for (int i = 0; i < 2; i++)
+        sum += unseen->epochs[i] > ended ? unseen->sums[i] : 0;
+    if (bounded->policy->shrinks)
+        bound /= sqrt(1 + (double)clock);
+    return sum <= bound;
+}
+
+/* ---- What there is to say ----------------------------------------------------------------------- */
+
+static bool add_key(struct key_list *list, uint64_t key)
+{
+    if (list->n == list->max) {
+        size_t max = list->max ? 2 * list->max : 64;
+        uint64_t *keys = realloc(list->keys, max * sizeof *keys);
+        if (!keys)
+            return false;
+        list->keys = keys;
+        list->max = max;
+    }
+    list->keys[list->n++] = key;
+    return true;
+}
+
+static enum tern_status no_memory(const struct bounded *bounded)
+{
+    return fail(TERN_NO_MEMORY, "no memory for an exchange of table '%s'", bounded->store->name);
+}
+
+enum tern_status bounded_want(struct bounded *bounded, const uint64_t *keys,
+                              const uint32_t *positions, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint64_t key = keys[positions[i]];
+        uint32_t home = core_home(bounded->core, bounded->store, key);
+        if (home == bounded->core->node) {
+            /* The main copy is always as recent as the table clock, once it has a row. */
+            enum tern_status status = store_create(bounded->store, key);
+            if (status)
+                return status;
+            atomic_store_explicit(age_of(bounded->store, key), AGE_CURRENT, memory_order_release);
+        } else if (!bounded->peers[home].is_closed) {
+            struct bounded_peer *peer = &bounded->peers[home];
+            _Atomic uint64_t *age = age_of(bounded->store, key);
+            if (is_eager(bounded) && age && atomic_load_explicit(age, memory_order_relaxed))
+                continue;
+            peer->holds = true;
+            if (defect(DEFECT_AGE_WITHOUT_FETCH) && age && !is_eager(bounded))
+                atomic_store_explicit(age, peer->heard.clock + 1, memory_order_relaxed);
+            else if (!add_key(&peer->wanted, key))
+                return no_memory(bounded);
+        } else {
+            return fail(TERN_CLOSED, "node %u has closed table '%s'", (unsigned)home,
+                        bounded->store->name);
+        }
+    }
+    return TERN_OK;
+}
+
+/* Notes that the row in a slot was changed here. */
+static bool note_changed(struct bounded *bounded, uint32_t slot, bool *merged)
+{
+    uint64_t key = store_key_of(bounded->store, slot);
+    uint32_t home = core_home(bounded->core, bounded->store, key);
+    if (home != bounded->core->node)
+        return bounded->peers[home].is_closed || add_key(&bounded->peers[home].changed, key);
+    *merged = true;
+    return home_changed(bounded, slot, home);
+}
+
+static enum tern_status collect(struct bounded *bounded)
+{
+    struct store *store = bounded->store;
+    size_t n_words = store_dirty_words(store);
+    bool merged = false;
+    for (size_t i = 0; i < n_words; i++) {
+        if (!atomic_load_explicit(&store->dirty[i], memory_order_relaxed))
+            continue;
+        uint64_t bits = atomic_exchange_explicit(&store->dirty[i], 0, memory_order_acquire);
+        for (; bits; bits &= bits - 1)
+            if (!note_changed(bounded, (uint32_t)(64 * i + (size_t)__builtin_ctzll(bits)),
+                              &merged)) {
+                /* Nothing is lost: what was not noted is marked again. */
+                atomic_fetch_or_explicit(&store->dirty[i], bits, memory_order_relaxed);
+                return no_memory(bounded);
+            }
+    }
+    if (merged)
+        home_merged(bounded);
+    return TERN_OK;
+}
+
+/* Begins an epoch: what is collected from now on, until it is seen, belongs to the next. */
+static void begin_epoch(struct bounded *bounded)
+{
+    bounded->epoch = ++bounded->n_epochs;
+    atomic_store_explicit(&bounded->begun, bounded->epoch, memory_order_seq_cst);
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+static void set_targets(struct bounded *bounded)
+{
+    for (uint32_t i = 0; i < bounded->n_nodes; i++) {
+        struct bounded_peer *peer = &bounded->peers[i];
+        peer->target = peer->changed.n ? UINT64_MAX : peer->merged;
+    }
+    bounded->peers[bounded->core->node].target = bounded->standing.merges;
+}
+
+enum tern_status bounded_take(struct bounded *bounded, struct node_clock now)
+{
+    bool begins = is_by_value(bounded) && !bounded->epoch;
+    if (begins)
+        begin_epoch(bounded);
+    if (defect(DEFECT_CLOCK_BEFORE_MARKS))
+        home_heard(bounded, bounded->core->node, &now);
+    enum tern_status status = TERN_OK;
+    if (!defect(DEFECT_CLOCK_BEFORE_MARKS) || now.clock == bounded->now.clock)
+        status = collect(bounded);
+    if (begins)
+        set_targets(bounded);
+    if (status)
+        return status;
+    bounded->now = now;
+    home_heard(bounded, bounded->core->node, &now);
+    bounded_end_epoch(bounded);
+    return TERN_OK;
+}
+
+/* Whether this node's clock, which follows the changes, is news to a peer. */
+static bool has_clock_for(const struct bounded *bounded, const struct bounded_peer *peer)
+{
+    return bounded->now.clock != peer->said.clock ||
+           (bounded->now.clock == CLOCK_RESTS && bounded->now.highest != peer->said.highest);
+}
+
+/* Whether a peer has something that this node is to get. */
+static bool has_news_from(const struct bounded *bounded, const struct bounded_peer *peer,
+                          uint32_t node)
+{
+    if (!is_eager(bounded) || !peer->holds)
+        return false;
+    return is_by_value(bounded) ? peer->heard.merges > peer->got || peer->confirms
+                                : peer->heard.clock > bounded->valid.values[node];
+}
+
+/* Whether a peer waits to hear how this home stands. */
+static bool has_standing_for(const struct bounded *bounded, const struct bounded_peer *peer)
+{
+    const struct standing *now = &bounded->standing, *then = &peer->told;
+    if (!is_by_value(bounded))
+        return now->clock > then->clock;
+    return (peer->n_missing && now->merges > then->merges) || now->stable > then->stable;
+}
+
+bool bounded_has_request(const struct bounded *bounded, uint32_t node)
+{
+    const struct bounded_peer *peer = &bounded->peers[node];
+    if (node == bounded->core->node || peer->is_closed)
+        return false;
+    return peer->changed.n || peer->wanted.n || peer->owes || peer->inquires ||
+           has_clock_for(bounded, peer) || has_news_from(bounded, peer, node) ||
+           has_standing_for(bounded, peer);
+}
+
+bool bounded_is_busy(const struct bounded *bounded)
+{
+    bool busy = false;
+    for (uint32_t i = 0; !busy && i < bounded->n_nodes; i++)
+        busy = bounded_has_request(bounded, i);
+    return busy;
+}
+
+/* ---- Questions ---------------------------------------------------------------------------------- */
+
+uint8_t *standing_write(uint8_t *out, const struct standing *standing)
+{
+    const uint64_t words[STANDING_WORDS] = {standing->clock, standing->node, standing->worker,
+                                            standing->merges, standing->stable};
+    for (int i = 0; i < STANDING_WORDS; i++, out += 8)
+        section_put(out, words[i]);
+    return out;
+}
+
+struct standing standing_read(const uint8_t *in)
+{
+    return (struct standing){.clock = section_get(in),
+                             .node = (uint32_t)section_get(in + 8),
+                             .worker = (uint32_t)section_get(in + 16),
+                             .merges = section_get(in + 24),
+                             .stable = section_get(in + 32)};
+}
+
+/* Takes the changes of some rows and writes them. */
+static uint8_t *write_changes(struct bounded *bounded, struct bounded_peer *peer, uint8_t *out)
+{
+    struct store *store = bounded->store;
+    const size_t item_bytes = row_bytes(bounded), most = rows_per_body(bounded);
+    uint8_t *header = out;
+    uint32_t n = 0;
+    out += SECTION_HEADER_BYTES;
+    while (peer->changed.n && n < most) {
+        uint64_t key = peer->changed.keys[--peer->changed.n];
+        memset(out + item_bytes - 8, 0, 8);
+        if (!store_take_delta(store, key, out + 8))
+            continue;
+        if (defect(DEFECT_LOST_AT_CLOCK) && !n && has_clock_for(bounded, peer))
+            continue;
+        section_put(out, key);
+        out += item_bytes;
+        n++;
+    }
+    peer->sends = n && !peer->changed.n;
+    section_write(header, SECTION_DELTAS, n, item_bytes);
+    return n ? out : header;
+}
+
+static uint8_t *write_wanted(struct bounded *bounded, struct bounded_peer *peer, uint8_t *out)
+{
+    size_t most = rows_per_body(bounded);
+    uint32_t n = (uint32_t)(peer->wanted.n < most ? peer->wanted.n : most);
+    if (!n)
+        return out;
+    section_write(out, SECTION_ASKS, n, 8);
+    out += SECTION_HEADER_BYTES;
+    for (uint32_t i = 0; i < n; i++, out += 8)
+        section_put(out, peer->wanted.keys[--peer->wanted.n]);
+    return out;
+}
+
+static uint8_t *write_clocks(const struct bounded *bounded, struct bounded_peer *peer, uint8_t *out)
+{
+    bool says = !peer->changed.n || defect(DEFECT_CLOCK_BEFORE_CHANGES);
+    if (says)
+        peer->said = bounded->now;
+    peer->knows_rest |= peer->said.clock == CLOCK_RESTS;
+    const uint64_t words[QUESTION_WORDS] = {says ? bounded->now.clock : NOT_SAID,
+                                            bounded->now.highest, bounded->now.slowest, peer->got};
+    section_write(out, SECTION_CLOCKS, 1, 8 * (QUESTION_WORDS + STANDING_WORDS));
+    out += SECTION_HEADER_BYTES;
+    for (int i = 0; i < QUESTION_WORDS; i++, out += 8)
+        section_put(out, words[i]);
+    peer->confirms = false;
+    peer->told = bounded->standing;
+    return standing_write(out, &bounded->standing);
+}
+
+enum tern_status bounded_request(struct bounded *bounded, uint32_t node, struct buffer *body)
+{
+    struct bounded_peer *peer = &bounded->peers[node];
+    size_t most = rows_per_body(bounded);
+    body->begin = body->end = 0;
+    uint8_t *out = buffer_reserve(body, 3 * SECTION_HEADER_BYTES + (most + 1) * row_bytes(bounded) +
+                                            8 * most + 8 * (QUESTION_WORDS + STANDING_WORDS));
+    if (!out)
+        return no_memory(bounded);
+    uint8_t *begin = out;
+    out = write_changes(bounded, peer, out);
+    out = write_wanted(bounded, peer, out);
+    out = write_clocks(bounded, peer, out);
+    body->end += (size_t)(out - begin);
+    peer->inquires = false;
+    return TERN_OK;
+}
+
+/* ---- Answers ------------------------------------------------------------------------------------ */
+
+void bounded_raise(struct bounded *bounded, uint32_t home, uint64_t clock)
+{
+    if (bounded->valid.values[home] != CLOCK_RESTS && clock <= bounded->valid.values[home])
+        return;
+    clocks_set(&bounded->valid, home, clock);
+    /* Release: partner of the acquire in bounded_check. */
+    atomic_store_explicit(&bounded->valid_to, bounded->valid.lowest, memory_order_release);
+}
+
+void bounded_hear(struct bounded *bounded, uint32_t home, const struct standing *standing)
+{
+    struct bounded_peer *peer = &bounded->peers[home];
+    struct standing *heard = &peer->heard;
+    /* Questions and answers come on two ways, so an older one may come later. */
+    if (standing->clock >= heard->clock) {
+        heard->clock = standing->clock;
+        heard->node = standing->node;
+        heard->worker = standing->worker;
+    }
+    if (standing->merges > heard->merges)
+        heard->merges = standing->merges;
+    if (standing->stable > heard->stable)
+        heard->stable = standing->stable;
+    if (!is_eager(bounded) || !peer->holds)
+        bounded_raise(bounded, home, peer->heard.clock);
+    bounded_end_epoch(bounded);
+}
+
+void bounded_end_epoch(struct bounded *bounded)
+{
+    if (!bounded->epoch)
+        return;
+    for (uint32_t i = 0; i < bounded->n_nodes; i++) {
+        const struct bounded_peer *peer = &bounded->peers[i];
+        const struct standing *standing =
+            i == bounded->core->node ? &bounded->standing : &peer->heard;
+        if (!peer->is_closed && peer->target > standing->stable)
+            return;
+    }
+    /* Release: partner of the acquire of workers that look whether they may go on. */
+    atomic_store_explicit(&bounded->ended, bounded->epoch, memory_order_release);
+    bounded->epoch = 0;
+}
+
+/* Takes over a value, and then its age. */
+static enum tern_status take_value(struct bounded *bounded, uint64_t key, const uint8_t *value,
+                                   uint64_t age)
+{
+    struct store *store = bounded->store;
+    enum tern_status status = TERN_OK;
+    if (defect(DEFECT_VALUE_OVERWRITES) && !store_create(store, key))
+        store_set_one(store, key, value);
+    else
+        status = store_refresh(store, key, value);
+    if (!status)
+        atomic_store_explicit(age_of(store, key), age, memory_order_release);
+    return status;
+}
+
+/* Checks an answer as a whole; *clocks is where its last section has its item. */
+static bool is_answer(const struct bounded *bounded, uint32_t node, const uint8_t *body,
+                      size_t bytes, const uint8_t **clocks)
+{
+    struct section section;
+    size_t at = 0;
+    bool wrong;
+    *clocks = NULL;
+    while (section_next(body, bytes, &at, &section, &wrong)) {
+        if (section.kind == SECTION_CLOCKS && section.count == 1 &&
+            section.item_bytes == 8 * STANDING_WORDS)
+            *clocks = section.items;
+        else if (section.kind != SECTION_VALUES || section.item_bytes != row_bytes(bounded))
+            return false;
+        for (uint32_t i = 0; section.kind == SECTION_VALUES && i < section.count; i++) {
+            uint64_t key = section_get(section.items + i * section.item_bytes);
+            if (key > bounded->store->last_key ||
+                core_home(bounded->core, bounded->store, key) != node)
+                return false;
+        }
+    }
+    return !wrong && *clocks;
+}
+
+/* Takes over the values of an answer; their number. */
+static enum tern_status take_values(struct bounded *bounded, const uint8_t *body, size_t bytes,
+                                    uint64_t age, size_t *n)
+{
+    struct section section;
+    size_t at = 0;
+    bool wrong;
+    enum tern_status status = TERN_OK;
+    *n = 0;
+    while (!status && section_next(body, bytes, &at, &section, &wrong)) {
+        if (section.kind != SECTION_VALUES)
+            continue;
+        *n += section.count;
+        for (uint32_t i = 0; !status && i < section.count; i++) {
+            const uint8_t *item = section.items + i * section.item_bytes;
+            status = take_value(bounded, section_get(item), item + 8, age);
+        }
+    }
+    return status;
+}
+
+enum tern_status bounded_answer(struct bounded *bounded, uint32_t node, const struct frame *answer,
+                                const uint8_t *body)
+{
+    struct bounded_peer *peer = &bounded->peers[node];
+    const uint8_t *clocks;
+    if (answer->kind != FRAME_NEWS || answer->keys_bytes ||
+        !is_answer(bounded, node, body, answer->body_bytes, &clocks))
+        return fail(TERN_PEER, "node %u answered a round of table '%s' with what makes no sense",
+                    (unsigned)node, bounded->store->name);
+    struct standing standing = standing_read(clocks);
+    uint64_t age = is_eager(bounded) ? AGE_CURRENT : standing.clock + 1;
+    size_t n_values;
+    enum tern_status status = take_values(bounded, body, answer->body_bytes, age, &n_values);
+    if (status)
+        return status;
+    peer->knows_rest = peer->said.clock == CLOCK_RESTS;
+    peer->owes = answer->a && !defect(DEFECT_REST_FORGOTTEN);
+    if (peer->sends) {
+        peer->merged = standing.merges;
+        if (bounded->epoch && peer->target == UINT64_MAX)
+            peer->target = standing.merges;
+        peer->sends = false;
+    }
+    peer->has_parts |= n_values > 0;
+    if (!peer->owes) {
+        peer->got = standing.merges;
+        peer->confirms |= peer->has_parts;
+        peer->has_parts = false;
+        bounded_raise(bounded, node, standing.clock);
+    }
+    bounded_hear(bounded, node, &standing);
+    return TERN_OK;
+}
+
+/* ---- Between rounds ------------------------------------------------------------------------------ */
+
+void bounded_forget_peer(struct bounded *bounded, uint32_t node)
+{
+    struct bounded_peer *peer = &bounded->peers[node];
+    peer->is_closed = true;
+    peer->owes = peer->inquires = false;
+    peer->changed.n = peer->wanted.n = 0;
+    bounded_raise(bounded, node, CLOCK_RESTS);
+    home_forget(bounded, node);
+    bounded_end_epoch(bounded);
+}
+
+void bounded_inquire(struct bounded *bounded)
+{
+    for (uint32_t i = 0; i < bounded->n_nodes; i++)
+        bounded->peers[i].inquires = true;
+}
+
+void bounded_settle(struct bounded *bounded)
+{
+    struct store *store = bounded->store;
+    atomic_store_explicit(&bounded->least_age, 1, memory_order_relaxed);
+    bounded_inquire(bounded);
+    if (is_eager(bounded))
+        return;
+    uint64_t n_slots = 64 * store_dirty_words(store);
+    for (uint64_t slot = 0; slot < n_slots && slabs_has(&store->facts, (uint32_t)slot); slot++)
+        atomic_store_explicit(&store_facts(store, (uint32_t)slot)->age, 0, memory_order_relaxed);
+}
+
+struct standing bounded_slowest(struct bounded *bounded, uint32_t *home)
+{
+    *home = clocks_slowest(&bounded->valid);
+    if (*home == bounded->n_nodes || *home == bounded->core->node) {
+        *home = bounded->core->node;
+        return bounded->standing;
+    }
+    return bounded->peers[*home].heard;
+}
+
+bool bounded_is_awaited(const struct bounded *bounded)
+{
+    bool awaited = true;
+    for (uint32_t i = 0; i < bounded->n_nodes; i++)
+        awaited &= !bounded->peers[i].knows_rest || bounded->peers[i].is_closed;
+    return awaited;
+}
+
+static uint64_t higher(uint64_t a, uint64_t b)
+{
+    return b != CLOCK_RESTS && b > a ? b : a;
+}
+
+uint64_t bounded_highest(const struct bounded *bounded)
+{
+    uint64_t highest = higher(bounded->standing.clock, bounded->now.clock);
+    for (uint32_t i = 0; i < bounded->n_nodes; i++) {
+        highest = higher(highest, bounded->peers[i].heard.clock);
+        highest = higher(highest, bounded->peers[i].said.clock);
+    }
+    return highest;
+}

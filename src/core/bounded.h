@@ -1,0 +1,174 @@
+/*
+ * bounded - a table whose reads are bounded: by clocks (SSP and ESSP) or by value (VAP).
+ *
+ * The main copy of a key stays at its home. Every node makes a replica of the keys it uses, which begins
+ * as the key's initial value, so that a push need not fetch anything: it adds to the replica, and what
+ * differs from the *base*, the value last got from the home, is sent there. Hence the updates of a
+ * clock to a key travel as one, and a worker sees its own at once.
+ *
+ * All travels in questions, which a node asks each other one, one at a time, and their answers. A question
+ * says: what was changed here in rows at home there; the keys of which the present value is wanted; how far
+ * this node's workers have come; and how far this node has come as a home. The answer brings values of rows
+ * at home there, and how far that home has come. Values come in answers alone, so whatever a node has
+ * sent is in them, and nothing that it sends is under way meanwhile: value = theirs + (value - base)
+ * neither loses nor repeats an update.
+ *
+ *  1. Before a node says that its workers have come to clock t, it has sent everything they changed before.
+ *  2. A home's *table clock* T is the lowest that nodes have said: every update of a clock below T, of all
+ *     workers, is merged here. It is announced, with the worker that holds it back.
+ *  3. A worker at clock c with bound s may read when all homes have announced T >= c - s, and the replica is
+ *     that recent. With REFRESH_ON_DEMAND each replica has an age, the T of the answer that brought
+ *     it; one that is too old is fetched anew. With REFRESH_EACH_CLOCK the home knows who has a replica; a
+ *     node that hears of an advance asks, and gets whatever has changed, so that all replicas of keys
+ *     of one home are as recent as its last complete answer.
+ *  4. A node that said its workers rest comes back at a clock no home has passed: it says some clock, by
+ *     which all homes stop, and continues at the highest T of the answers.
+ *
+ * By value (BOUND_VALUE): a home counts what it merges. A holder of replicas says up to which count it has
+ * got values; what all holders have got is *stable*. A node takes its changes in *epochs*: an epoch is seen
+ * when all of it is stable, and the next begins then. A worker adds up the size of its updates by epoch, and
+ * goes on while those that are not seen do not exceed the bound.
+ *
+ * Pure. Used by one thread at a time, except for what says otherwise: the caller locks.
+ */
+#ifndef CORE_BOUNDED_H
+#define CORE_BOUNDED_H
+
+#include "base/buffer.h"
+#include "core/core.h"
+#include "core/pace.h"
+#include "wire/frame.h"
+
+enum { BOUNDED_STEPS = TERN_CLOCK_STEPS }; /* of the histogram of ages */
+
+/* How far a home has come. */
+struct standing {
+    uint64_t clock; /* the table clock T */
+    uint32_t node,
+        worker;      /* which holds it back; NO_WORKER: the node has not had one, or all rest */
+    uint64_t merges; /* with changes, so far */
+    uint64_t stable; /* those that all holders of replicas have got */
+};
+
+struct bounded_peer;
+
+struct bounded {
+    struct core *core;
+    struct store *store;
+    const struct policy *policy;
+    size_t round_bytes;         /* aimed at for a question or an answer */
+    struct bounded_peer *peers; /* by node */
+    uint32_t n_nodes;
+
+    /* This node's workers, as of the last time that changes were collected. */
+    struct node_clock now;
+    /* This node as a home. */
+    struct clocks nodes; /* the clocks that nodes have said */
+    struct clocks seen;  /* the merges that holders of replicas have got; others rest */
+    uint64_t highest;    /* clock of workers of nodes that rest */
+    struct standing standing;
+    /* What is known of all homes. */
+    struct clocks valid; /* the clocks to which replicas of their keys are, or can be had */
+    uint64_t epoch;      /* of the changes that are not seen; 0: there are none */
+    uint64_t n_epochs;
+
+    /* Read by workers at any time. */
+    _Atomic uint64_t valid_to; /* the lowest of `valid` */
+    _Atomic uint64_t begun;    /* the last epoch whose changes were collected */
+    _Atomic uint64_t ended;    /* the last that is seen */
+    _Atomic uint64_t
+        least_age; /* of any replica: 1 after bounded_settle, and for bounds by value */
+
+    struct buffer values; /* room for one, aligned */
+};
+
+/* Ages of replicas: 0: it has only this node's updates; t + 1: its home was at clock t; AGE_CURRENT: it is as
+ * recent as the table is known to be. */
+#define AGE_CURRENT UINT64_MAX
+
+/* NULL when memory is used up. */
+struct bounded *bounded_new(struct core *core, struct store *store, const struct policy *policy);
+void bounded_free(struct bounded *bounded);
+
+/* ---- Reading; any thread ------------------------------------------------------------------------ */
+
+/* The table clock that a read at `clock` needs. */
+uint64_t bounded_needs(const struct bounded *bounded, uint64_t clock);
+
+/*
+ * The positions of those of n keys that a worker at `clock` may not read, to `stale`, which has room for n;
+ * returns their number. Of the others it is added to `ages` how far behind they were: in the first
+ * place those that lack at most what is of the present clock, and so on; the last has the rest.
+ */
+size_t bounded_check(const struct bounded *bounded, uint64_t clock, const uint64_t *keys, size_t n,
+                     uint32_t *stale, uint32_t ages[BOUNDED_STEPS]);
+
+/* Whether the table clock is known to be what a read at `clock` needs. */
+bool bounded_may_read(const struct bounded *bounded, uint64_t clock);
+
+/* ---- Bounds by value; each worker for itself ---------------------------------------------------- */
+
+enum { BOUNDED_BLOCK = 1024 }; /* keys of one call of bounded_size */
+
+/* The updates of one worker that are not known to be seen by all, by epoch. */
+struct unseen {
+    uint64_t epochs[2];
+    double sums[2];
+};
+
+/* The largest change of any element by a push of n keys, at most BOUNDED_BLOCK: not less than it is. */
+double bounded_size(const struct store *store, const uint64_t *keys, size_t n, const void *updates);
+
+/* Notes a push that was done. */
+void bounded_pushed(const struct bounded *bounded, struct unseen *unseen, double size);
+
+/* Whether a worker at `clock` may go on. */
+bool bounded_may_go_on(const struct bounded *bounded, const struct unseen *unseen, uint64_t clock);
+
+/* ---- The node's side ---------------------------------------------------------------------------- */
+
+/* Wants the present values of the keys at these positions, unless they come by themselves. */
+enum tern_status bounded_want(struct bounded *bounded, const uint64_t *keys,
+                              const uint32_t *positions, size_t n);
+
+/* Collects what was changed since the last time, and notes how far this node's workers had come before. */
+enum tern_status bounded_take(struct bounded *bounded, struct node_clock now);
+
+/* Whether there is a reason to ask a peer. */
+bool bounded_has_request(const struct bounded *bounded, uint32_t peer);
+
+/* The body of the question, as much as fits; it replaces what is in `body`. */
+enum tern_status bounded_request(struct bounded *bounded, uint32_t peer, struct buffer *body);
+
+enum tern_status bounded_answer(struct bounded *bounded, uint32_t peer, const struct frame *answer,
+                                const uint8_t *body);
+
+/* A peer has closed the table: there is nothing more to say to it or to hear. */
+void bounded_forget_peer(struct bounded *bounded, uint32_t peer);
+
+/* Whether something is left over that another round must deal with. */
+bool bounded_is_busy(const struct bounded *bounded);
+
+/* All nodes' changes are at their homes: from now on no replica is read that is older. */
+void bounded_settle(struct bounded *bounded);
+
+/* Asks all homes how they stand, at the next opportunity. */
+void bounded_inquire(struct bounded *bounded);
+
+/* The home that is behind all others, as far as this node knows, and how it stands. */
+struct standing bounded_slowest(struct bounded *bounded, uint32_t *home);
+
+/* Whether all homes wait for this node's workers; none does that was told that they rest. */
+bool bounded_is_awaited(const struct bounded *bounded);
+
+/* The highest clock that a home is known to have come to, or was told of this node's workers: those that
+ * come back are not behind it. */
+uint64_t bounded_highest(const struct bounded *bounded);
+
+/* ---- The home's side ---------------------------------------------------------------------------- */
+
+/* Handles the question of node `from` and appends the answer to `out`. */
+enum tern_status bounded_serve(struct bounded *bounded, uint32_t from, const struct frame *request,
+                               const uint8_t *body, struct buffer *out);
+
+#endif

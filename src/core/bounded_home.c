@@ -1,0 +1,285 @@
+/* bounded_home - the side of a bounded table that has main copies. See bounded.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/bounded_peer.h"
+#include "core/defect.h"
+#include "core/reply.h"
+
+/* ---- Rows that others are to get ----------------------------------------------------------------- */
+
+static bool has_bit(const struct slot_bits *bits, uint32_t slot)
+{
+    return slot / 64 < bits->n_words && bits->words[slot / 64] >> slot % 64 & 1;
+}
+
+/* False when memory is used up. */
+static bool set_bit(struct slot_bits *bits, uint32_t slot)
+{
+    if (slot / 64 >= bits->n_words) {
+        size_t n_words = 2 * (slot / 64) + 16;
+        uint64_t *words = realloc(bits->words, n_words * sizeof *words);
+        if (!words)
+            return false;
+        memset(words + bits->n_words, 0, (n_words - bits->n_words) * sizeof *words);
+        bits->words = words;
+        bits->n_words = n_words;
+    }
+    bits->words[slot / 64] |= UINT64_C(1) << slot % 64;
+    return true;
+}
+
+static bool miss(struct bounded_peer *peer, uint32_t slot)
+{
+    bool missed = has_bit(&peer->missing, slot);
+    if (!missed && !set_bit(&peer->missing, slot))
+        return false;
+    peer->n_missing += !missed;
+    return true;
+}
+
+bool home_changed(struct bounded *bounded, uint32_t slot, uint32_t by)
+{
+    bool complete = true;
+    for (uint32_t i = 0; is_eager(bounded) && i < bounded->n_nodes; i++) {
+        struct bounded_peer *peer = &bounded->peers[i];
+        if (i != by && i != bounded->core->node && has_bit(&peer->registered, slot))
+            complete &= miss(peer, slot);
+    }
+    return complete;
+}
+
+/* A holder that has confirmed all it was sent, and misses nothing, has what there is. */
+static void note_seen(struct bounded *bounded)
+{
+    struct standing *standing = &bounded->standing;
+    for (uint32_t i = 0; is_by_value(bounded) && i < bounded->n_nodes; i++) {
+        const struct bounded_peer *peer = &bounded->peers[i];
+        bool has_all = !peer->n_missing && !peer->awaits;
+        if (bounded->seen.values[i] != CLOCK_RESTS && (has_all || defect(DEFECT_SEEN_EARLY)))
+            clocks_set(&bounded->seen, i, standing->merges);
+    }
+    standing->stable =
+        bounded->seen.lowest == CLOCK_RESTS ? standing->merges : bounded->seen.lowest;
+}
+
+void home_merged(struct bounded *bounded)
+{
+    bounded->standing.merges++;
+    note_seen(bounded);
+}
+
+/* ---- Clocks -------------------------------------------------------------------------------------- */
+
+static void advance(struct bounded *bounded)
+{
+    struct standing *standing = &bounded->standing;
+    uint64_t clock =
+        bounded->nodes.lowest == CLOCK_RESTS ? bounded->highest : bounded->nodes.lowest;
+    uint32_t slowest = clocks_slowest(&bounded->nodes);
+    if (clock > standing->clock)
+        standing->clock = clock;
+    standing->node = slowest < bounded->n_nodes ? slowest : bounded->core->node;
+    standing->worker = bounded->peers[standing->node].slowest;
+    bounded_raise(bounded, bounded->core->node, standing->clock);
+}
+
+void home_heard(struct bounded *bounded, uint32_t node, const struct node_clock *said)
+{
+    bounded->peers[node].slowest = said->slowest;
+    if (said->clock == CLOCK_RESTS && said->highest > bounded->highest)
+        bounded->highest = said->highest;
+    clocks_set(&bounded->nodes, node, said->clock);
+    advance(bounded);
+}
+
+void home_forget(struct bounded *bounded, uint32_t node)
+{
+    clocks_set(&bounded->nodes, node, CLOCK_RESTS);
+    clocks_set(&bounded->seen, node, CLOCK_RESTS);
+    note_seen(bounded);
+    advance(bounded);
+}
+
+/* ---- Questions ----------------------------------------------------------------------------------- */
+
+static size_t expected_bytes(const struct bounded *bounded, enum section_kind kind)
+{
+    switch (kind) {
+    case SECTION_DELTAS:
+        return row_bytes(bounded);
+    case SECTION_ASKS:
+        return 8;
+    case SECTION_CLOCKS:
+        return 8 * (QUESTION_WORDS + STANDING_WORDS);
+    default:
+        return 0;
+    }
+}
+
+/* Whether the keys of a section are at home here. */
+static bool are_at_home(const struct bounded *bounded, const struct section *section)
+{
+    const struct store *store = bounded->store;
+    for (uint32_t i = 0; i < section->count; i++) {
+        uint64_t key = section_get(section->items + i * section->item_bytes);
+        if (key > store->last_key || core_home(bounded->core, store, key) != bounded->core->node)
+            return false;
+    }
+    return true;
+}
+
+/* Checks a whole question before anything of it is done. */
+static enum tern_status check_question(const struct bounded *bounded, const uint8_t *body,
+                                       size_t bytes)
+{
+    struct section section;
+    size_t at = 0;
+    bool wrong, has_clocks = false;
+    while (section_next(body, bytes, &at, &section, &wrong)) {
+        wrong = section.item_bytes != expected_bytes(bounded, section.kind);
+        if (!wrong && section.kind == SECTION_CLOCKS)
+            wrong = section.count != 1 || has_clocks;
+        else if (!wrong)
+            wrong = has_clocks || !are_at_home(bounded, &section);
+        has_clocks |= section.kind == SECTION_CLOCKS;
+        if (wrong)
+            break;
+    }
+    if (!wrong && has_clocks)
+        return TERN_OK;
+    return fail(TERN_INVALID, "a round of table '%s' makes no sense", bounded->store->name);
+}
+
+static enum tern_status no_memory(const struct bounded *bounded)
+{
+    return fail(TERN_NO_MEMORY, "no memory to answer a round of table '%s'", bounded->store->name);
+}
+
+static enum tern_status merge(struct bounded *bounded, uint32_t from, const struct section *section)
+{
+    for (uint32_t i = 0; i < section->count; i++) {
+        const uint8_t *item = section->items + i * section->item_bytes;
+        uint32_t slot;
+        enum tern_status status =
+            store_merge_delta(bounded->store, section_get(item), item + 8, &slot);
+        if (!status && !home_changed(bounded, slot, from))
+            status = no_memory(bounded);
+        if (status)
+            return status;
+    }
+    home_merged(bounded);
+    return TERN_OK;
+}
+
+/* A node wants the present values of keys, and may want all later ones, too. */
+static enum tern_status serve_asks(struct bounded *bounded, uint32_t from,
+                                   const struct section *section)
+{
+    struct bounded_peer *peer = &bounded->peers[from];
+    for (uint32_t i = 0; i < section->count; i++) {
+        uint64_t key = section_get(section->items + i * section->item_bytes);
+        struct entry *entry;
+        enum tern_status status = store_create(bounded->store, key);
+        if (status)
+            return status;
+        uint32_t slot = entry_slot(store_look(bounded->store, key, &entry));
+        bool registers = is_eager(bounded) && !defect(DEFECT_NOT_REGISTERED);
+        if (!miss(peer, slot) || (registers && !set_bit(&peer->registered, slot)))
+            return no_memory(bounded);
+    }
+    /* It cannot read the keys before it has got what there is now. */
+    if (is_by_value(bounded) && bounded->seen.values[from] == CLOCK_RESTS)
+        clocks_set(&bounded->seen, from, bounded->standing.merges);
+    return TERN_OK;
+}
+
+static void serve_clocks(struct bounded *bounded, uint32_t from, const uint8_t *item)
+{
+    struct bounded_peer *peer = &bounded->peers[from];
+    struct node_clock said = {.clock = section_get(item),
+                              .highest = section_get(item + 8),
+                              .slowest = (uint32_t)section_get(item + 16)};
+    uint64_t got = section_get(item + 24);
+    struct standing standing = standing_read(item + 8 * QUESTION_WORDS);
+    if (got >= peer->sent)
+        peer->awaits = false;
+    note_seen(bounded);
+    if (said.clock != NOT_SAID)
+        home_heard(bounded, from, &said);
+    bounded_hear(bounded, from, &standing);
+}
+
+/* ---- Answers ------------------------------------------------------------------------------------- */
+
+/* Writes the values that a node is to get, as many as fit. */
+static uint8_t *write_values(struct bounded *bounded, struct bounded_peer *peer, uint8_t *out)
+{
+    struct store *store = bounded->store;
+    const size_t item_bytes = row_bytes(bounded), most = rows_per_body(bounded);
+    uint8_t *header = out;
+    uint32_t n = 0;
+    out += SECTION_HEADER_BYTES;
+    for (size_t i = 0; peer->n_missing && n < most; i++) {
+        uint64_t *word = &peer->missing.words[i];
+        for (; *word && n < most; n++, out += item_bytes) {
+            uint32_t slot = (uint32_t)(64 * i + (size_t)__builtin_ctzll(*word));
+            *word &= *word - 1;
+            peer->n_missing--;
+            uint64_t key = store_key_of(store, slot);
+            memset(out + item_bytes - 8, 0, 8);
+            section_put(out, key);
+            store_pull_one(store, key, out + 8);
+        }
+    }
+    if (n > 1 && defect(DEFECT_ROW_DROPPED)) {
+        n--;
+        out -= item_bytes;
+    }
+    peer->awaits |= n > 0;
+    section_write(header, SECTION_VALUES, n, item_bytes);
+    return n ? out : header;
+}
+
+static void answer(struct bounded *bounded, uint32_t to, const struct frame *request,
+                   uint8_t *begin, struct buffer *out)
+{
+    struct bounded_peer *peer = &bounded->peers[to];
+    uint8_t *end = write_values(bounded, peer, begin);
+    section_write(end, SECTION_CLOCKS, 1, 8 * STANDING_WORDS);
+    end = standing_write(end + SECTION_HEADER_BYTES, &bounded->standing);
+    peer->told = bounded->standing;
+    peer->sent = peer->n_missing ? UINT64_MAX : bounded->standing.merges;
+    struct frame reply = reply_frame(request, bounded->core->epoch, FRAME_NEWS);
+    reply.table = request->table;
+    reply.a = peer->n_missing > 0;
+    reply.body_bytes = (uint32_t)(end - begin);
+    reply_commit(out, &reply);
+}
+
+enum tern_status bounded_serve(struct bounded *bounded, uint32_t from, const struct frame *request,
+                               const uint8_t *body, struct buffer *out)
+{
+    enum tern_status status = check_question(bounded, body, request->body_bytes);
+    if (status)
+        return status;
+    uint8_t *begin =
+        reply_reserve(out, 2 * SECTION_HEADER_BYTES + rows_per_body(bounded) * row_bytes(bounded) +
+                               8 * STANDING_WORDS);
+    if (!begin)
+        return no_memory(bounded);
+    struct section section;
+    size_t at = 0;
+    bool wrong;
+    while (!status && section_next(body, request->body_bytes, &at, &section, &wrong)) {
+        if (section.kind == SECTION_DELTAS)
+            status = merge(bounded, from, &section);
+        else if (section.kind == SECTION_ASKS)
+            status = serve_asks(bounded, from, &section);
+        else
+            serve_clocks(bounded, from, section.items);
+    }
+    if (!status)
+        answer(bounded, from, request, begin, out);
+    return status;
+}

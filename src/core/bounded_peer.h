@@ -1,0 +1,103 @@
+/*
+ * bounded_peer - what the two halves of a bounded table share: bounded.c, the side that has replicas, and
+ * bounded_home.c, the side that has main copies. Included by these two only.
+ */
+#ifndef CORE_BOUNDED_PEER_H
+#define CORE_BOUNDED_PEER_H
+
+#include "core/bounded.h"
+#include "wire/section.h"
+
+#define NOT_SAID (UINT64_MAX - 1) /* a clock that a question does not tell yet */
+
+struct key_list {
+    uint64_t *keys;
+    size_t n, max;
+};
+
+/* A bit per slot, as far as it was set so far. */
+struct slot_bits {
+    uint64_t *words;
+    size_t n_words;
+};
+
+/* What there is between this node and another. */
+struct bounded_peer {
+    /* The other as a home. */
+    struct key_list changed; /* here; to be sent */
+    struct key_list wanted;
+    struct standing heard; /* how it stands, as it said last */
+    bool holds;            /* replicas of its keys are here, or wanted */
+    bool owes;             /* its last answer was not complete */
+    bool inquires;         /* it is to be asked in any case */
+    bool is_closed;
+    struct node_clock said; /* to it */
+    bool knows_rest;        /* it may believe that this node's workers rest */
+    uint64_t merged;        /* its count when it had merged the last changes sent to it */
+    uint64_t target;        /* what it must call stable for the present epoch to be seen */
+    bool sends;             /* the question under way has changes, the last ones there were */
+    uint64_t got;           /* its count in its last complete answer */
+    bool has_parts;         /* values have come in answers that were not complete */
+    bool confirms;          /* it has sent values and is to hear that they have come */
+    /* This node as the home of the other's replicas. */
+    struct standing told;
+    uint32_t slowest;            /* of its workers */
+    struct slot_bits registered; /* it has a replica; REFRESH_EACH_CLOCK only */
+    struct slot_bits missing;    /* it is to get the present value */
+    size_t n_missing;
+    bool awaits;   /* it was sent values and has not confirmed them */
+    uint64_t sent; /* the count in the answer with the last of them; UINT64_MAX: there are more */
+};
+
+/* The words of an item of SECTION_CLOCKS: what a standing takes, and a question says in front of it. */
+enum { STANDING_WORDS = 5, QUESTION_WORDS = 4 };
+
+uint8_t *standing_write(uint8_t *out, const struct standing *standing);
+struct standing standing_read(const uint8_t *in);
+
+static inline bool is_eager(const struct bounded *bounded)
+{
+    return bounded->policy->refresh == REFRESH_EACH_CLOCK;
+}
+
+static inline bool is_by_value(const struct bounded *bounded)
+{
+    return bounded->policy->bound == BOUND_VALUE;
+}
+
+/* Bytes of an item with a key and a value. */
+static inline size_t row_bytes(const struct bounded *bounded)
+{
+    return 8 + section_padded(bounded->store->value_bytes);
+}
+
+/* How many rows a message has at most. */
+static inline size_t rows_per_body(const struct bounded *bounded)
+{
+    size_t n = bounded->round_bytes / row_bytes(bounded);
+    return n < 1 ? 1 : n > FRAME_MAX_KEYS ? FRAME_MAX_KEYS : n;
+}
+
+/* The table clock to which replicas of a home's keys are valid, or can be had. */
+void bounded_raise(struct bounded *bounded, uint32_t home, uint64_t clock);
+
+/* Notes how another node stands as a home. */
+void bounded_hear(struct bounded *bounded, uint32_t home, const struct standing *standing);
+
+/* Ends the present epoch if all of it is seen. */
+void bounded_end_epoch(struct bounded *bounded);
+
+/* The row in `slot`, at home here, was changed by node `by`: all others with a replica are to get it. False
+ * when memory is used up. */
+bool home_changed(struct bounded *bounded, uint32_t slot, uint32_t by);
+
+/* Some rows were changed. */
+void home_merged(struct bounded *bounded);
+
+/* A node has closed the table. */
+void home_forget(struct bounded *bounded, uint32_t node);
+
+/* A node has said how far its workers are. */
+void home_heard(struct bounded *bounded, uint32_t node, const struct node_clock *said);
+
+#endif

@@ -1,0 +1,31 @@
+/*
+ * bounds - how a simulated worker uses bounded tables (core/bounded.h): what node/bound.c does for a
+ * program.
+ *
+ *  1. A read waits until all of its keys are recent enough, and asks for those that are not.
+ *  2. An update, and the advance of the clock, wait until the worker's earlier updates are seen.
+ *  3. A worker that has nothing to do rests. Before it works again all homes must know that it does.
+ */
+#ifndef SIM_BOUNDS_H
+#define SIM_BOUNDS_H
+
+#include "sim/worker.h"
+
+/* Whether an operation on a bounded table can be done now; *status if it never can. */
+bool bounds_are_kept(struct worker *worker, struct slot *slot, enum tern_status *status);
+
+/* Notes an update that was done. */
+void bounds_pushed(struct worker *worker, const struct slot *slot);
+
+/* The worker's step is over, unless it has to wait. */
+void bounds_advance(struct worker *worker);
+
+void bounds_rest(struct worker *worker);
+
+/* Comes back from a rest; false if it has to wait. */
+bool bounds_return(struct worker *worker);
+
+/* The worker is closed, and another opened in its place, which rests at first. */
+void bounds_reopen(struct worker *worker);
+
+#endif

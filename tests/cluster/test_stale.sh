@@ -1,0 +1,63 @@
+# test_stale.sh - four nodes with two workers each use tables with bounded reads: every read is compared
+# with what it must show, and after tern_quiesce every sum is exact. A worker that stops, a process that is
+# stopped and one that is killed are named by all others within the deadline.
+. "$(dirname "$0")/lib.sh"
+
+clocks=150
+$quick && clocks=40
+export TERN_DEADLINE=20
+
+holds() {
+    [ "$statuses" = '0 0 0 0' ] && [ "$(grep -c ', 0 wrong, sums are right' "$out")" -eq 4 ]
+}
+
+for policy in bsp ssp:1 ssp:3 essp:0 essp:3 vap:2 vap:4/sqrt; do
+    new_unix
+    for i in 0 1 2 3; do
+        start $i 4 "$programs/stale" $policy 2 $clocks
+    done
+    collect 0 1 2 3
+    check "$policy: every read shows what it must, and every sum is exact" holds
+done
+
+# On a node that is alone workers wait for each other, too.
+for policy in bsp ssp:3 essp:1 vap:2; do
+    (unset TERN_COORDINATOR; "$programs/stale" $policy 4 $clocks) >"$out" 2>"$err"
+    status=$?
+    check "$policy on a node that is alone" grep -q ', 0 wrong, sums are right' "$out"
+done
+
+# ---- Who holds everybody back --------------------------------------------------------------------
+
+export TERN_DEADLINE=3
+names_worker() {
+    [ "$(grep -c "^\[[023]\] error TERN_LATE .*worker 0 of node 1 holds everybody back" "$out")" -eq 3 ]
+}
+for policy in ssp:1 essp:1; do
+    new_unix
+    for i in 0 1 2 3; do
+        start $i 4 "$programs/stale" $policy 2 200 1
+    done
+    collect 0 2 3
+    check "$policy: a worker that stops is named by all others" names_worker
+    end "$pid_1"
+done
+
+names_node() {
+    [ "$(grep -cE "^\[[013]\] error TERN_(LATE|PEER) .*node 2\b" "$out")" -eq 3 ]
+}
+for signal in STOP KILL; do
+    new_unix
+    for i in 0 1 2 3; do
+        start $i 4 "$programs/stale" ssp:1 2 20000
+    done
+    for i in 0 1 2 3; do
+        until_says $i ready
+    done
+    sleep 0.3
+    kill -$signal "$pid_2"
+    collect 0 1 3
+    check "SIG$signal of a node: all others name it" names_node
+    end "$pid_2"
+done
+finish

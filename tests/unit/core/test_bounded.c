@@ -1,0 +1,333 @@
+/* Clocks, the pace of a node and the names of policies; and what bounded tables refuse. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/rand.h"
+#include "core/bounded.h"
+#include "core/pace.h"
+#include "core/policy.h"
+#include "wire/section.h"
+
+/* ---- Clocks -------------------------------------------------------------------------------------- */
+
+static uint64_t lowest_of(const struct clocks *clocks, uint32_t *n)
+{
+    uint64_t lowest = CLOCK_RESTS;
+    *n = 0;
+    for (uint32_t i = 0; i < clocks->n; i++) {
+        if (clocks->values[i] < lowest) {
+            lowest = clocks->values[i];
+            *n = 0;
+        }
+        *n += clocks->values[i] == lowest;
+    }
+    return lowest;
+}
+
+static void the_lowest_clock_is_known_however_they_move(void **state)
+{
+    (void)state;
+    struct clocks clocks;
+    assert_true(clocks_init(&clocks, 5, 0));
+    for (uint64_t i = 0; i < 20000; i++) {
+        uint32_t n, index = (uint32_t)(rand_at(1, i) % clocks.n);
+        uint64_t draw = rand_at(2, i) % 10, value = clocks.values[index];
+        if (draw == 0)
+            value = CLOCK_RESTS;
+        else if (value == CLOCK_RESTS)
+            value = i / 100;
+        else
+            value += draw / 4;
+        clocks_set(&clocks, index, value);
+        if (i % 1000 == 0)
+            assert_true(clocks_add(&clocks));
+        assert_int_equal(clocks.lowest, lowest_of(&clocks, &n));
+        assert_int_equal(clocks.n_lowest, n);
+        uint32_t slowest = clocks_slowest(&clocks);
+        assert_true(clocks.lowest == CLOCK_RESTS ? slowest == clocks.n
+                                                 : clocks.values[slowest] == clocks.lowest);
+    }
+    clocks_fini(&clocks);
+}
+
+static void a_node_is_as_far_as_its_slowest_worker(void **state)
+{
+    (void)state;
+    struct pace pace;
+    uint32_t first, second, third;
+    pace_init(&pace);
+    assert_int_equal(pace_now(&pace).clock,
+                     0); /* nobody runs away from a node without workers yet */
+    assert_int_equal(pace_now(&pace).slowest, NO_WORKER);
+    assert_true(pace_open(&pace, 7, 0, &first));
+    assert_true(pace_open(&pace, 8, 0, &second));
+    assert_false(pace_set(&pace, first, 1));
+    assert_int_equal(pace_now(&pace).clock, 0);
+    assert_int_equal(pace_now(&pace).slowest, 8);
+    assert_true(pace_set(&pace, second, 3));
+    assert_int_equal(pace_now(&pace).clock, 1);
+    assert_int_equal(pace_now(&pace).slowest, 7);
+    assert_true(pace_set(&pace, first, CLOCK_RESTS));
+    assert_int_equal(pace_now(&pace).clock, 3);
+    pace_close(&pace, second);
+    assert_int_equal(pace_now(&pace).clock, CLOCK_RESTS);
+    assert_int_equal(pace_now(&pace).highest, 3);
+    assert_true(pace_open(&pace, 9, 5, &third));
+    assert_int_equal(third, second);
+    assert_int_equal(pace_now(&pace).clock, 5);
+    assert_int_equal(pace_now(&pace).slowest, 9);
+    pace_fini(&pace);
+}
+
+/* ---- Policies ------------------------------------------------------------------------------------- */
+
+static void policies_take_their_numbers_from_their_names(void **state)
+{
+    (void)state;
+    struct policy policy;
+    assert_true(policy_find(NULL, &policy));
+    assert_string_equal(policy.name, "adaptive");
+    assert_true(policy_find("bsp", &policy));
+    assert_int_equal(policy.bound, BOUND_CLOCKS);
+    assert_int_equal(policy.clocks, 0);
+    assert_true(policy_find("ssp:3", &policy));
+    assert_int_equal(policy.clocks, 3);
+    assert_int_equal(policy.refresh, REFRESH_ON_DEMAND);
+    assert_true(policy_find("essp:010", &policy));
+    assert_string_equal(policy.name, "essp:10");
+    assert_int_equal(policy.refresh, REFRESH_EACH_CLOCK);
+    assert_true(policy_find("vap:0.5", &policy));
+    assert_int_equal(policy.bound, BOUND_VALUE);
+    assert_true(policy.value == 0.5 && !policy.shrinks);
+    assert_true(policy_find("vap:2e-3/sqrt", &policy));
+    assert_true(policy.value == 2e-3 && policy.shrinks);
+}
+
+static void other_names_are_no_policies(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"",
+                                        "ssp",
+                                        "ssp:",
+                                        "ssp:x",
+                                        "ssp:-1",
+                                        "ssp:1.5",
+                                        "ssp:1000001",
+                                        "bsp:1",
+                                        "essp: 1",
+                                        "vap",
+                                        "vap:0",
+                                        "vap:-1",
+                                        "vap:nan",
+                                        "vap:inf",
+                                        "vap:1/",
+                                        "vap:1/log",
+                                        "adaptive:1",
+                                        "ssp:99999999999999999999999"};
+    struct policy policy;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        assert_false(policy_find(names[i], &policy));
+}
+
+/* ---- Sizes of updates ----------------------------------------------------------------------------- */
+
+static void the_size_of_a_push_is_that_of_its_largest_sum(void **state)
+{
+    (void)state;
+    const struct store store = {.type = TERN_F32, .length = 2, .value_bytes = 2 * sizeof(float)};
+    const uint64_t keys[] = {5, 2, 5};
+    const float updates[] = {0.5f, -1, 3, 0, -2.5f, 1};
+    assert_true(bounded_size(&store, keys, 2, updates) == 3);
+    assert_true(bounded_size(&store, keys, 3, updates) == 3.5);
+    const float nothing[] = {0, (float)NAN};
+    assert_true(isinf(bounded_size(&store, keys, 1, nothing)));
+}
+
+/* ---- Two nodes -------------------------------------------------------------------------------------- */
+
+struct pair {
+    struct core cores[2];
+    struct core_table tables[2];
+    struct policy policy;
+};
+
+static void pair_open(struct pair *pair, const char *name)
+{
+    memset(pair, 0, sizeof *pair);
+    assert_true(policy_find(name, &pair->policy));
+    struct tern_table_options options = {
+        .struct_size = sizeof options, .type = TERN_I64, .n_keys = 10, .length = 1};
+    for (uint32_t i = 0; i < 2; i++) {
+        pair->cores[i] = (struct core){.node = i, .n_nodes = 2};
+        struct store_home home = {.end = 10, .tracked = true};
+        assert_int_equal(store_init(&pair->tables[i].store, "pair", &options, &home), TERN_OK);
+        pair->tables[i].policy = &pair->policy;
+        pair->tables[i].bounded =
+            bounded_new(&pair->cores[i], &pair->tables[i].store, &pair->policy);
+        assert_non_null(pair->tables[i].bounded);
+    }
+}
+
+static void pair_close(struct pair *pair)
+{
+    for (int i = 0; i < 2; i++) {
+        bounded_free(pair->tables[i].bounded);
+        store_fini(&pair->tables[i].store);
+    }
+}
+
+static struct node_clock at(uint64_t clock)
+{
+    return (struct node_clock){.clock = clock, .highest = clock, .slowest = 0};
+}
+
+/* Node `from` asks the other one; false if it has no reason to. */
+static bool exchange(struct pair *pair, uint32_t from)
+{
+    struct bounded *asks = pair->tables[from].bounded, *answers = pair->tables[!from].bounded;
+    struct buffer question = {0}, answer = {0};
+    struct frame reply;
+    bool has_reason = bounded_has_request(asks, !from);
+    if (has_reason) {
+        assert_int_equal(bounded_request(asks, !from, &question), TERN_OK);
+        struct frame request = {.kind = FRAME_ROUND,
+                                .body_bytes = (uint32_t)buffer_size(&question)};
+        assert_int_equal(bounded_serve(answers, from, &request, buffer_head(&question), &answer),
+                         TERN_OK);
+        assert_int_equal(frame_decode(buffer_head(&answer), &reply), TERN_OK);
+        assert_int_equal(
+            bounded_answer(asks, !from, &reply, buffer_head(&answer) + FRAME_HEADER_BYTES),
+            TERN_OK);
+    }
+    buffer_free(&question);
+    buffer_free(&answer);
+    return has_reason;
+}
+
+static void settle(struct pair *pair)
+{
+    for (int tries = 0; exchange(pair, 0) | exchange(pair, 1); tries++)
+        assert_true(tries < 20);
+}
+
+static void push(struct pair *pair, uint32_t node, uint64_t key, int64_t x)
+{
+    struct store *store = &pair->tables[node].store;
+    assert_int_equal(store_create(store, key), TERN_OK);
+    assert_true(store_push_one(store, key, &x));
+}
+
+static bool can_read(struct pair *pair, uint32_t node, uint64_t clock, uint64_t key, int64_t *x)
+{
+    uint32_t stale, ages[BOUNDED_STEPS];
+    *x = 0;
+    store_pull_one(&pair->tables[node].store, key, x);
+    return !bounded_check(pair->tables[node].bounded, clock, &key, 1, &stale, ages);
+}
+
+static void a_read_waits_for_the_slowest_and_then_for_the_value(void **state)
+{
+    (void)state;
+    struct pair pair;
+    const uint32_t first = 0;
+    const uint64_t key = 9; /* at home at node 1 */
+    int64_t x;
+    pair_open(&pair, "ssp:1");
+    push(&pair, 0, key, 1);
+    push(&pair, 1, key, 10);
+    assert_true(can_read(&pair, 0, 1, key, &x)); /* at clock 1 nothing is promised */
+    assert_int_equal(x, 1);
+    assert_int_equal(bounded_take(pair.tables[0].bounded, at(2)), TERN_OK);
+    assert_int_equal(bounded_take(pair.tables[1].bounded, at(0)), TERN_OK);
+    settle(&pair);
+    assert_false(can_read(&pair, 0, 2, key, &x));
+    assert_false(bounded_may_read(pair.tables[0].bounded, 2));
+    uint32_t home;
+    struct standing standing = bounded_slowest(pair.tables[0].bounded, &home);
+    assert_int_equal(standing.node, 1);
+    assert_int_equal(standing.clock, 0);
+    assert_int_equal(bounded_take(pair.tables[1].bounded, at(1)), TERN_OK);
+    settle(&pair);
+    assert_true(bounded_may_read(pair.tables[0].bounded, 2));
+    assert_false(can_read(&pair, 0, 2, key, &x)); /* but the replica is too old */
+    assert_int_equal(bounded_want(pair.tables[0].bounded, &key, &first, 1), TERN_OK);
+    settle(&pair);
+    assert_true(can_read(&pair, 0, 2, key, &x));
+    assert_int_equal(x, 11);
+    assert_false(can_read(&pair, 0, 3, key, &x));
+    pair_close(&pair);
+}
+
+static void eager_replicas_follow_the_clock(void **state)
+{
+    (void)state;
+    struct pair pair;
+    const uint32_t first = 0;
+    const uint64_t key = 9;
+    int64_t x;
+    pair_open(&pair, "essp:0");
+    assert_int_equal(bounded_want(pair.tables[0].bounded, &key, &first, 1), TERN_OK);
+    settle(&pair);
+    for (uint64_t clock = 1; clock < 10; clock++) {
+        push(&pair, 1, key, 1);
+        assert_false(can_read(&pair, 0, clock, key, &x));
+        assert_int_equal(bounded_take(pair.tables[0].bounded, at(clock)), TERN_OK);
+        assert_int_equal(bounded_take(pair.tables[1].bounded, at(clock)), TERN_OK);
+        settle(&pair);
+        assert_true(can_read(&pair, 0, clock, key, &x));
+        assert_int_equal(x, clock);
+    }
+    pair_close(&pair);
+}
+
+static void nonsense_is_refused_and_has_no_effect(void **state)
+{
+    (void)state;
+    struct pair pair;
+    pair_open(&pair, "essp:0");
+    struct bounded *bounded = pair.tables[1].bounded;
+    uint8_t body[256];
+    struct buffer out = {0};
+    for (uint64_t i = 0; i < 20000; i++) {
+        size_t n = rand_at(i, 0) % sizeof body;
+        for (size_t k = 0; k < n; k++)
+            body[k] = (uint8_t)rand_at(i, k + 1);
+        if (n >= SECTION_HEADER_BYTES && i % 2)
+            section_write(body, (enum section_kind)(rand_at(i, 500) % 13), 1,
+                          8 * (rand_at(i, 501) % 12));
+        struct frame request = {.kind = FRAME_ROUND, .body_bytes = (uint32_t)n};
+        out.begin = out.end = 0;
+        enum tern_status status = bounded_serve(bounded, 0, &request, body, &out);
+        /* A lone section of clocks is a question. */
+        assert_true(status == TERN_INVALID || (i % 2 && status == TERN_OK));
+        struct frame answer = {.kind = FRAME_NEWS, .body_bytes = (uint32_t)n};
+        status = bounded_answer(pair.tables[0].bounded, 1, &answer, body);
+        assert_true(status == TERN_PEER || (i % 2 && status == TERN_OK));
+    }
+    assert_int_equal(pair.tables[1].store.n_rows, 0);
+    assert_int_equal(pair.tables[0].store.n_rows, 0);
+    buffer_free(&out);
+    pair_close(&pair);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_lowest_clock_is_known_however_they_move),
+        cmocka_unit_test(a_node_is_as_far_as_its_slowest_worker),
+        cmocka_unit_test(policies_take_their_numbers_from_their_names),
+        cmocka_unit_test(other_names_are_no_policies),
+        cmocka_unit_test(the_size_of_a_push_is_that_of_its_largest_sum),
+        cmocka_unit_test(a_read_waits_for_the_slowest_and_then_for_the_value),
+        cmocka_unit_test(eager_replicas_follow_the_clock),
+        cmocka_unit_test(nonsense_is_refused_and_has_no_effect),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
