@@ -2,8 +2,8 @@
  * tern bench stale - how old what workers read is, under ssp and essp: a loop of stochastic gradient
  * descent for a matrix factorization, as in Figure 2 (left) of Dai et al., AAAI 2015.
  *
- * Each worker has ratings of its own, made up from factors and noise. A clock is a minibatch: pull the rows
- * and columns of some ratings, compute, push the differences. All workers share the columns. How far
+ * Each worker has ratings of its own, made up from factors and noise. A clock is a minibatch: pull some rows
+ * and columns, go through ratings in them, push the differences. All workers share the columns. How far
  * behind each key was is counted by the table itself; a clock differential is the clock up to which the
  * value read is complete, minus the reader's: -1 if all is there that can be.
  */
@@ -22,19 +22,21 @@
 
 #include <pthread.h>
 
-enum { ROWS = 200, COLUMNS = 300, RANK = 16, BATCH = 100, N_COUNTS = STALE_STEPS };
+enum { ROWS = 200, COLUMNS = 300, RANK = 32, BATCH = 100, N_COUNTS = STALE_STEPS };
 
 static struct {
     bool json;
     const char *svg;
-    int64_t n_nodes, n_threads, n_clocks;
+    int64_t n_nodes, n_threads, n_clocks, n_cells;
     struct int_list bounds;
 } args;
 
 static const struct option options[] = {
-    {"nodes", OPTION_INT, &args.n_nodes, "4", "N", "processes of this host", .min = 2, .max = 8},
+    {"nodes", OPTION_INT, &args.n_nodes, "2", "N", "processes of this host", .min = 2, .max = 8},
     {"threads", OPTION_INT, &args.n_threads, "1", "N", "workers of each", .min = 1, .max = 4},
-    {"clocks", OPTION_INT, &args.n_clocks, "1000", "N", "of each worker", .min = 1, .max = 1e7},
+    {"clocks", OPTION_INT, &args.n_clocks, "200", "N", "of each worker", .min = 1, .max = 1e7},
+    {"cells", OPTION_INT, &args.n_cells, "100000", "N", "ratings that a clock goes through",
+     .min = 1, .max = 1e9},
     {"staleness", OPTION_INTS, &args.bounds, "0,1,3,10", "LIST", "bounds to measure", .min = 0,
      .max = STALE_STEPS - 2},
     {"svg", OPTION_STRING, &args.svg, .takes = "FILE", .help = "draw the distributions"},
@@ -94,31 +96,45 @@ static float rating(uint64_t row, uint64_t column)
     return (float)(row % 7) / 7 * (float)(column % 11) / 11 * 4 + (float)(noise % 100) / 500;
 }
 
-/* One minibatch; the mean squared error before it. Columns come first in the table. */
+/* Goes through some cells of the rows and columns that were pulled; the mean squared error. */
+static double descend(struct learner *learner, const uint64_t *keys, float *values)
+{
+    const float rate = 0.002f, decay = 0.01f;
+    double loss = 0;
+    for (int64_t i = 0; i < args.n_cells; i++) {
+        uint64_t draw = next_random(learner);
+        size_t at_row = draw % BATCH, at_column = BATCH + (draw >> 32) % BATCH;
+        float *row = values + at_row * RANK, *column = values + at_column * RANK;
+        float error = rating(keys[at_row] - COLUMNS, keys[at_column]);
+        for (size_t k = 0; k < RANK; k++)
+            error -= row[k] * column[k];
+        loss += (double)(error * error) / (double)args.n_cells;
+        for (size_t k = 0; k < RANK; k++) {
+            float was = row[k];
+            row[k] += rate * (error * column[k] - decay * was);
+            column[k] += rate * (error * was - decay * column[k]);
+        }
+    }
+    return loss;
+}
+
+/* One clock: a minibatch of the cells of some rows and columns. Columns come first in the table. */
 static bool step(struct learner *learner, double *loss)
 {
     struct tern_table *table = learner->job->table;
     static _Thread_local uint64_t keys[2 * BATCH];
     static _Thread_local float values[2 * BATCH * RANK], updates[2 * BATCH * RANK];
-    const float rate = 0.02f, decay = 0.01f;
+    uint64_t first_row = next_random(learner) % ROWS, first_column = next_random(learner) % COLUMNS;
     for (size_t i = 0; i < BATCH; i++) {
-        keys[i] = COLUMNS + learner->number * ROWS + next_random(learner) % ROWS;
-        keys[BATCH + i] = next_random(learner) % COLUMNS;
+        keys[i] = COLUMNS + learner->number * ROWS + (first_row + i) % ROWS;
+        keys[BATCH + i] = (first_column + i) % COLUMNS;
     }
     if (tern_pull(learner->worker, table, keys, 2 * BATCH, values) != TERN_OK)
         return false;
-    *loss = 0;
-    for (size_t i = 0; i < BATCH; i++) {
-        const float *row = values + i * RANK, *column = values + (BATCH + i) * RANK;
-        float error = rating(keys[i] - COLUMNS, keys[BATCH + i]);
-        for (size_t k = 0; k < RANK; k++)
-            error -= row[k] * column[k];
-        *loss += (double)(error * error) / BATCH;
-        for (size_t k = 0; k < RANK; k++) {
-            updates[i * RANK + k] = rate * (error * column[k] - decay * row[k]);
-            updates[(BATCH + i) * RANK + k] = rate * (error * row[k] - decay * column[k]);
-        }
-    }
+    memcpy(updates, values, sizeof updates);
+    *loss = descend(learner, keys, values);
+    for (size_t i = 0; i < 2 * BATCH * RANK; i++)
+        updates[i] = values[i] - updates[i];
     return tern_push(learner->worker, table, keys, 2 * BATCH, updates) == TERN_OK &&
            tern_worker_advance(learner->worker, NULL) == TERN_OK;
 }
@@ -131,7 +147,7 @@ static void *learn(void *context)
     double begin = now_s();
     learner->ok = true;
     for (int64_t i = 0; learner->ok && i < args.n_clocks; i++) {
-        double loss;
+        double loss = 0;
         learner->ok = step(learner, &loss);
         if (i < tenth)
             learner->losses[0] += loss / (double)tenth;
@@ -250,9 +266,9 @@ static bool run_cluster(struct stale_run *run)
 static void print_json(const struct stale_run *run)
 {
     printf("{\"bench\":\"stale\",\"policy\":\"%s\",\"staleness\":%lld,\"nodes\":%lld,"
-           "\"threads\":%lld,\"clocks\":%lld,\"mean\":%.4f,\"differentials\":[",
+           "\"threads\":%lld,\"clocks\":%lld,\"cells\":%lld,\"mean\":%.4f,\"differentials\":[",
            run->policy, (long long)run->bound, (long long)args.n_nodes, (long long)args.n_threads,
-           (long long)args.n_clocks, run->mean);
+           (long long)args.n_clocks, (long long)args.n_cells, run->mean);
     for (int64_t i = 0; i <= run->bound; i++)
         printf("%s%.4f", i ? "," : "", run->shares[i]);
     printf("],\"waited\":[");

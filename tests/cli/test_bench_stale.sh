@@ -1,7 +1,7 @@
 # test_bench_stale.sh - tern bench stale: its lines, its figures and its picture.
 . "$(dirname "$0")/lib.sh"
 
-try "$tern" bench stale --nodes 2 --clocks 40 --staleness 0,2 --json --svg "$tmp/stale.svg"
+try "$tern" bench stale --nodes 2 --clocks 40 --cells 2000 --staleness 0,2 --json --svg "$tmp/stale.svg"
 check 'a quick run succeeds' [ "$status" -eq 0 ]
 check 'a line for each policy and bound' [ "$(grep -c '^{"bench":"stale",.*}$' "$out")" -eq 4 ]
 check 'with a bound of 0 all there can be is read' \
@@ -12,7 +12,7 @@ check 'shares add up' awk -F'[][]' '{
     if (sum < 0.998 || sum > 1.002) exit 1 }' "$out"
 check 'the loss falls' awk -F'"first_loss":|,"last_loss":|}' '$3 >= $2 { exit 1 }' "$out"
 check 'the picture has two panels' [ "$(grep -c '>s = ' "$tmp/stale.svg")" -eq 2 ]
-try "$tern" bench stale --nodes 2 --clocks 5 --staleness 1 --svg /nowhere/at/all.svg
+try "$tern" bench stale --nodes 2 --clocks 5 --cells 100 --staleness 1 --svg /nowhere/at/all.svg
 check 'a picture that cannot be written is a failure' [ "$status" -eq 1 ]
 check 'and is named' grep -q '/nowhere/at/all.svg' "$err"
 finish
