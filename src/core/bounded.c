@@ -81,19 +81,25 @@ uint64_t bounded_needs(const struct bounded *bounded, uint64_t clock)
     return is_by_value(bounded) || clock < s ? 0 : clock - s;
 }
 
-bool bounded_may_read(const struct bounded *bounded, uint64_t clock)
+/* The clock to which a read is complete: of this node's workers and of all others. */
+static uint64_t complete_to(const struct bounded *bounded, uint64_t here)
 {
-    return bounded_needs(bounded, clock) <=
-           atomic_load_explicit(&bounded->valid_to, memory_order_acquire);
+    /* Acquire: partner of the release in bounded_raise, after the values were put in place. */
+    uint64_t valid_to = atomic_load_explicit(&bounded->valid_to, memory_order_acquire);
+    return valid_to < here ? valid_to : here;
 }
 
-size_t bounded_check(const struct bounded *bounded, uint64_t clock, const uint64_t *keys, size_t n,
-                     uint32_t *stale, uint32_t ages[BOUNDED_STEPS])
+bool bounded_may_read(const struct bounded *bounded, uint64_t clock, uint64_t here)
+{
+    return bounded_needs(bounded, clock) <= complete_to(bounded, here);
+}
+
+size_t bounded_check(const struct bounded *bounded, uint64_t clock, uint64_t here,
+                     const uint64_t *keys, size_t n, uint32_t *stale, uint32_t ages[BOUNDED_STEPS])
 {
     const struct store *store = bounded->store;
     const uint64_t needs = bounded_needs(bounded, clock);
-    /* Acquire: partner of the release in bounded_raise, after the values were put in place. */
-    const uint64_t valid_to = atomic_load_explicit(&bounded->valid_to, memory_order_acquire);
+    const uint64_t valid_to = complete_to(bounded, here);
     const uint64_t least = atomic_load_explicit(&bounded->least_age, memory_order_relaxed);
     const uint64_t needed_age = needs ? needs + 1 : least;
     size_t n_stale = 0;
@@ -105,7 +111,7 @@ size_t bounded_check(const struct bounded *bounded, uint64_t clock, const uint64
             stale[n_stale++] = (uint32_t)i;
             continue;
         }
-        uint64_t as_of = age == AGE_CURRENT ? valid_to : age ? age - 1 : 0;
+        uint64_t as_of = age && age - 1 < valid_to ? age - 1 : age ? valid_to : 0;
         uint64_t behind = clock > as_of ? clock - as_of : 0;
         ages[behind < BOUNDED_STEPS ? behind : BOUNDED_STEPS - 1]++;
     }
@@ -323,11 +329,12 @@ static bool has_news_from(const struct bounded *bounded, const struct bounded_pe
 }
 
 /* Whether a peer waits to hear how this home stands. */
-static bool has_standing_for(const struct bounded *bounded, const struct bounded_peer *peer)
+static bool has_standing_for(const struct bounded *bounded, uint32_t node)
 {
+    const struct bounded_peer *peer = &bounded->peers[node];
     const struct standing *now = &bounded->standing, *then = &peer->told;
     if (!is_by_value(bounded))
-        return now->clock > then->clock;
+        return home_clock_for(bounded, node) > then->clock;
     return (peer->n_missing && now->merges > then->merges) || now->stable > then->stable;
 }
 
@@ -338,7 +345,7 @@ bool bounded_has_request(const struct bounded *bounded, uint32_t node)
         return false;
     return peer->changed.n || peer->wanted.n || peer->owes || peer->inquires ||
            has_clock_for(bounded, peer) || has_news_from(bounded, peer, node) ||
-           has_standing_for(bounded, peer);
+           has_standing_for(bounded, node);
 }
 
 bool bounded_is_busy(const struct bounded *bounded)
@@ -353,8 +360,8 @@ bool bounded_is_busy(const struct bounded *bounded)
 
 uint8_t *standing_write(uint8_t *out, const struct standing *standing)
 {
-    const uint64_t words[STANDING_WORDS] = {standing->clock, standing->node, standing->worker,
-                                            standing->merges, standing->stable};
+    const uint64_t words[STANDING_WORDS] = {standing->clock,  standing->node,   standing->worker,
+                                            standing->merges, standing->stable, standing->peak};
     for (int i = 0; i < STANDING_WORDS; i++, out += 8)
         section_put(out, words[i]);
     return out;
@@ -366,7 +373,8 @@ struct standing standing_read(const uint8_t *in)
                              .node = (uint32_t)section_get(in + 8),
                              .worker = (uint32_t)section_get(in + 16),
                              .merges = section_get(in + 24),
-                             .stable = section_get(in + 32)};
+                             .stable = section_get(in + 32),
+                             .peak = section_get(in + 40)};
 }
 
 /* Takes the changes of some rows and writes them. */
@@ -406,8 +414,9 @@ static uint8_t *write_wanted(struct bounded *bounded, struct bounded_peer *peer,
     return out;
 }
 
-static uint8_t *write_clocks(const struct bounded *bounded, struct bounded_peer *peer, uint8_t *out)
+static uint8_t *write_clocks(struct bounded *bounded, uint32_t node, uint8_t *out)
 {
+    struct bounded_peer *peer = &bounded->peers[node];
     bool says = !peer->changed.n || defect(DEFECT_CLOCK_BEFORE_CHANGES);
     if (says)
         peer->said = bounded->now;
@@ -419,8 +428,8 @@ static uint8_t *write_clocks(const struct bounded *bounded, struct bounded_peer 
     for (int i = 0; i < QUESTION_WORDS; i++, out += 8)
         section_put(out, words[i]);
     peer->confirms = false;
-    peer->told = bounded->standing;
-    return standing_write(out, &bounded->standing);
+    home_tell(bounded, node);
+    return standing_write(out, &peer->told);
 }
 
 enum tern_status bounded_request(struct bounded *bounded, uint32_t node, struct buffer *body)
@@ -435,7 +444,7 @@ enum tern_status bounded_request(struct bounded *bounded, uint32_t node, struct 
     uint8_t *begin = out;
     out = write_changes(bounded, peer, out);
     out = write_wanted(bounded, peer, out);
-    out = write_clocks(bounded, peer, out);
+    out = write_clocks(bounded, node, out);
     body->end += (size_t)(out - begin);
     peer->inquires = false;
     return TERN_OK;
@@ -466,6 +475,8 @@ void bounded_hear(struct bounded *bounded, uint32_t home, const struct standing 
         heard->merges = standing->merges;
     if (standing->stable > heard->stable)
         heard->stable = standing->stable;
+    if (standing->peak > heard->peak)
+        heard->peak = standing->peak;
     if (!is_eager(bounded) || !peer->holds)
         bounded_raise(bounded, home, peer->heard.clock);
     bounded_end_epoch(bounded);
@@ -637,9 +648,10 @@ static uint64_t higher(uint64_t a, uint64_t b)
 
 uint64_t bounded_highest(const struct bounded *bounded)
 {
-    uint64_t highest = higher(bounded->standing.clock, bounded->now.clock);
+    uint64_t highest = higher(bounded->standing.peak, bounded->now.clock);
+    highest = higher(highest, bounded->standing.clock);
     for (uint32_t i = 0; i < bounded->n_nodes; i++) {
-        highest = higher(highest, bounded->peers[i].heard.clock);
+        highest = higher(highest, bounded->peers[i].heard.peak);
         highest = higher(highest, bounded->peers[i].said.clock);
     }
     return highest;

@@ -14,15 +14,16 @@
  * neither loses nor repeats an update.
  *
  *  1. Before a node says that its workers have come to clock t, it has sent everything they changed before.
- *  2. A home's *table clock* T is the lowest that nodes have said: every update of a clock below T, of all
- *     workers, is merged here. It is announced, with the worker that holds it back.
- *  3. A worker at clock c with bound s may read when all homes have announced T >= c - s, and the replica is
- *     that recent. With REFRESH_ON_DEMAND each replica has an age, the T of the answer that brought
+ *  2. A home's *table clock* T for a node is the lowest that the other nodes have said: every update of a
+ *     clock below T, of all their workers, is merged here. It is announced, with the worker that holds it
+ *     back. (What a node's own workers did is in its replicas at once, so for them it need not wait.)
+ *  3. A worker at clock c with bound s may read when all homes have announced T >= c - s, all workers of its
+ *     node have come to c - s, and the replica is that recent. With REFRESH_ON_DEMAND each replica has an age, the T of the answer that brought
  *     it; one that is too old is fetched anew. With REFRESH_EACH_CLOCK the home knows who has a replica; a
  *     node that hears of an advance asks, and gets whatever has changed, so that all replicas of keys
  *     of one home are as recent as its last complete answer.
  *  4. A node that said its workers rest comes back at a clock no home has passed: it says some clock, by
- *     which all homes stop, and continues at the highest T of the answers.
+ *     which all homes stop, and continues at the highest T that any of them has told anybody.
  *
  * By value (BOUND_VALUE): a home counts what it merges. A holder of replicas says up to which count it has
  * got values; what all holders have got is *stable*. A node takes its changes in *epochs*: an epoch is seen
@@ -43,7 +44,8 @@ enum { BOUNDED_STEPS = TERN_CLOCK_STEPS }; /* of the histogram of ages */
 
 /* How far a home has come. */
 struct standing {
-    uint64_t clock; /* the table clock T */
+    uint64_t clock; /* the table clock, as the receiver needs it: of all nodes but that one */
+    uint64_t peak;  /* the highest that was told to anybody */
     uint32_t node,
         worker;      /* which holds it back; NO_WORKER: the node has not had one, or all rest */
     uint64_t merges; /* with changes, so far */
@@ -97,14 +99,15 @@ uint64_t bounded_needs(const struct bounded *bounded, uint64_t clock);
 
 /*
  * The positions of those of n keys that a worker at `clock` may not read, to `stale`, which has room for n;
+ * `here` is the lowest clock of this node's workers. It
  * returns their number. Of the others it is added to `ages` how far behind they were: in the first
  * place those that lack at most what is of the present clock, and so on; the last has the rest.
  */
-size_t bounded_check(const struct bounded *bounded, uint64_t clock, const uint64_t *keys, size_t n,
-                     uint32_t *stale, uint32_t ages[BOUNDED_STEPS]);
+size_t bounded_check(const struct bounded *bounded, uint64_t clock, uint64_t here,
+                     const uint64_t *keys, size_t n, uint32_t *stale, uint32_t ages[BOUNDED_STEPS]);
 
 /* Whether the table clock is known to be what a read at `clock` needs. */
-bool bounded_may_read(const struct bounded *bounded, uint64_t clock);
+bool bounded_may_read(const struct bounded *bounded, uint64_t clock, uint64_t here);
 
 /* ---- Bounds by value; each worker for itself ---------------------------------------------------- */
 

@@ -71,17 +71,64 @@ void home_merged(struct bounded *bounded)
 
 /* ---- Clocks -------------------------------------------------------------------------------------- */
 
+/* The lowest clock of all nodes but one; CLOCK_RESTS if they all rest. Only the slowest node makes it
+ * necessary to look at all others. */
+static uint64_t lowest_without(const struct bounded *bounded, uint32_t node)
+{
+    const struct clocks *nodes = &bounded->nodes;
+    if (nodes->values[node] != nodes->lowest || nodes->n_lowest > 1)
+        return nodes->lowest;
+    uint64_t lowest = CLOCK_RESTS;
+    for (uint32_t i = 0; i < nodes->n; i++)
+        if (i != node && nodes->values[i] < lowest)
+            lowest = nodes->values[i];
+    return lowest;
+}
+
+uint64_t home_clock_for(const struct bounded *bounded, uint32_t node)
+{
+    uint64_t clock = lowest_without(bounded, node);
+    const uint64_t own = bounded->nodes.values[node], told = bounded->peers[node].told.clock;
+    /* While all others rest the node itself sets the pace. */
+    if (clock == CLOCK_RESTS)
+        clock = own != CLOCK_RESTS && own > bounded->highest ? own : bounded->highest;
+    return clock > told ? clock : told;
+}
+
+/* A node that holds others back, but not the one given; that one if there is none. */
+static uint32_t slowest_without(struct bounded *bounded, uint32_t node)
+{
+    struct clocks *nodes = &bounded->nodes;
+    const uint64_t lowest = lowest_without(bounded, node);
+    uint32_t slowest = clocks_slowest(nodes);
+    if (lowest == CLOCK_RESTS)
+        return node;
+    for (uint32_t i = 0; slowest == node && i < nodes->n; i++)
+        if (i != node && nodes->values[i] == lowest)
+            slowest = i;
+    return slowest;
+}
+
+void home_tell(struct bounded *bounded, uint32_t node)
+{
+    struct standing *standing = &bounded->standing;
+    const uint64_t clock = home_clock_for(bounded, node);
+    if (clock > standing->peak)
+        standing->peak = clock;
+    struct standing *told = &bounded->peers[node].told;
+    *told = *standing;
+    told->clock = clock;
+    told->node = slowest_without(bounded, node);
+    told->worker = bounded->peers[told->node].slowest;
+}
+
 static void advance(struct bounded *bounded)
 {
     struct standing *standing = &bounded->standing;
-    uint64_t clock =
-        bounded->nodes.lowest == CLOCK_RESTS ? bounded->highest : bounded->nodes.lowest;
-    uint32_t slowest = clocks_slowest(&bounded->nodes);
-    if (clock > standing->clock)
-        standing->clock = clock;
-    standing->node = slowest < bounded->n_nodes ? slowest : bounded->core->node;
-    standing->worker = bounded->peers[standing->node].slowest;
-    bounded_raise(bounded, bounded->core->node, standing->clock);
+    const uint32_t self = bounded->core->node;
+    home_tell(bounded, self);
+    *standing = bounded->peers[self].told;
+    bounded_raise(bounded, self, standing->clock);
 }
 
 void home_heard(struct bounded *bounded, uint32_t node, const struct node_clock *said)
@@ -247,8 +294,8 @@ static void answer(struct bounded *bounded, uint32_t to, const struct frame *req
     struct bounded_peer *peer = &bounded->peers[to];
     uint8_t *end = write_values(bounded, peer, begin);
     section_write(end, SECTION_CLOCKS, 1, 8 * STANDING_WORDS);
-    end = standing_write(end + SECTION_HEADER_BYTES, &bounded->standing);
-    peer->told = bounded->standing;
+    home_tell(bounded, to);
+    end = standing_write(end + SECTION_HEADER_BYTES, &peer->told);
     peer->sent = peer->n_missing ? UINT64_MAX : bounded->standing.merges;
     struct frame reply = reply_frame(request, bounded->core->epoch, FRAME_NEWS);
     reply.table = request->table;

@@ -50,7 +50,7 @@ struct bounded_peer {
 };
 
 /* The words of an item of SECTION_CLOCKS: what a standing takes, and a question says in front of it. */
-enum { STANDING_WORDS = 5, QUESTION_WORDS = 4 };
+enum { STANDING_WORDS = 6, QUESTION_WORDS = 4 };
 
 uint8_t *standing_write(uint8_t *out, const struct standing *standing);
 struct standing standing_read(const uint8_t *in);
@@ -93,6 +93,12 @@ bool home_changed(struct bounded *bounded, uint32_t slot, uint32_t by);
 
 /* Some rows were changed. */
 void home_merged(struct bounded *bounded);
+
+/* The table clock for a node: of all others. */
+uint64_t home_clock_for(const struct bounded *bounded, uint32_t node);
+
+/* How this home stands is told to a node: it is peers[node].told. */
+void home_tell(struct bounded *bounded, uint32_t node);
 
 /* A node has closed the table. */
 void home_forget(struct bounded *bounded, uint32_t node);

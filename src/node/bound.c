@@ -37,13 +37,20 @@ static uint64_t clock_of(const struct tern_worker *worker)
     return atomic_load_explicit(&worker->clock, memory_order_relaxed) + worker->pace_ahead;
 }
 
-/* Raises the table clock of a node that is alone. The caller holds the pace's lock. */
-static void raise_table_clock(struct tern_node *node)
+/* Publishes the lowest clock, and the table clock of a node that is alone. The caller holds the pace's
+ * lock. */
+static void publish(struct tern_node *node)
 {
     struct node_clock now = pace_now(&node->pace);
     uint64_t clock = now.clock == CLOCK_RESTS ? now.highest : now.clock;
+    atomic_store_explicit(&node->lowest_clock, now.clock, memory_order_release);
     if (clock > atomic_load_explicit(&node->table_clock, memory_order_relaxed))
         atomic_store_explicit(&node->table_clock, clock, memory_order_release);
+}
+
+static uint64_t lowest_clock(const struct tern_node *node)
+{
+    return atomic_load_explicit(&node->lowest_clock, memory_order_acquire);
 }
 
 /* Tells where a worker is, or CLOCK_RESTS. */
@@ -53,7 +60,7 @@ static void tell(struct tern_worker *worker, uint64_t clock)
     pthread_mutex_lock(&node->pace_lock);
     bool changed = pace_set(&node->pace, worker->pace_index, clock);
     if (changed) {
-        raise_table_clock(node);
+        publish(node);
         pthread_cond_broadcast(&node->pace_change);
     }
     pthread_mutex_unlock(&node->pace_lock);
@@ -72,7 +79,7 @@ void bound_begin(struct tern_node *node)
         if (node->pace.clocks.values[worker->pace_index] != CLOCK_RESTS)
             pace_set(&node->pace, worker->pace_index,
                      atomic_load_explicit(&worker->clock, memory_order_relaxed));
-    raise_table_clock(node);
+    publish(node);
     pthread_mutex_unlock(&node->pace_lock);
 }
 
@@ -193,11 +200,11 @@ static bool find_silent(const struct tern_node *node, uint32_t *silent)
 }
 
 /* Who holds a table back, as far as is known. */
-static struct standing slowest_of(const struct tern_table *table)
+static struct standing slowest_of(const struct tern_table *table, uint64_t clock)
 {
     struct tern_node *node = table->node;
     uint32_t home;
-    if (node->engine) {
+    if (node->engine && bounded_needs(table->core.bounded, clock) <= lowest_clock(node)) {
         pthread_mutex_lock(&node->engine->lock);
         struct standing standing = bounded_slowest(table->core.bounded, &home);
         pthread_mutex_unlock(&node->engine->lock);
@@ -206,13 +213,15 @@ static struct standing slowest_of(const struct tern_table *table)
     pthread_mutex_lock(&node->pace_lock);
     struct node_clock now = pace_now(&node->pace);
     pthread_mutex_unlock(&node->pace_lock);
-    return (struct standing){.clock = now.clock, .worker = now.slowest};
+    return (struct standing){.clock = now.clock,
+                             .worker = now.slowest,
+                             .node = node->engine ? node->engine->core.node : 0};
 }
 
 static enum tern_status late_read(const struct wait *wait, double seconds)
 {
     const struct tern_table *table = wait->table;
-    struct standing standing = slowest_of(table);
+    struct standing standing = slowest_of(table, wait->clock);
     uint32_t silent;
     if (find_silent(table->node, &silent))
         return fail(TERN_LATE,
@@ -250,8 +259,8 @@ static enum tern_status ask(struct wait *wait, size_t n_stale)
 {
     struct engine *engine = wait->worker->node->engine;
     struct bounded *bounded = wait->table->core.bounded;
-    bool can_be_had =
-        bounded->policy->refresh == REFRESH_EACH_CLOCK || bounded_may_read(bounded, wait->clock);
+    bool can_be_had = bounded->policy->refresh == REFRESH_EACH_CLOCK ||
+                      bounded_may_read(bounded, wait->clock, lowest_clock(wait->worker->node));
     if (!can_be_had || sync_rounds(&engine->sync) < wait->asked_round)
         return TERN_OK;
     pthread_mutex_lock(&engine->lock);
@@ -271,8 +280,8 @@ static bool is_fresh(struct wait *wait, enum tern_status *status)
         return is_fresh_alone(wait);
     for (int tries = 0; tries < 2 && !*status; tries++) {
         uint32_t ages[BOUNDED_STEPS] = {0};
-        size_t n_stale = bounded_check(bounded, wait->clock, wait->keys, wait->n,
-                                       wait->worker->space->missed, ages);
+        size_t n_stale = bounded_check(bounded, wait->clock, lowest_clock(wait->worker->node),
+                                       wait->keys, wait->n, wait->worker->space->missed, ages);
         if (!n_stale) {
             for (int i = 0; i < BOUNDED_STEPS; i++)
                 wait->ages[i] = ages[i];

@@ -68,7 +68,8 @@ struct tern_node {
     pthread_mutex_t pace_lock;
     pthread_cond_t pace_change; /* on the monotonic clock */
     struct pace pace;
-    _Atomic uint64_t table_clock; /* of a node that is alone: that of its tables */
+    _Atomic uint64_t lowest_clock; /* of the pace, for readers without the lock */
+    _Atomic uint64_t table_clock;  /* of a node that is alone: that of its tables */
 };
 
 struct tern_table {

@@ -10,18 +10,20 @@ static bool is_fresh(struct worker *worker, struct slot *slot, struct bounded *b
 {
     struct site *site = worker->site;
     uint32_t stale[MAX_KEYS], ages[BOUNDED_STEPS] = {0};
-    size_t n_stale = bounded_check(bounded, worker->clock, slot->keys, slot->deed.n, stale, ages);
+    const uint64_t here = site->pace.clocks.lowest;
+    size_t n_stale =
+        bounded_check(bounded, worker->clock, here, slot->keys, slot->deed.n, stale, ages);
     if (!n_stale)
         return true;
-    bool may_ask =
-        bounded->policy->refresh == REFRESH_EACH_CLOCK || bounded_may_read(bounded, worker->clock);
+    bool may_ask = bounded->policy->refresh == REFRESH_EACH_CLOCK ||
+                   bounded_may_read(bounded, worker->clock, here);
     if (may_ask && site->n_ended >= slot->want_round) {
         *status = bounded_want(bounded, slot->keys, stale, n_stale);
         slot->want_round = site->n_begun + 1;
         site->round_wanted = true;
         /* What is at home here is there already. */
         return !*status &&
-               !bounded_check(bounded, worker->clock, slot->keys, slot->deed.n, stale, ages);
+               !bounded_check(bounded, worker->clock, here, slot->keys, slot->deed.n, stale, ages);
     }
     return false;
 }

@@ -34,6 +34,6 @@ bool promise_shown(const struct core_table *table, uint64_t key, int64_t *row)
     uint32_t stale, ages[BOUNDED_STEPS];
     const struct core *core = table->bounded->core;
     bool is_main = core_home(core, store, key) == core->node;
-    return (is_main || !bounded_check(table->bounded, 0, &key, 1, &stale, ages)) &&
+    return (is_main || !bounded_check(table->bounded, 0, CLOCK_RESTS, &key, 1, &stale, ages)) &&
            store_pull_one(store, key, row);
 }
