@@ -17,6 +17,7 @@ enum { FUZZ_KEYS = 16, FUZZ_LENGTH = 2, FUZZ_NODES = 3, FUZZ_STEPS = 64 };
 struct site {
     struct core core;
     struct store store;
+    struct policy policy;
     struct manager *manager;
 };
 
@@ -39,7 +40,8 @@ static void site_open(struct site *site, const char *policy, bool sparse)
                                     .managed = true};
     site->core = (struct core){.n_nodes = FUZZ_NODES, .ring = ring_new(FUZZ_NODES)};
     require(site->core.ring && store_init(&site->store, "fuzz", &options, &home) == TERN_OK);
-    site->manager = manager_new(&site->core, &site->store, policy_find(policy), 1);
+    require(policy_find(policy, &site->policy));
+    site->manager = manager_new(&site->core, &site->store, &site->policy, 1);
     require(site->manager);
 }
 

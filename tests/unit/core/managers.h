@@ -26,6 +26,7 @@ struct question {
 struct member {
     struct core core;
     struct store store;
+    struct policy policy;
     struct manager *manager;
     struct question questions[MAX_MEMBERS];
 };
@@ -57,7 +58,8 @@ static inline struct managers managers_new(uint32_t n, const char *policy,
                                   .context = member,
                                   .managed = true};
         ok(store_init(&member->store, "rows", options, &home));
-        member->manager = manager_new(&member->core, &member->store, policy_find(policy), 1);
+        assert_true(policy_find(policy, &member->policy));
+        member->manager = manager_new(&member->core, &member->store, &member->policy, 1);
         assert_non_null(member->manager);
     }
     return all;

@@ -1239,7 +1239,9 @@ static void soak_through(const char *policy, bool sparse, uint64_t seed)
     struct soak *soak = array_of(1, sizeof *soak);
     *soak = (struct soak){
         .all = managers_new(SOAK_NODES, policy, &options), .dice = {seed}, .sparse = sparse};
-    bool fetches = policy_find(policy)->main == MAIN_ON_LOCALIZE;
+    struct policy answers;
+    assert_true(policy_find(policy, &answers));
+    bool fetches = answers.main == MAIN_ON_LOCALIZE;
     for (int step = 0; step < SOAK_STEPS; step++) {
         uint32_t node = (uint32_t)dice_below(&soak->dice, SOAK_NODES);
         switch (dice_below(&soak->dice, 4)) {
@@ -1272,7 +1274,7 @@ static void soak_through(const char *policy, bool sparse, uint64_t seed)
         n_moved += counts_of(&soak->all, k)->moved_here;
         assert_true(soak->sparse || soak->all.members[k].store.n_slots <= SOAK_KEYS);
     }
-    assert_true(n_moved > 100 || policy_find(policy)->main == MAIN_AT_HOME);
+    assert_true(n_moved > 100 || answers.main == MAIN_AT_HOME);
     managers_free(&soak->all);
     free(soak);
 }
