@@ -11,8 +11,10 @@ nothing_wrong() {
     [ "$(grep -c ', 0 wrong' "$out")" -eq "$1" ] && [ ! -s "$err" ]
 }
 
-for policy in $policies; do
+# The sums are read as ranges, which sparse tables with bounded reads have not.
+for policy in $policies ssp:2 essp:2; do
     for index in dense sparse; do
+        case $index,$policy in sparse,*ssp*) continue ;; esac
         new_unix
         for k in 0 1 2; do
             start $k 3 "$programs/sample" $index "$policy" $steps
