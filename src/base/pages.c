@@ -2,6 +2,7 @@
 #include "base/pages.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +54,11 @@ void pages_free(void *pages, size_t bytes)
 
 void pages_drop(void *pages, size_t bytes)
 {
-    madvise(pages, bytes, MADV_DONTNEED);
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t begin = ((uintptr_t)pages + page - 1) / page * page;
+    const uintptr_t end = ((uintptr_t)pages + bytes) / page * page;
+    if (begin < end)
+        madvise((void *)begin, end - begin, MADV_DONTNEED);
 }
 
 /* The memory limit of the control group at `path`, or UINT64_MAX. */
@@ -71,7 +76,13 @@ static uint64_t group_limit(const char *path)
 
 uint64_t pages_machine_bytes(void)
 {
+    static _Atomic uint64_t known; /* 0: not yet */
+    uint64_t bytes = atomic_load_explicit(&known, memory_order_relaxed);
+    if (bytes)
+        return bytes;
     uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t group = group_limit("/sys/fs/cgroup/memory.max");
-    return group < machine ? group : machine;
+    bytes = group < machine ? group : machine;
+    atomic_store_explicit(&known, bytes, memory_order_relaxed);
+    return bytes;
 }

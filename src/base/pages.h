@@ -19,7 +19,7 @@ void *pages_new(size_t bytes);
 
 void pages_free(void *pages, size_t bytes);
 
-/* Gives the memory back but keeps the addresses valid: they read as zero from now on. */
+/* Gives the memory of all whole pages back but keeps the addresses valid: they read as zero from now on. */
 void pages_drop(void *pages, size_t bytes);
 
 /* Bytes of memory this machine, or the container the process is in, has. */

@@ -4,7 +4,7 @@
 #include "base/pages.h"
 
 enum {
-    FIRST_BITS = SPARSE_STRIPE_BITS + 6, /* a page for each stripe */
+    FIRST_BITS = SPARSE_STRIPE_BITS + 2, /* two pairs of lines for each stripe */
     NO_LINES_BITS = 2
 };
 

@@ -169,7 +169,7 @@ static void an_index_stays_within_its_limit(void **state)
 {
     struct sparse *sparse = *state;
     uint64_t limit = 1 << 20, n = 0;
-    assert_null(sparse_insert(sparse, 1, 4095));
+    assert_null(sparse_insert(sparse, 1, sizeof(struct index_line)));
     while (sparse_insert(sparse, scattered(n), limit))
         n++;
     assert_true(atomic_load(&sparse->bytes) <= limit);
