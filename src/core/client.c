@@ -123,6 +123,7 @@ static struct part *take_part(struct client *client)
         client->free_parts = part->next;
     else
         part = malloc(sizeof *part);
+    client->n_parts += part != NULL;
     return part;
 }
 
@@ -130,6 +131,7 @@ static void give_part(struct client *client, struct part *part)
 {
     part->next = client->free_parts;
     client->free_parts = part;
+    client->n_parts--;
 }
 
 /* Makes sure that n parts can be taken without failing. */

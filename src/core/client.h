@@ -81,6 +81,7 @@ struct client {
     struct lane *lanes; /* one per node; its own is for calls only */
     struct lane local;  /* requests for keys that turned out to be here, or are on their way to here */
     struct part *free_parts;
+    size_t n_parts;    /* in all lanes */
     size_t *ends;      /* one per node */
     uint64_t *scratch; /* for sorting */
     size_t scratch_keys;

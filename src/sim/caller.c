@@ -159,6 +159,8 @@ static void set_timer(struct caller *caller, uint64_t after_ns)
 void caller_pump(struct caller *caller)
 {
     bool waits = false, retries = false;
+    if (!caller->waits && !caller->client.n_parts)
+        return;
     pump_local(caller);
     for (uint32_t i = 0; i < caller->client.core->n_nodes; i++) {
         struct line *line = &caller->lines[i];
@@ -169,6 +171,7 @@ void caller_pump(struct caller *caller)
         waits = true;
         retries |= !line->end;
     }
+    caller->waits = waits || caller->local_ns;
     if (caller->local_ns)
         set_timer(caller, LOCAL_MS * MS);
     else if (waits)

@@ -43,6 +43,7 @@ struct caller {
     bool patient;           /* answers may rightly take long */
     uint64_t tick_ns;       /* when the timer comes; 0: it is not set */
     uint64_t local_ns;      /* since when keys are waited for that come to this node; 0: none are */
+    bool waits;             /* for an answer, when it was last pumped */
     struct line *lines;     /* by node */
 };
 
