@@ -17,7 +17,7 @@ static bool make_peers(struct bounded *bounded)
     bounded->peers = calloc(bounded->n_nodes, sizeof *bounded->peers);
     for (uint32_t i = 0; bounded->peers && i < bounded->n_nodes; i++) {
         struct bounded_peer *peer = &bounded->peers[i];
-        peer->slowest = peer->heard.worker = NO_WORKER;
+        peer->slowest = peer->heard.worker = peer->heard.own = NO_WORKER;
         peer->heard.node = i;
     }
     return bounded->peers;
@@ -314,6 +314,8 @@ enum tern_status bounded_take(struct bounded *bounded, struct node_clock now)
 /* Whether this node's clock, which follows the changes, is news to a peer. */
 static bool has_clock_for(const struct bounded *bounded, const struct bounded_peer *peer)
 {
+    if (is_by_value(bounded))
+        return false;
     return bounded->now.clock != peer->said.clock ||
            (bounded->now.clock == CLOCK_RESTS && bounded->now.highest != peer->said.highest);
 }
@@ -361,7 +363,8 @@ bool bounded_is_busy(const struct bounded *bounded)
 uint8_t *standing_write(uint8_t *out, const struct standing *standing)
 {
     const uint64_t words[STANDING_WORDS] = {standing->clock,  standing->node,   standing->worker,
-                                            standing->merges, standing->stable, standing->peak};
+                                            standing->merges, standing->stable, standing->peak,
+                                            standing->own};
     for (int i = 0; i < STANDING_WORDS; i++, out += 8)
         section_put(out, words[i]);
     return out;
@@ -374,7 +377,8 @@ struct standing standing_read(const uint8_t *in)
                              .worker = (uint32_t)section_get(in + 16),
                              .merges = section_get(in + 24),
                              .stable = section_get(in + 32),
-                             .peak = section_get(in + 40)};
+                             .peak = section_get(in + 40),
+                             .own = (uint32_t)section_get(in + 48)};
 }
 
 /* Takes the changes of some rows and writes them. */
@@ -382,6 +386,7 @@ static uint8_t *write_changes(struct bounded *bounded, struct bounded_peer *peer
 {
     struct store *store = bounded->store;
     const size_t item_bytes = row_bytes(bounded), most = rows_per_body(bounded);
+    const bool has_changes = peer->changed.n;
     uint8_t *header = out;
     uint32_t n = 0;
     out += SECTION_HEADER_BYTES;
@@ -396,7 +401,8 @@ static uint8_t *write_changes(struct bounded *bounded, struct bounded_peer *peer
         out += item_bytes;
         n++;
     }
-    peer->sends = n && !peer->changed.n;
+    /* Also if they have come to nothing: it is known then that they are merged. */
+    peer->sends = has_changes && !peer->changed.n;
     section_write(header, SECTION_DELTAS, n, item_bytes);
     return n ? out : header;
 }
@@ -417,7 +423,8 @@ static uint8_t *write_wanted(struct bounded *bounded, struct bounded_peer *peer,
 static uint8_t *write_clocks(struct bounded *bounded, uint32_t node, uint8_t *out)
 {
     struct bounded_peer *peer = &bounded->peers[node];
-    bool says = !peer->changed.n || defect(DEFECT_CLOCK_BEFORE_CHANGES);
+    bool says =
+        !is_by_value(bounded) && (!peer->changed.n || defect(DEFECT_CLOCK_BEFORE_CHANGES));
     if (says)
         peer->said = bounded->now;
     peer->knows_rest |= peer->said.clock == CLOCK_RESTS;
@@ -477,6 +484,7 @@ void bounded_hear(struct bounded *bounded, uint32_t home, const struct standing 
         heard->stable = standing->stable;
     if (standing->peak > heard->peak)
         heard->peak = standing->peak;
+    heard->own = standing->own;
     if (!is_eager(bounded) || !peer->holds)
         bounded_raise(bounded, home, peer->heard.clock);
     bounded_end_epoch(bounded);
@@ -630,7 +638,12 @@ struct standing bounded_slowest(struct bounded *bounded, uint32_t *home)
         *home = bounded->core->node;
         return bounded->standing;
     }
-    return bounded->peers[*home].heard;
+    struct standing standing = bounded->peers[*home].heard;
+    /* Another worker of that node may be the slowest since; the node itself knows. */
+    if (standing.node < bounded->n_nodes && standing.node != bounded->core->node &&
+        standing.worker != NO_WORKER)
+        standing.worker = bounded->peers[standing.node].heard.own;
+    return standing;
 }
 
 bool bounded_is_awaited(const struct bounded *bounded)

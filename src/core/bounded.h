@@ -50,6 +50,7 @@ struct standing {
         worker;      /* which holds it back; NO_WORKER: the node has not had one, or all rest */
     uint64_t merges; /* with changes, so far */
     uint64_t stable; /* those that all holders of replicas have got */
+    uint32_t own;    /* the slowest of the home's own workers now; NO_WORKER: as above */
 };
 
 struct bounded_peer;

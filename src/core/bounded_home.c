@@ -120,6 +120,7 @@ void home_tell(struct bounded *bounded, uint32_t node)
     told->clock = clock;
     told->node = slowest_without(bounded, node);
     told->worker = bounded->peers[told->node].slowest;
+    told->own = bounded->now.slowest;
 }
 
 static void advance(struct bounded *bounded)

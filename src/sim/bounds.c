@@ -4,6 +4,13 @@
 #include "core/defect.h"
 #include "sim/machine.h"
 
+/* How long a worker waits for others. Where nobody may fail they may still wait themselves, each for a node
+ * that is away for a while; who waits for ever is found all the same. */
+static uint64_t patience_ns(const struct site *site)
+{
+    return (site->check->lenient ? 1 : 4) * SIM_DEADLINE_NS;
+}
+
 /* A read can be made if all keys are fresh; else those that are not are asked for. */
 static bool is_fresh(struct worker *worker, struct slot *slot, struct bounded *bounded,
                      enum tern_status *status)
@@ -20,7 +27,7 @@ static bool is_fresh(struct worker *worker, struct slot *slot, struct bounded *b
     if (may_ask && site->n_ended >= slot->want_round) {
         *status = bounded_want(bounded, slot->keys, stale, n_stale);
         slot->want_round = site->n_begun + 1;
-        site->round_wanted = true;
+        site->round_soon = true;
         /* What is at home here is there already. */
         return !*status &&
                !bounded_check(bounded, worker->clock, here, slot->keys, slot->deed.n, stale, ages);
@@ -41,10 +48,10 @@ bool bounds_are_kept(struct worker *worker, struct slot *slot, enum tern_status 
     if (kept || *status)
         return kept;
     bool has_epoch = bounded->epoch || bounded->policy->bound != BOUND_VALUE;
-    site->round_wanted |= !has_epoch || bounded_is_busy(bounded);
+    site->round_soon |= !has_epoch || bounded_is_busy(bounded);
     if (!slot->since_ns)
         slot->since_ns = now_ns;
-    if (site->rounds_over || now_ns > slot->since_ns + SIM_DEADLINE_NS)
+    if (site->rounds_over || now_ns > slot->since_ns + patience_ns(site))
         *status = fail(TERN_LATE, "others are behind");
     return false;
 }
@@ -65,7 +72,7 @@ void bounds_advance(struct worker *worker)
         !bounded_may_go_on(limited->bounded, &worker->unseen, worker->clock))
         return;
     worker->clock++;
-    site->round_wanted |= pace_set(&site->pace, worker->pace_index, worker->clock);
+    site->round_soon |= pace_set(&site->pace, worker->pace_index, worker->clock);
 }
 
 void bounds_rest(struct worker *worker)
@@ -73,7 +80,7 @@ void bounds_rest(struct worker *worker)
     if (worker->rests)
         return;
     worker->rests = true;
-    worker->site->round_wanted |= pace_set(&worker->site->pace, worker->pace_index, CLOCK_RESTS);
+    worker->site->round_soon |= pace_set(&worker->site->pace, worker->pace_index, CLOCK_RESTS);
 }
 
 /* A worker that cannot come back does nothing more. */
@@ -83,7 +90,7 @@ static bool wait_to_return(struct worker *worker)
     const uint64_t now_ns = sim_now_ns(site->sim);
     if (!worker->rests_since_ns)
         worker->rests_since_ns = now_ns;
-    if (site->rounds_over || now_ns > worker->rests_since_ns + SIM_DEADLINE_NS) {
+    if (site->rounds_over || now_ns > worker->rests_since_ns + patience_ns(site)) {
         site_ended(site, fail(TERN_LATE, "others do not answer"), "coming back");
         worker->n_left = 0;
     }
@@ -109,7 +116,7 @@ bool bounds_return(struct worker *worker)
         worker->rests_since_ns = 0;
     worker->clock = clock;
     worker->rests = !awaited && !defect(DEFECT_RETURNS_AT_ONCE);
-    site->round_wanted |= pace_set(&site->pace, worker->pace_index, clock);
+    site->round_soon |= pace_set(&site->pace, worker->pace_index, clock);
     return worker->rests ? wait_to_return(worker) : true;
 }
 
@@ -122,5 +129,5 @@ void bounds_reopen(struct worker *worker)
     worker->rests = true;
     check_that(site->check, pace_open(&site->pace, number, CLOCK_RESTS, &worker->pace_index),
                "no memory for a worker");
-    site->round_wanted = true;
+    site->round_soon = true;
 }

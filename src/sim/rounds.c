@@ -287,6 +287,16 @@ static void rest(struct rounds *rounds)
     sim_timer(sim, rounds->site->core->node, rounds->pause_ns, rounds->tag);
 }
 
+/* The next round comes as soon as when there is much to do. */
+static void hasten(struct rounds *rounds)
+{
+    struct sim *sim = rounds->site->sim;
+    if (rounds->next_ns <= sim_now_ns(sim) + BUSY_MS * MS)
+        return;
+    rounds->next_ns = sim_now_ns(sim) + BUSY_MS * MS;
+    sim_timer(sim, rounds->site->core->node, BUSY_MS * MS, rounds->tag);
+}
+
 /* A failure ends the rounds for good, as in node/sync.c. */
 static void end_round(struct rounds *rounds)
 {
@@ -342,8 +352,12 @@ static void begin_round(struct rounds *rounds)
 bool rounds_run(struct rounds *rounds)
 {
     struct site *site = rounds->site;
-    site->round_wanted |= rounds->service->server.wants_round;
+    site->round_soon |= rounds->service->server.wants_round;
     rounds->service->server.wants_round = false;
+    if (site->round_soon && !rounds->running) {
+        site->round_soon = false;
+        hasten(rounds);
+    }
     bool begins = !rounds->running && !site->rounds_over && are_needed(rounds) &&
                   (site->round_wanted || sim_now_ns(site->sim) >= rounds->next_ns);
     if (begins)

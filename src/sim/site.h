@@ -39,6 +39,7 @@ struct site {
     uint64_t n_begun, n_ended;
     uint64_t last_clean; /* the latest that ended well and left nothing over; 0: none */
     bool round_wanted;   /* the next round is to begin now */
+    bool round_soon;     /* within BUSY_MS */
     bool rounds_over;    /* one has failed: there will be no further one */
 };
 
