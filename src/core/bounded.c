@@ -429,7 +429,8 @@ static uint8_t *write_clocks(struct bounded *bounded, uint32_t node, uint8_t *ou
         peer->said = bounded->now;
     peer->knows_rest |= peer->said.clock == CLOCK_RESTS;
     const uint64_t words[QUESTION_WORDS] = {says ? bounded->now.clock : NOT_SAID,
-                                            bounded->now.highest, bounded->now.slowest, peer->got};
+                                            bounded->now.highest, bounded->now.slowest, peer->got,
+                                            peer->inquires};
     section_write(out, SECTION_CLOCKS, 1, 8 * (QUESTION_WORDS + STANDING_WORDS));
     out += SECTION_HEADER_BYTES;
     for (int i = 0; i < QUESTION_WORDS; i++, out += 8)
@@ -634,11 +635,10 @@ void bounded_settle(struct bounded *bounded)
 struct standing bounded_slowest(struct bounded *bounded, uint32_t *home)
 {
     *home = clocks_slowest(&bounded->valid);
-    if (*home == bounded->n_nodes || *home == bounded->core->node) {
+    if (*home == bounded->n_nodes)
         *home = bounded->core->node;
-        return bounded->standing;
-    }
-    struct standing standing = bounded->peers[*home].heard;
+    struct standing standing =
+        *home == bounded->core->node ? bounded->standing : bounded->peers[*home].heard;
     /* Another worker of that node may be the slowest since; the node itself knows. */
     if (standing.node < bounded->n_nodes && standing.node != bounded->core->node &&
         standing.worker != NO_WORKER)

@@ -70,6 +70,7 @@ struct bounded {
     struct clocks seen;  /* the merges that holders of replicas have got; others rest */
     uint64_t highest;    /* clock of workers of nodes that rest */
     struct standing standing;
+    bool is_inquired; /* by a node that waits: a round is to find out where the workers are now */
     /* What is known of all homes. */
     struct clocks valid; /* the clocks to which replicas of their keys are, or can be had */
     uint64_t epoch;      /* of the changes that are not seen; 0: there are none */

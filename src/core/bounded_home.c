@@ -249,6 +249,7 @@ static void serve_clocks(struct bounded *bounded, uint32_t from, const uint8_t *
                               .highest = section_get(item + 8),
                               .slowest = (uint32_t)section_get(item + 16)};
     uint64_t got = section_get(item + 24);
+    bounded->is_inquired |= section_get(item + 32) != 0;
     struct standing standing = standing_read(item + 8 * QUESTION_WORDS);
     if (got >= peer->sent)
         peer->awaits = false;

@@ -50,7 +50,7 @@ struct bounded_peer {
 };
 
 /* The words of an item of SECTION_CLOCKS: what a standing takes, and a question says in front of it. */
-enum { STANDING_WORDS = 7, QUESTION_WORDS = 4 };
+enum { STANDING_WORDS = 7, QUESTION_WORDS = 5 };
 
 uint8_t *standing_write(uint8_t *out, const struct standing *standing);
 struct standing standing_read(const uint8_t *in);

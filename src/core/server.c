@@ -320,7 +320,8 @@ static enum tern_status answer_round(struct server *server, const struct server_
     if (table->manager)
         return manager_serve(table->manager, lane->node, request, aligned, out);
     enum tern_status status = bounded_serve(table->bounded, lane->node, request, aligned, out);
-    server->wants_round |= bounded_is_busy(table->bounded);
+    server->wants_round |= bounded_is_busy(table->bounded) || table->bounded->is_inquired;
+    table->bounded->is_inquired = false;
     return status;
 }
 

@@ -169,18 +169,21 @@ static enum tern_status wait_until(struct wait *wait, ready_function *is_ready, 
     struct tern_node *node = worker->node;
     uint64_t begin = clock_now_ns(), now = begin;
     enum tern_status status = TERN_OK;
-    bool inquired = false;
+    uint64_t n_inquiries = 0;
     while (!is_ready(wait, &status) && !status) {
         now = clock_now_ns();
-        /* Who holds a table back may have changed since it was announced: ask before naming anybody. */
-        if (!inquired && now - begin > node->deadline_ns / 2) {
+        /* Who holds a table back may have changed since it was announced: ask before naming anybody, and
+         * early enough that who does not answer is found out. */
+        if (n_inquiries < 3 && now - begin > (n_inquiries + 1) * (node->deadline_ns / 4)) {
             inquire(wait);
-            inquired = true;
+            n_inquiries++;
         }
         if (node->engine)
             status = sync_help(&node->engine->sync, begin);
         else
             wait_alone(node);
+        if (!status && now - begin >= node->deadline_ns && node->engine)
+            status = sync_status(&node->engine->sync);
         if (!status && now - begin >= node->deadline_ns)
             status = late(wait, (double)(now - begin) / 1e9);
     }
@@ -228,6 +231,16 @@ static enum tern_status late_read(const struct wait *wait, double seconds)
                     "table '%s': node %" PRIu32 " does not answer; a read at clock %" PRIu64
                     " has waited %.1f s for it",
                     table->core.store.name, silent, wait->clock, seconds);
+    if (table->core.bounded && bounded_needs(table->core.bounded, wait->clock) <= standing.clock) {
+        uint64_t key = wait->keys[wait->worker->space->missed[0]];
+        return fail(TERN_LATE,
+                    "table '%s': node %" PRIu32
+                    " has not sent the value of a key that a read at clock %" PRIu64
+                    " has waited %.1f s for",
+                    table->core.store.name,
+                    core_home(&table->node->engine->core, &table->core.store, key), wait->clock,
+                    seconds);
+    }
     if (standing.worker == NO_WORKER)
         return fail(TERN_LATE,
                     "table '%s': a read at clock %" PRIu64 " has waited %.1f s for node %" PRIu32

@@ -605,12 +605,20 @@ uint64_t sync_rounds(const struct sync *sync)
     return atomic_load_explicit(&sync->n_all_rounds, memory_order_acquire);
 }
 
+enum tern_status sync_status(struct sync *sync)
+{
+    pthread_mutex_lock(&sync->lock);
+    enum tern_status status = sync->trouble ? fail(sync->trouble, "%s", sync->sentence) : TERN_OK;
+    pthread_mutex_unlock(&sync->lock);
+    return status;
+}
+
 bool sync_find_silent(struct sync *sync, uint64_t silent_ns, uint32_t *node)
 {
-    uint64_t now_ns = clock_now_ns();
     bool found = false;
     pthread_mutex_lock(&sync->lock);
     const struct rounds *round = sync->rounds;
+    uint64_t now_ns = clock_now_ns();
     for (uint32_t i = 0; round && !found && i < round->core->n_nodes; i++) {
         const struct question *question = &round->questions[i];
         found = question->asked && !op_is_done(&question->op) &&

@@ -65,6 +65,9 @@ void sync_hurry(struct sync *sync);
  * waits a little if there is nothing to do. Fails if there will be no further round. */
 enum tern_status sync_help(struct sync *sync, uint64_t since_ns);
 
+/* Fails if there will be no further round. */
+enum tern_status sync_status(struct sync *sync);
+
 /* Finds a node that has not answered a question for so long; false if there is none. */
 bool sync_find_silent(struct sync *sync, uint64_t silent_ns, uint32_t *node);
 

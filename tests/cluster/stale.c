@@ -121,11 +121,17 @@ static enum tern_status step(struct tern_worker *worker, uint32_t number, uint64
     return status ? status : tern_worker_advance(worker, NULL);
 }
 
+struct thread {
+    pthread_t id;
+    struct tern_worker *worker;
+    uint32_t number; /* among those of all nodes */
+};
+
 static void *work(void *context)
 {
-    struct tern_worker *worker = context;
-    static _Atomic uint32_t next;
-    uint32_t number = self * n_threads + atomic_fetch_add(&next, 1);
+    const struct thread *thread = context;
+    struct tern_worker *worker = thread->worker;
+    uint32_t number = thread->number;
     enum tern_status status = TERN_OK;
     for (uint64_t clock = 0; !status && clock < n_clocks && !atomic_load(&failed); clock++) {
         if (self == stalls && number % n_threads == 0 && clock == n_clocks / 2)
@@ -183,26 +189,27 @@ int main(int argc, char **argv)
                                          .n_keys = KEYS,
                                          .length = n_workers,
                                          .policy = argv[1]};
-    struct tern_worker *workers[MAX_WORKERS];
-    pthread_t threads[MAX_WORKERS];
+    struct thread threads[MAX_WORKERS];
     must(tern_table_open(node, "counts", &options, &table));
-    for (uint32_t i = 0; i < n_threads; i++)
-        must(tern_worker_open(node, &workers[i]));
+    for (uint32_t i = 0; i < n_threads; i++) {
+        threads[i].number = self * n_threads + i;
+        must(tern_worker_open(node, &threads[i].worker));
+    }
     must(tern_barrier(node));
     printf("ready\n");
     fflush(stdout);
     for (uint32_t i = 0; i < n_threads; i++)
-        if (pthread_create(&threads[i], NULL, work, workers[i]))
+        if (pthread_create(&threads[i].id, NULL, work, &threads[i]))
             return 2;
     for (uint32_t i = 0; i < n_threads; i++)
-        pthread_join(threads[i], NULL);
+        pthread_join(threads[i].id, NULL);
     enum tern_status status = atomic_load(&failed) ? TERN_LATE : tern_quiesce(node);
-    bool right = !status && sums_are_right(workers[0]);
+    bool right = !status && sums_are_right(threads[0].worker);
     /* Another may be reading still. */
     if (!status)
         must(tern_barrier(node));
     for (uint32_t i = 0; i < n_threads; i++)
-        must(tern_worker_close(workers[i]));
+        must(tern_worker_close(threads[i].worker));
     enum tern_status closing = tern_node_close(node);
     if (!status)
         must(closing);
