@@ -2,11 +2,17 @@
  * tern bench stale - how old what workers read is, under ssp and essp: a loop of stochastic gradient
  * descent for a matrix factorization, as in Figure 2 (left) of Dai et al., AAAI 2015.
  *
- * Each worker has ratings of its own, made up from factors and noise. A clock is a minibatch: pull some rows
- * and columns, go through ratings in them, push the differences. All workers share the columns. How far
- * behind each key was is counted by the table itself; a clock differential is the clock up to which the
- * value read is complete, minus the reader's: -1 if all is there that can be.
+ * Each worker has ratings of its own, made up from factors and noise. A clock is a minibatch in ten parts: pull
+ * some rows and columns, go through ratings in them, push the differences. All workers share the columns.
+ * How far behind each key was is counted by the table itself; a clock differential is the clock up to
+ * which the value read is complete, minus the reader's: -1 if all is there that can be.
+ *
+ * The workers of a clock differential are meant to be equally fast, as on the machines of a cluster. Processes
+ * that share cores are not: what one reads is then old because another is behind, whatever is sent. So the
+ * workers keep to a timetable, unless --clock-ms is 0.
  */
+#include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,12 +28,13 @@
 
 #include <pthread.h>
 
-enum { ROWS = 200, COLUMNS = 300, RANK = 32, BATCH = 100, N_COUNTS = STALE_STEPS };
+enum { ROWS = 200, COLUMNS = 300, RANK = 32, BATCH = 100, PARTS = 10, N_COUNTS = STALE_STEPS };
 
 static struct {
     bool json;
     const char *svg;
     int64_t n_nodes, n_threads, n_clocks, n_cells;
+    double clock_ms;
     struct int_list bounds;
 } args;
 
@@ -35,8 +42,10 @@ static const struct option options[] = {
     {"nodes", OPTION_INT, &args.n_nodes, "2", "N", "processes of this host", .min = 2, .max = 8},
     {"threads", OPTION_INT, &args.n_threads, "1", "N", "workers of each", .min = 1, .max = 4},
     {"clocks", OPTION_INT, &args.n_clocks, "200", "N", "of each worker", .min = 1, .max = 1e7},
-    {"cells", OPTION_INT, &args.n_cells, "100000", "N", "ratings that a clock goes through",
-     .min = 1, .max = 1e9},
+    {"cells", OPTION_INT, &args.n_cells, "50000", "N", "ratings that a clock goes through",
+     .min = PARTS, .max = 1e9},
+    {"clock-ms", OPTION_DOUBLE, &args.clock_ms, "8", "MS",
+     "time of a clock; 0: as fast as it goes", .min = 0, .max = 1e6},
     {"staleness", OPTION_INTS, &args.bounds, "0,1,3,10", "LIST", "bounds to measure", .min = 0,
      .max = STALE_STEPS - 2},
     {"svg", OPTION_STRING, &args.svg, .takes = "FILE", .help = "draw the distributions"},
@@ -92,7 +101,7 @@ static uint64_t next_random(struct learner *learner)
 /* The rating of a cell: of rank 1, with some noise that depends on the cell alone. */
 static float rating(uint64_t row, uint64_t column)
 {
-    uint64_t noise = (row * COLUMNS + column) * UINT64_C(0x9e3779b97f4a7c15) >> 40;
+    uint64_t noise = (row << 32 | column) * UINT64_C(0x9e3779b97f4a7c15) >> 40;
     return (float)(row % 7) / 7 * (float)(column % 11) / 11 * 4 + (float)(noise % 100) / 500;
 }
 
@@ -101,14 +110,14 @@ static double descend(struct learner *learner, const uint64_t *keys, float *valu
 {
     const float rate = 0.002f, decay = 0.01f;
     double loss = 0;
-    for (int64_t i = 0; i < args.n_cells; i++) {
+    for (int64_t i = 0; i < args.n_cells / PARTS; i++) {
         uint64_t draw = next_random(learner);
         size_t at_row = draw % BATCH, at_column = BATCH + (draw >> 32) % BATCH;
         float *row = values + at_row * RANK, *column = values + at_column * RANK;
-        float error = rating(keys[at_row] - COLUMNS, keys[at_column]);
+        float error = rating(keys[at_row], keys[at_column]);
         for (size_t k = 0; k < RANK; k++)
             error -= row[k] * column[k];
-        loss += (double)(error * error) / (double)args.n_cells;
+        loss += (double)(error * error) / (double)(args.n_cells / PARTS);
         for (size_t k = 0; k < RANK; k++) {
             float was = row[k];
             row[k] += rate * (error * column[k] - decay * was);
@@ -118,16 +127,39 @@ static double descend(struct learner *learner, const uint64_t *keys, float *valu
     return loss;
 }
 
-/* One clock: a minibatch of the cells of some rows and columns. Columns come first in the table. */
-static bool step(struct learner *learner, double *loss)
+/* Each worker's part of the keys has its share of the columns, and then its rows: so all nodes are the home
+ * of as many columns, and none of their workers is faster than the others. */
+static uint64_t columns_each(void)
+{
+    uint64_t n_workers = (uint64_t)(args.n_nodes * args.n_threads);
+    return (COLUMNS + n_workers - 1) / n_workers;
+}
+
+static uint64_t keys_each(void)
+{
+    return columns_each() + ROWS;
+}
+
+static uint64_t column_key(uint64_t column)
+{
+    return column / columns_each() * keys_each() + column % columns_each();
+}
+
+static uint64_t row_key(uint64_t worker, uint64_t row)
+{
+    return worker * keys_each() + columns_each() + row;
+}
+
+/* A part of a minibatch: the cells of some rows and columns. */
+static bool learn_part(struct learner *learner, double *loss)
 {
     struct tern_table *table = learner->job->table;
     static _Thread_local uint64_t keys[2 * BATCH];
     static _Thread_local float values[2 * BATCH * RANK], updates[2 * BATCH * RANK];
     uint64_t first_row = next_random(learner) % ROWS, first_column = next_random(learner) % COLUMNS;
     for (size_t i = 0; i < BATCH; i++) {
-        keys[i] = COLUMNS + learner->number * ROWS + (first_row + i) % ROWS;
-        keys[BATCH + i] = (first_column + i) % COLUMNS;
+        keys[i] = row_key(learner->number, (first_row + i) % ROWS);
+        keys[BATCH + i] = column_key((first_column + i) % COLUMNS);
     }
     if (tern_pull(learner->worker, table, keys, 2 * BATCH, values) != TERN_OK)
         return false;
@@ -135,8 +167,30 @@ static bool step(struct learner *learner, double *loss)
     *loss = descend(learner, keys, values);
     for (size_t i = 0; i < 2 * BATCH * RANK; i++)
         updates[i] = values[i] - updates[i];
-    return tern_push(learner->worker, table, keys, 2 * BATCH, updates) == TERN_OK &&
-           tern_worker_advance(learner->worker, NULL) == TERN_OK;
+    return tern_push(learner->worker, table, keys, 2 * BATCH, updates) == TERN_OK;
+}
+
+/* Sleeps until the timetable says that it is time. Who is late is not waited for, and can catch up. */
+static void keep_to_timetable(double begin_s, double clocks)
+{
+    double s = begin_s + clocks * args.clock_ms / 1e3;
+    struct timespec until = {.tv_sec = (time_t)s, .tv_nsec = (long)((s - floor(s)) * 1e9)};
+    if (args.clock_ms > 0)
+        while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+            ;
+}
+
+/* One clock is a minibatch. */
+static bool step(struct learner *learner, double begin_s, int64_t clock, double *loss)
+{
+    bool ok = true;
+    for (int i = 0; ok && i < PARTS; i++) {
+        double of_part = 0;
+        keep_to_timetable(begin_s, (double)clock + (double)i / PARTS);
+        ok = learn_part(learner, &of_part);
+        *loss += of_part / PARTS;
+    }
+    return ok && tern_worker_advance(learner->worker, NULL) == TERN_OK;
 }
 
 static void *learn(void *context)
@@ -148,7 +202,7 @@ static void *learn(void *context)
     learner->ok = true;
     for (int64_t i = 0; learner->ok && i < args.n_clocks; i++) {
         double loss = 0;
-        learner->ok = step(learner, &loss);
+        learner->ok = step(learner, begin, i, &loss);
         if (i < tenth)
             learner->losses[0] += loss / (double)tenth;
         if (i >= args.n_clocks - tenth)
@@ -232,8 +286,8 @@ static int node_main(void *context)
     char policy[32];
     snprintf(policy, sizeof policy, "%s:%lld", job->run->policy, (long long)job->run->bound);
     struct tern_table_options shape = {.struct_size = sizeof shape,
-                                       .n_keys = COLUMNS +
-                                                 (uint64_t)(args.n_nodes * args.n_threads) * ROWS,
+                                       .n_keys =
+                                           (uint64_t)(args.n_nodes * args.n_threads) * keys_each(),
                                        .length = RANK,
                                        .init = {.kind = TERN_INIT_NORMAL, .seed = 1, .b = 0.3},
                                        .policy = policy};

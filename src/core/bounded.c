@@ -33,7 +33,6 @@ struct bounded *bounded_new(struct core *core, struct store *store, const struct
                              .policy = policy,
                              .round_bytes = ROUND_BYTES,
                              .n_nodes = core->n_nodes};
-    made->least_age = is_by_value(made);
     uint64_t unheard = defect(DEFECT_MINIMUM_OF_HEARD) ? CLOCK_RESTS : 0;
     if (make_peers(made) && clocks_init(&made->nodes, core->n_nodes, unheard) &&
         clocks_init(&made->seen, core->n_nodes, CLOCK_RESTS) &&
@@ -100,18 +99,16 @@ size_t bounded_check(const struct bounded *bounded, uint64_t clock, uint64_t her
     const struct store *store = bounded->store;
     const uint64_t needs = bounded_needs(bounded, clock);
     const uint64_t valid_to = complete_to(bounded, here);
-    const uint64_t least = atomic_load_explicit(&bounded->least_age, memory_order_relaxed);
-    const uint64_t needed_age = needs ? needs + 1 : least;
     size_t n_stale = 0;
     for (size_t i = 0; i < n; i++) {
         const _Atomic uint64_t *place = age_of(store, keys[i]);
         /* Acquire: partner of the release in take_value. */
         uint64_t age = place ? atomic_load_explicit(place, memory_order_acquire) : 0;
-        if (age < needed_age || valid_to < needs) {
+        if (age <= needs || valid_to < needs) {
             stale[n_stale++] = (uint32_t)i;
             continue;
         }
-        uint64_t as_of = age && age - 1 < valid_to ? age - 1 : age ? valid_to : 0;
+        uint64_t as_of = age - 1 < valid_to ? age - 1 : valid_to;
         uint64_t behind = clock > as_of ? clock - as_of : 0;
         ages[behind < BOUNDED_STEPS ? behind : BOUNDED_STEPS - 1]++;
     }
@@ -623,7 +620,6 @@ void bounded_inquire(struct bounded *bounded)
 void bounded_settle(struct bounded *bounded)
 {
     struct store *store = bounded->store;
-    atomic_store_explicit(&bounded->least_age, 1, memory_order_relaxed);
     bounded_inquire(bounded);
     if (is_eager(bounded))
         return;

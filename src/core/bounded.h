@@ -80,8 +80,6 @@ struct bounded {
     _Atomic uint64_t valid_to; /* the lowest of `valid` */
     _Atomic uint64_t begun;    /* the last epoch whose changes were collected */
     _Atomic uint64_t ended;    /* the last that is seen */
-    _Atomic uint64_t
-        least_age; /* of any replica: 1 after bounded_settle, and for bounds by value */
 
     struct buffer values; /* room for one, aligned */
 };

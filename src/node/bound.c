@@ -74,6 +74,8 @@ void bound_begin(struct tern_node *node)
 {
     if (atomic_exchange_explicit(&node->is_paced, true, memory_order_seq_cst))
         return;
+    if (node->engine)
+        atomic_store_explicit(&node->engine->is_prompt, true, memory_order_relaxed);
     pthread_mutex_lock(&node->pace_lock);
     for (struct tern_worker *worker = node->workers; worker; worker = worker->next)
         if (node->pace.clocks.values[worker->pace_index] != CLOCK_RESTS)

@@ -369,7 +369,8 @@ static void say_farewell(struct engine *engine)
 bool engine_is_driven(const struct engine *engine, uint64_t now_ns)
 {
     uint64_t driven_ns = atomic_load_explicit(&engine->driven_ns, memory_order_relaxed);
-    return now_ns < driven_ns + DRIVEN_MS * MS;
+    return now_ns < driven_ns + DRIVEN_MS * MS &&
+           !atomic_load_explicit(&engine->is_prompt, memory_order_relaxed);
 }
 
 void engine_drive(struct engine *engine, uint64_t now_ns)

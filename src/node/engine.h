@@ -51,6 +51,7 @@ struct engine {
     pthread_cond_t pulse_stop; /* on the monotonic clock */
 
     struct sync sync;
+    atomic_bool is_prompt; /* what comes is dealt with at once, not when a worker looks */
     struct pace *pace; /* of the node's workers (node/bound.h) */
     pthread_mutex_t *pace_lock;
     struct intents *intents; /* of this node's workers; a list, under the lock */

@@ -134,9 +134,12 @@ static void *work(void *context)
     uint32_t number = thread->number;
     enum tern_status status = TERN_OK;
     for (uint64_t clock = 0; !status && clock < n_clocks && !atomic_load(&failed); clock++) {
-        if (self == stalls && number % n_threads == 0 && clock == n_clocks / 2)
+        if (self == stalls && number % n_threads == 0 && clock == n_clocks / 2) {
             while (!atomic_load(&failed))
                 usleep(1000);
+            sleep(1); /* the others give up at the same time: none is to see it go on */
+            break;
+        }
         status = step(worker, number, clock);
         if (number % 3 == 1)
             usleep(200);
