@@ -31,6 +31,9 @@ const struct option train_common[TRAIN_N_COMMON] = {
      "seconds after which training ends; 0: none", .min = 0, .max = 1e9},
     {"eval-every", OPTION_INT, &train_args.eval_every, "1", "N", "epochs between evaluations",
      .min = 1, .max = 1e9},
+    {"clocks", OPTION_INT, &train_args.n_clocks, "0", "N",
+     "clocks of an epoch, for --policy bsp, ssp:S, essp:S; 0: one for each batch", .min = 0,
+     .max = 1e9},
     {"patience", OPTION_INT, &train_args.patience, "0", "N",
      "end after N evaluations without improvement; 0: go on", .min = 0, .max = 1e9},
     {"json", OPTION_FLAG, &train_args.json, .help = "one JSON line per epoch on standard output"},
@@ -101,6 +104,15 @@ static void choose_threads(void)
         train_args.n_threads = n_cores > train_args.n_nodes ? n_cores / train_args.n_nodes : 1;
 }
 
+static bool is_bounded(const char *policy)
+{
+    static const char *const kinds[] = {"bsp", "ssp:", "essp:", "vap:"};
+    bool found = false;
+    for (size_t i = 0; policy != NULL && i < sizeof kinds / sizeof *kinds; i++)
+        found |= strncmp(policy, kinds[i], strlen(kinds[i])) == 0;
+    return found;
+}
+
 bool train_begin(const struct option_set *set, int argc, char **argv, int *status)
 {
     if (!options_read(set, argc, argv, status))
@@ -108,6 +120,10 @@ bool train_begin(const struct option_set *set, int argc, char **argv, int *statu
     *status = EXIT_USAGE;
     if (train_args.plain && (train_args.n_nodes > 1 || train_args.policy != NULL)) {
         complain("--plain goes with neither --nodes nor --policy: it is one process with arrays");
+        return false;
+    }
+    if (train_args.n_clocks > 0 && !is_bounded(train_args.policy)) {
+        complain("--clocks goes with a policy that bounds reads: bsp, ssp:S, essp:S or vap:V");
         return false;
     }
     choose_threads();

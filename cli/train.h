@@ -16,7 +16,7 @@ extern struct train_options train_args;
 
 /* --nodes, --threads, --policy, --plain, --seed, --time-limit, --eval-every, --patience, --json, --out,
  * --resume. */
-enum { TRAIN_N_COMMON = 11 };
+enum { TRAIN_N_COMMON = 12 };
 extern const struct option train_common[TRAIN_N_COMMON];
 
 /*

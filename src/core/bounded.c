@@ -160,12 +160,12 @@ double bounded_size(const struct store *store, const uint64_t *keys, size_t n, c
     return most;
 }
 
-void bounded_pushed(const struct bounded *bounded, struct unseen *unseen, double size)
+void bounded_pushed(struct bounded *bounded, struct unseen *unseen, double size)
 {
-    /* The marks of the rows come before the look at the epoch, as in begin_epoch the epoch comes before
-     * the look at the marks: so what is counted to an epoch is collected in it, or before. */
-    atomic_thread_fence(memory_order_seq_cst);
-    uint64_t epoch = atomic_load_explicit(&bounded->begun, memory_order_seq_cst) + 1;
+    /* It is read by a write of what it was: this comes before or after the write of begin_epoch. If before,
+     * the marks of the rows are seen there and collected in that epoch; if after, the next one is read
+     * here. So what is counted to an epoch is collected in it, or before. */
+    uint64_t epoch = atomic_fetch_add_explicit(&bounded->begun, 0, memory_order_acq_rel) + 1;
     uint64_t ended = atomic_load_explicit(&bounded->ended, memory_order_acquire);
     int place = unseen->epochs[0] == epoch || unseen->epochs[1] != epoch
                     ? unseen->epochs[0] != epoch && unseen->epochs[0] > ended
@@ -275,8 +275,7 @@ static enum tern_status collect(struct bounded *bounded)
 static void begin_epoch(struct bounded *bounded)
 {
     bounded->epoch = ++bounded->n_epochs;
-    atomic_store_explicit(&bounded->begun, bounded->epoch, memory_order_seq_cst);
-    atomic_thread_fence(memory_order_seq_cst);
+    atomic_exchange_explicit(&bounded->begun, bounded->epoch, memory_order_acq_rel);
 }
 
 static void set_targets(struct bounded *bounded)
@@ -400,6 +399,7 @@ static uint8_t *write_changes(struct bounded *bounded, struct bounded_peer *peer
     }
     /* Also if they have come to nothing: it is known then that they are merged. */
     peer->sends = has_changes && !peer->changed.n;
+    bounded->counts.deltas_sent += n;
     section_write(header, SECTION_DELTAS, n, item_bytes);
     return n ? out : header;
 }
@@ -452,6 +452,8 @@ enum tern_status bounded_request(struct bounded *bounded, uint32_t node, struct 
     out = write_clocks(bounded, node, out);
     body->end += (size_t)(out - begin);
     peer->inquires = false;
+    bounded->counts.questions++;
+    bounded->counts.bytes_sent += FRAME_HEADER_BYTES + (size_t)(out - begin);
     return TERN_OK;
 }
 
@@ -579,6 +581,8 @@ enum tern_status bounded_answer(struct bounded *bounded, uint32_t node, const st
     enum tern_status status = take_values(bounded, body, answer->body_bytes, age, &n_values);
     if (status)
         return status;
+    bounded->counts.values_received += n_values;
+    bounded->counts.bytes_received += FRAME_HEADER_BYTES + answer->body_bytes;
     peer->knows_rest = peer->said.clock == CLOCK_RESTS;
     peer->owes = answer->a && !defect(DEFECT_REST_FORGOTTEN);
     if (peer->sends) {

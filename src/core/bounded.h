@@ -53,6 +53,13 @@ struct standing {
     uint32_t own;    /* the slowest of the home's own workers now; NO_WORKER: as above */
 };
 
+/* What the exchanges of this node took: those it has asked, and answered. */
+struct bounded_counts {
+    uint64_t questions, answers;
+    uint64_t bytes_sent, bytes_received;
+    uint64_t deltas_sent, values_received;
+};
+
 struct bounded_peer;
 
 struct bounded {
@@ -81,6 +88,7 @@ struct bounded {
     _Atomic uint64_t begun;    /* the last epoch whose changes were collected */
     _Atomic uint64_t ended;    /* the last that is seen */
 
+    struct bounded_counts counts;
     struct buffer values; /* room for one, aligned */
 };
 
@@ -123,7 +131,7 @@ struct unseen {
 double bounded_size(const struct store *store, const uint64_t *keys, size_t n, const void *updates);
 
 /* Notes a push that was done. */
-void bounded_pushed(const struct bounded *bounded, struct unseen *unseen, double size);
+void bounded_pushed(struct bounded *bounded, struct unseen *unseen, double size);
 
 /* Whether a worker at `clock` may go on. */
 bool bounded_may_go_on(const struct bounded *bounded, const struct unseen *unseen, uint64_t clock);

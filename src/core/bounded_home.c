@@ -304,6 +304,9 @@ static void answer(struct bounded *bounded, uint32_t to, const struct frame *req
     reply.a = peer->n_missing > 0;
     reply.body_bytes = (uint32_t)(end - begin);
     reply_commit(out, &reply);
+    bounded->counts.answers++;
+    bounded->counts.bytes_sent += FRAME_HEADER_BYTES + reply.body_bytes;
+    bounded->counts.bytes_received += FRAME_HEADER_BYTES + request->body_bytes;
 }
 
 enum tern_status bounded_serve(struct bounded *bounded, uint32_t from, const struct frame *request,

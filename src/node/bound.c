@@ -467,7 +467,7 @@ enum tern_status bound_before(struct tern_worker *worker, struct tern_table *tab
 void bound_after(struct tern_worker *worker, const struct tern_table *table, enum frame_kind kind,
                  const uint64_t *keys, size_t n, const void *values)
 {
-    const struct bounded *bounded = table->core.bounded;
+    struct bounded *bounded = table->core.bounded;
     if (kind == FRAME_PULL || table->policy.bound != BOUND_VALUE || !bounded)
         return;
     const struct store *store = &table->core.store;

@@ -483,6 +483,20 @@ static void add_managed(const struct tern_table *table, struct tern_table_stats 
     memcpy(stats->staleness_ms, counts.staleness, sizeof stats->staleness_ms);
 }
 
+/* Adds what the exchanges of a table with bounded reads took. */
+static void add_bounded(const struct tern_table *table, struct tern_table_stats *stats)
+{
+    struct engine *engine = table->node->engine;
+    pthread_mutex_lock(&engine->lock);
+    const struct bounded_counts counts = table->core.bounded->counts;
+    pthread_mutex_unlock(&engine->lock);
+    stats->messages = counts.questions + counts.answers;
+    stats->sent_bytes = counts.bytes_sent;
+    stats->received_bytes = counts.bytes_received;
+    stats->deltas_sent = counts.deltas_sent;
+    stats->values_received = counts.values_received;
+}
+
 enum tern_status tern_table_get_stats(struct tern_table *table, struct tern_table_stats *stats)
 {
     if (!handle_is((const struct handle *)table, HANDLE_TABLE))
@@ -520,5 +534,7 @@ enum tern_status tern_table_get_stats(struct tern_table *table, struct tern_tabl
         stats->clocks_behind[i] = sum.ages[i];
     if (table->core.manager)
         add_managed(table, stats);
+    if (table->core.bounded)
+        add_bounded(table, stats);
     return TERN_OK;
 }

@@ -18,7 +18,8 @@ static bool open_node(struct train *train)
     if (tern_node_self(train->node, &train->self, &train->n_nodes))
         return task_fail_tern("cannot open the node");
     train->workers = calloc(train->n_threads, sizeof *train->workers);
-    if (train->workers == NULL)
+    train->waited_s = calloc(train->n_threads, sizeof *train->waited_s);
+    if (train->workers == NULL || train->waited_s == NULL)
         return task_fail_memory("the workers");
     for (size_t i = 0; i < train->n_threads; i++)
         if (tern_worker_open(train->node, &train->workers[i]))
@@ -57,6 +58,7 @@ bool train_close(struct train *train, bool ok)
         if (train->workers[i] != NULL)
             (void)tern_worker_close(train->workers[i]);
     free(train->workers);
+    free(train->waited_s);
     /* Tables end with their node, when the other nodes need them no more. */
     bool closed = train->node == NULL || !tern_node_close(train->node);
     for (size_t i = 0; i < train->n_params; i++)
@@ -125,13 +127,39 @@ static bool out_of_time(const struct train *train)
     return limit_s > 0 && seconds_now() - train->started_s >= limit_s;
 }
 
+static void advance_to(struct tern_worker *worker, uint64_t clock)
+{
+    uint64_t now = 0;
+    (void)tern_worker_clock(worker, &now);
+    for (; now < clock; now++)
+        (void)tern_worker_advance(worker, NULL);
+}
+
+void train_keep_clock(struct train *train, size_t thread)
+{
+    const uint64_t n_clocks = (uint64_t)train->options->n_clocks;
+    const uint64_t share = train->progress.n_total / train->n_threads;
+    uint64_t n_done =
+        atomic_load_explicit(&train->progress.slots[thread].n_examples, memory_order_relaxed);
+    uint64_t n_passed = share > 0 ? n_done * n_clocks / share : 0;
+    /* The last one is over with the epoch: threads have about as many examples, not exactly. */
+    if (n_passed > n_clocks - 1)
+        n_passed = n_clocks - 1;
+    advance_to(train->workers[thread], train->epoch_clock + n_passed);
+}
+
 static bool work(void *context, size_t thread)
 {
     struct epoch *epoch = context;
     struct train *train = epoch->train;
     bool ok = epoch->task->epoch(epoch->model, train, thread, epoch->number);
+    if (train->workers == NULL)
+        return ok;
+    const int64_t n_clocks = train->options->n_clocks;
+    if (n_clocks > 0)
+        advance_to(train->workers[thread], train->epoch_clock + (uint64_t)n_clocks);
     /* Others may have more batches; under bounded policies they would wait for this one's clock. */
-    if (train->workers != NULL)
+    if (n_clocks == 0 || !ok)
         (void)tern_worker_rest(train->workers[thread]);
     return ok;
 }
@@ -153,6 +181,7 @@ static bool run_epoch(struct epoch *epoch)
     progress_begin(&train->progress, title, epoch->task->unit,
                    epoch->task->n_examples(epoch->model));
     bool ok = team_run(train->n_threads, work, tick, epoch);
+    train->epoch_clock += (uint64_t)train->options->n_clocks;
     /* An epoch may be over before the first tick. */
     if (out_of_time(train))
         atomic_store_explicit(&train->stopping, true, memory_order_relaxed);
@@ -206,7 +235,31 @@ static bool add_up(struct train *train, const struct sums *before, struct sums *
     return true;
 }
 
-static void print_json(int64_t epoch, double seconds, const struct sums *sums,
+/* The share of an epoch that each worker of each node has waited for others, as policies with bounds make it
+ * do; NULL after task_fail(). The caller frees it. */
+static double *share_waits(struct train *train, double seconds)
+{
+    const size_t n = train->n_nodes * train->n_threads;
+    double *shares = calloc(n + 1, sizeof *shares);
+    if (shares == NULL) {
+        task_fail("no memory for the figures of an epoch");
+        return NULL;
+    }
+    for (size_t i = 0; train->workers != NULL && i < train->n_threads; i++) {
+        struct tern_worker_stats stats = {.struct_size = sizeof stats};
+        if (tern_worker_get_stats(train->workers[i], &stats) == TERN_OK)
+            shares[train->self * train->n_threads + i] =
+                ratio(stats.waited_s - train->waited_s[i], seconds);
+        train->waited_s[i] = stats.waited_s;
+    }
+    if (train_sum(train, n, shares))
+        return shares;
+    free(shares);
+    return NULL;
+}
+
+static void print_json(const struct train *train, int64_t epoch, double seconds,
+                       const struct sums *sums, const double *waits,
                        const struct train_quality *quality)
 {
     printf("{\"epoch\":%" PRId64 ",\"seconds\":%.6f,\"examples\":%.0f,\"loss\":%.6g,\"quality\":",
@@ -215,9 +268,12 @@ static void print_json(int64_t epoch, double seconds, const struct sums *sums,
         printf("%.6f", quality->value);
     else
         printf("null");
-    printf(",\"accesses\":%.0f,\"remote_share\":%.6f,\"bytes\":%.0f,\"staleness_ms_mean\":%.3f}\n",
+    printf(",\"accesses\":%.0f,\"remote_share\":%.6f,\"bytes\":%.0f,\"staleness_ms_mean\":%.3f",
            sums->accesses, ratio(sums->remote, sums->accesses), sums->bytes,
            ratio(sums->staleness_ms, sums->refreshes));
+    for (size_t i = 0; i < train->n_nodes * train->n_threads; i++)
+        printf("%s%.3f", i == 0 ? ",\"waited\":[" : ",", waits[i]);
+    printf("]}\n");
     fflush(stdout);
 }
 
@@ -282,9 +338,6 @@ static bool judge(struct epoch *epoch, struct course *course, struct train_quali
 {
     const struct train_options *options = epoch->train->options;
     bool measured = epoch->task->evaluate != NULL;
-    bool due = course->over || epoch->number % options->eval_every == 0;
-    if (!due)
-        return true;
     if (measured &&
         !train_agree(epoch->train, epoch->task->evaluate(epoch->model, epoch->train, quality)))
         return false;
@@ -303,7 +356,9 @@ static bool one_epoch(struct epoch *epoch, struct course *course)
     if (!run_epoch(epoch))
         return false;
     double seconds = seconds_now() - started_s;
-    if (!come_to_rest(train) || !add_up(train, &before, &sums) ||
+    /* With clocks of their own workers go on as they are, unless the model is looked at. */
+    const bool rests = train->options->n_clocks == 0;
+    if ((rests && !come_to_rest(train)) || !add_up(train, &before, &sums) ||
         !train_agree(train, check_loss(epoch, &sums)))
         return false;
     train->n_epochs_done = epoch->number;
@@ -311,13 +366,16 @@ static bool one_epoch(struct epoch *epoch, struct course *course)
     course->remote += sums.remote;
     course->bytes += sums.bytes;
     course->over = sums.stopping > 0 || epoch->number >= train->options->n_epochs;
-    if (!judge(epoch, course, &quality))
+    bool due = course->over || epoch->number % train->options->eval_every == 0;
+    if (due && ((!rests && !come_to_rest(train)) || !judge(epoch, course, &quality)))
         return false;
-    if (train_speaks(train) && train->options->json)
-        print_json(epoch->number, seconds, &sums, &quality);
-    else if (train_speaks(train))
+    double *waits = share_waits(train, seconds);
+    if (waits != NULL && train_speaks(train) && train->options->json)
+        print_json(train, epoch->number, seconds, &sums, waits, &quality);
+    else if (waits != NULL && train_speaks(train))
         print_line(epoch, seconds, &sums, &quality);
-    return true;
+    free(waits);
+    return waits != NULL;
 }
 
 /* What several nodes had to say to each other. */

@@ -25,6 +25,7 @@ struct train_options {
     int64_t n_epochs;
     int64_t eval_every;  /* epochs between evaluations; the last epoch is always evaluated */
     int64_t patience;    /* evaluations without improvement until training ends; 0: never */
+    int64_t n_clocks;    /* of an epoch, for policies with bounds; 0: one for each batch */
     double time_limit_s; /* 0: none */
     bool json;           /* a line per epoch on standard output */
     bool plain;          /* arrays instead of tables */
@@ -43,6 +44,8 @@ struct train {
     struct params params[TRAIN_MAX_PARAMS];
     size_t n_params;
     int64_t n_epochs_done; /* set by a task that resumes */
+    double *waited_s;      /* by each worker until the last epoch's end */
+    uint64_t epoch_clock;  /* of the workers at the begin of this epoch; only with n_clocks */
     struct progress progress;
     atomic_bool stopping;
     double started_s;
@@ -102,12 +105,17 @@ static inline struct tern_worker *train_worker(const struct train *train, size_t
     return train->workers != NULL ? train->workers[thread] : NULL;
 }
 
+/* Advances the clock of a thread's worker to where it should be after the examples it has done. */
+void train_keep_clock(struct train *train, size_t thread);
+
 /* A batch of n examples is done, with this sum of losses: advances the worker's clock. False when the
  * thread should end its epoch now. */
 static inline bool train_done(struct train *train, size_t thread, uint64_t n, double loss)
 {
     progress_add(&train->progress, thread, n, loss);
-    if (train->workers != NULL)
+    if (train->workers != NULL && train->options->n_clocks > 0)
+        train_keep_clock(train, thread);
+    else if (train->workers != NULL)
         (void)tern_worker_advance(train->workers[thread], NULL);
     return !atomic_load_explicit(&train->stopping, memory_order_relaxed);
 }
