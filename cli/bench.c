@@ -14,6 +14,7 @@ static const struct command benches[] = {
      bench_sample_command},
     {"stale", "how old what workers read is, under policies with bounded reads",
      bench_stale_command},
+    {"converge", "how a model learns under policies with bounded reads", bench_converge_command},
     {"task", "training of a model on plain arrays, on one node, and under each policy",
      bench_task_command},
 };

@@ -7,16 +7,15 @@
  * evaluates; only training counts as time. Repeats go round all of them, so that slow changes of the
  * machine meet all alike, and ratios are those of one round.
  */
-#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench_compare.h"
+#include "bench_models.h"
 #include "command.h"
 #include "options.h"
-#include "run_guard.h"
 
 enum { MAX_WORDS = 16 }; /* of a training, beside those that go to it as they are */
 
@@ -73,68 +72,10 @@ static const struct option_set option_set = {
     .given = &args.operands,
 };
 
-/* ---- Models ---------------------------------------------------------------------------------- */
-
-struct model {
-    const char *name;
-    const char *measure; /* of its quality */
-    bool lower_is_better;
-    const char *data[10]; /* what makes data, without the folder they go to */
-};
-
-/* Sizes for which an epoch takes a second or some. To evaluate a graph is costly, so few of its facts are
- * kept for it. */
-static const struct model models[] = {
-    {"kge", "MRR", false, {"data", "wordnet", "--share", "0.005"}},
-    {"wordvec", "accuracy", false, {"data", "gcide"}},
-    {"mf",
-     "RMSE",
-     true,
-     {"data", "zipf-matrix", "--rows", "50000", "--columns", "5000", "--cells", "3000000"}},
-};
-
-static const struct model *find_model(const char *name)
-{
-    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
-        if (strcmp(models[i].name, name) == 0)
-            return &models[i];
-    return NULL;
-}
-
-/* ---- Data ------------------------------------------------------------------------------------ */
-
-/* A folder that is gone when this process is. */
-struct scratch {
-    char folder[96];
-    struct guard guard;
-};
-
-static bool scratch_open(struct scratch *scratch)
-{
-    const char *parent = getenv("TMPDIR");
-    if (parent == NULL || parent[0] == '\0' || strlen(parent) > 64)
-        parent = "/tmp";
-    snprintf(scratch->folder, sizeof scratch->folder, "%s/tern-XXXXXX", parent);
-    if (mkdtemp(scratch->folder) != NULL && guard_start(&scratch->guard, scratch->folder))
-        return true;
-    complain("cannot make a folder in %s: %s", parent, strerror(errno));
-    return false;
-}
-
-static bool make_data(const struct model *model, char *folder)
-{
-    char *words[12];
-    int n = 0;
-    for (; model->data[n] != NULL; n++)
-        words[n] = (char *)model->data[n];
-    words[n++] = folder;
-    return data_command(n, words) == EXIT_OK;
-}
-
 /* ---- Ways to train --------------------------------------------------------------------------- */
 
 struct bench {
-    const struct model *model;
+    const struct bench_model *model;
     char *const *further; /* options of `tern train`, NULL behind the last */
     size_t n_further;
     const char *data;
@@ -221,32 +162,23 @@ static int run_on_made_data(struct bench *bench)
     if (!scratch_open(&scratch))
         return EXIT_FAILED;
     bench->data = scratch.folder;
-    int status = make_data(bench->model, scratch.folder) ? run_bench(bench) : EXIT_FAILED;
-    guard_finish(&scratch.guard);
+    int status = bench_model_data(bench->model, scratch.folder) ? run_bench(bench) : EXIT_FAILED;
+    scratch_close(&scratch);
     return status;
-}
-
-/* Where the options of this command end: at "--", or with argv. */
-static int find_end(int argc, char **argv)
-{
-    int i = 1;
-    while (i < argc && strcmp(argv[i], "--") != 0)
-        i++;
-    return i;
 }
 
 int bench_task_command(int argc, char **argv)
 {
-    int status, n_own = find_end(argc, argv);
+    int status, n_own = bench_own_words(argc, argv);
     if (!options_read(&option_set, n_own, argv, &status))
         return status;
     struct bench bench = {
-        .model = args.operands.n == 1 ? find_model(args.operands.at[0]) : NULL,
+        .model = args.operands.n == 1 ? bench_model_find(args.operands.at[0]) : NULL,
         .further = argv + n_own + 1,
         .n_further = n_own < argc ? (size_t)(argc - n_own - 1) : 0,
         .data = args.data,
     };
-    if (bench.model == NULL) {
+    if (bench.model == NULL || bench.model->measure == NULL) {
         complain("which model? tern bench task kge, wordvec or mf");
         return EXIT_USAGE;
     }

@@ -100,14 +100,29 @@ static double number(const char *line, const char *field)
     return end > at ? value : (double)NAN;
 }
 
+/* How long each worker waited. */
+static void read_waits(const char *line, struct training_epoch *epoch)
+{
+    static const char field[] = "\"waited\":";
+    const char *at = strstr(line, field);
+    if (at != NULL)
+        at += strlen(field);
+    while (at != NULL && (*at == '[' || *at == ',') && epoch->n_workers < TRAINING_MAX_WORKERS) {
+        char *end;
+        epoch->waited[epoch->n_workers++] = strtod(at + 1, &end);
+        at = end;
+    }
+}
+
 static struct training_epoch read_epoch(const char *line)
 {
     static const char *const fields[EPOCH_N_FIGURES] = {
         "seconds", "loss", "quality", "accesses", "remote_share", "bytes", "staleness_ms_mean",
     };
-    struct training_epoch epoch;
+    struct training_epoch epoch = {0};
     for (size_t i = 0; i < EPOCH_N_FIGURES; i++)
         epoch.figures[i] = number(line, fields[i]);
+    read_waits(line, &epoch);
     return epoch;
 }
 

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { TRAINING_MAX_EPOCHS = 200 };
+enum { TRAINING_MAX_EPOCHS = 200, TRAINING_MAX_WORKERS = 64 };
 
 /* What `tern train --json` says of an epoch. */
 enum epoch_figure {
@@ -23,6 +23,8 @@ enum epoch_figure {
 
 struct training_epoch {
     double figures[EPOCH_N_FIGURES];
+    size_t n_workers;
+    double waited[TRAINING_MAX_WORKERS]; /* share of the epoch */
 };
 
 struct training {

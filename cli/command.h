@@ -44,6 +44,7 @@ int bench_idle_command(int argc, char **argv);
 int bench_intent_command(int argc, char **argv);
 int bench_manage_command(int argc, char **argv);
 int bench_sample_command(int argc, char **argv);
+int bench_converge_command(int argc, char **argv);
 int bench_stale_command(int argc, char **argv);
 int bench_task_command(int argc, char **argv);
 int data_command(int argc, char **argv);

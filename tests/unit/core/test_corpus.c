@@ -1,4 +1,4 @@
-/* Replays the corpus of the fuzz target of this layer. */
+/* Replays the corpus of the fuzz target of managed tables. */
 #include "fuzz/replay.h"
 
 /* The target has libFuzzer's name; here it stands under its own. */

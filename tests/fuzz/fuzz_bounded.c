@@ -1,0 +1,189 @@
+/*
+ * Whatever a peer sends, as a question or as an answer, a table with bounded reads refuses it or deals with it:
+ * nothing is read or written out of place, and a refused question changes nothing.
+ *
+ * The input is a byte that chooses policy and index, and a list of steps at node 0 of three: a byte that
+ * says what happens, two of length, and the bytes of the message or of the keys it happens to.
+ */
+#include "fuzz/fuzz.h"
+
+#include <string.h>
+
+#include "core/bounded.h"
+#include "core/policy.h"
+
+enum { FUZZ_KEYS = 16, FUZZ_LENGTH = 2, FUZZ_NODES = 3, FUZZ_STEPS = 64 };
+
+struct site {
+    struct core core;
+    struct store store;
+    struct policy policy;
+    struct bounded *bounded;
+    uint64_t clock; /* of this node's workers */
+};
+
+static bool is_home_of(const void *context, uint64_t key)
+{
+    const struct core *core = context;
+    return ring_home(core->ring, key) == core->node;
+}
+
+static void site_open(struct site *site, const char *policy, bool sparse)
+{
+    const struct tern_table_options options = {.struct_size = sizeof options,
+                                               .index = sparse ? TERN_SPARSE : TERN_DENSE,
+                                               .type = TERN_I64,
+                                               .n_keys = sparse ? 0 : FUZZ_KEYS,
+                                               .length = FUZZ_LENGTH};
+    const struct store_home home = {.tracked = true,
+                                    .end = options.n_keys,
+                                    .main_end = range_begin(1, options.n_keys, FUZZ_NODES),
+                                    .has = is_home_of,
+                                    .context = &site->core};
+    *site = (struct site){.core = {.n_nodes = FUZZ_NODES, .ring = ring_new(FUZZ_NODES)}};
+    require(site->core.ring && store_init(&site->store, "fuzz", &options, &home) == TERN_OK);
+    require(policy_find(policy, &site->policy));
+    site->bounded = bounded_new(&site->core, &site->store, &site->policy);
+    require(site->bounded);
+    site->bounded->round_bytes = 256;
+}
+
+static void site_close(struct site *site)
+{
+    bounded_free(site->bounded);
+    store_fini(&site->store);
+    ring_free(site->core.ring);
+}
+
+/* ---- What must hold ------------------------------------------------------------------------------ */
+
+/* A copy of what a question can change, to compare. */
+struct image {
+    int64_t values[FUZZ_KEYS][FUZZ_LENGTH];
+    struct standing standing;
+    uint64_t highest, valid_to, ended, n_rows;
+};
+
+static void take_image(const struct site *site, struct image *image)
+{
+    const struct bounded *bounded = site->bounded;
+    memset(image, 0, sizeof *image);
+    for (uint64_t key = 0; key < FUZZ_KEYS; key++)
+        store_pull_one(&site->store, key, image->values[key]);
+    memcpy(&image->standing, &bounded->standing, sizeof image->standing);
+    image->highest = bounded->highest;
+    image->valid_to = atomic_load(&bounded->valid_to);
+    image->ended = atomic_load(&bounded->ended);
+    image->n_rows = atomic_load(&site->store.n_rows);
+}
+
+/* ---- Steps --------------------------------------------------------------------------------------- */
+
+static void serve(struct site *site, uint32_t from, const uint8_t *body, size_t bytes)
+{
+    const struct frame request = {.kind = FRAME_ROUND, .number = 1, .body_bytes = (uint32_t)bytes};
+    struct buffer out = {0};
+    struct image before, after;
+    take_image(site, &before);
+    if (bounded_serve(site->bounded, from, &request, body, &out)) {
+        take_image(site, &after);
+        require(memcmp(&before, &after, sizeof after) == 0);
+        require(buffer_size(&out) == 0);
+    } else {
+        struct frame answer;
+        require(frame_decode(buffer_head(&out), &answer) == TERN_OK);
+        require(buffer_size(&out) == FRAME_HEADER_BYTES + answer.body_bytes);
+    }
+    buffer_free(&out);
+}
+
+/* Asks a peer, which answers with these bytes. */
+static void ask(struct site *site, uint32_t peer, const uint8_t *body, size_t bytes)
+{
+    const struct frame answer = {
+        .kind = FRAME_NEWS, .number = 1, .a = bytes & 1, .body_bytes = (uint32_t)bytes};
+    struct buffer sent = {0};
+    if (bounded_has_request(site->bounded, peer)) {
+        require(bounded_request(site->bounded, peer, &sent) == TERN_OK);
+        (void)bounded_answer(site->bounded, peer, &answer, body);
+    }
+    buffer_free(&sent);
+}
+
+static void push(struct site *site, const uint64_t *keys, size_t n)
+{
+    const int64_t update[FUZZ_LENGTH] = {1, -1};
+    for (size_t i = 0; i < n; i++)
+        require(store_create(&site->store, keys[i]) == TERN_OK &&
+                store_push_one(&site->store, keys[i], update));
+}
+
+/* Reads what can be read, and wants the rest. */
+static void want(struct site *site, const uint64_t *keys, size_t n)
+{
+    uint32_t stale[256], ages[BOUNDED_STEPS] = {0};
+    size_t n_stale = bounded_check(site->bounded, site->clock, site->clock, keys, n, stale, ages);
+    require(n_stale <= n);
+    (void)bounded_want(site->bounded, keys, stale, n_stale);
+}
+
+static void act(struct site *site, unsigned what, const uint8_t *bytes, size_t n)
+{
+    uint64_t keys[256];
+    uint32_t home;
+    n = n < 256 ? n : 256;
+    for (size_t i = 0; i < n; i++)
+        keys[i] = bytes[i] % FUZZ_KEYS;
+    if (what == 4) {
+        want(site, keys, n);
+    } else if (what == 5) {
+        push(site, keys, n);
+    } else if (what == 6) {
+        site->clock += n;
+        require(bounded_take(site->bounded,
+                             (struct node_clock){.clock = n % 5 ? site->clock : CLOCK_RESTS,
+                                                 .highest = site->clock}) == TERN_OK);
+    } else if (n % 7 == 6) {
+        bounded_forget_peer(site->bounded, 2);
+    } else {
+        bounded_settle(site->bounded);
+        (void)bounded_slowest(site->bounded, &home);
+        require(home < FUZZ_NODES);
+    }
+}
+
+static void step(struct site *site, unsigned what, const uint8_t *bytes, size_t n)
+{
+    /* The server aligns what it hands over. */
+    uint8_t *body = malloc(n > 0 ? n : 1);
+    require(body);
+    if (n > 0)
+        memcpy(body, bytes, n);
+    if (what < 2)
+        serve(site, 1 + what, body, n);
+    else if (what < 4)
+        ask(site, what - 1, body, n);
+    else
+        act(site, what, body, n);
+    free(body);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const char *const policies[] = {"bsp", "ssp:3", "essp:1", "vap:2"};
+    if (size < 1)
+        return 0;
+    struct site site;
+    site_open(&site, policies[data[0] % 4], data[0] & 4);
+    size_t at = 1;
+    for (int i = 0; i < FUZZ_STEPS && size - at >= 3; i++) {
+        size_t n = data[at + 1] | (size_t)(data[at + 2] & 15) << 8;
+        unsigned what = data[at] & 7;
+        at += 3;
+        n = n < size - at ? n : size - at;
+        step(&site, what, data + at, n);
+        at += n;
+    }
+    site_close(&site);
+    return 0;
+}
