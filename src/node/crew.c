@@ -225,8 +225,9 @@ void crew_call(struct tasks *tasks)
 {
     pthread_cond_signal(&tasks->work);
     bool needed = inbox_count(tasks->inbox) > tasks->n_idle;
-    size_t n_at_work = tasks->n_crew - tasks->n_idle - tasks->n_waiting;
-    if (!needed || n_at_work >= TERN_MAX_TASK_THREADS || tasks->n_crew == MAX_CREW)
+    /* One that is idle may have been called already: it will be at work, too. */
+    size_t n_hands = tasks->n_crew - tasks->n_waiting;
+    if (!needed || n_hands >= TERN_MAX_TASK_THREADS || tasks->n_crew == MAX_CREW)
         return;
     /* If there can be no more threads, those that are there do the work. */
     if (!pthread_create(&tasks->crew[tasks->n_crew], NULL, crew_main, tasks))
