@@ -204,10 +204,12 @@ static bool run_one(const struct bench *bench, struct converge_run *run)
     return false;
 }
 
-static int run_bench(struct bench *bench)
+static int run_bench(void *context, const char *data)
 {
+    struct bench *bench = context;
     static const char *const policies[] = {"ssp", "essp"};
     bool ok = true;
+    bench->data = data;
     bench->runs = calloc(2 * args.bounds.n, sizeof *bench->runs);
     if (bench->runs == NULL) {
         complain("no memory for the figures");
@@ -227,17 +229,6 @@ static int run_bench(struct bench *bench)
     return ok ? EXIT_OK : EXIT_FAILED;
 }
 
-static int run_on_made_data(struct bench *bench)
-{
-    struct scratch scratch;
-    if (!scratch_open(&scratch))
-        return EXIT_FAILED;
-    bench->data = scratch.folder;
-    int status = bench_model_data(bench->model, scratch.folder) ? run_bench(bench) : EXIT_FAILED;
-    scratch_close(&scratch);
-    return status;
-}
-
 int bench_converge_command(int argc, char **argv)
 {
     int status, n_own = bench_own_words(argc, argv);
@@ -247,7 +238,6 @@ int bench_converge_command(int argc, char **argv)
         .model = args.operands.n == 1 ? bench_model_find(args.operands.at[0]) : NULL,
         .further = argv + n_own + 1,
         .n_further = n_own < argc ? (size_t)(argc - n_own - 1) : 0,
-        .data = args.data,
     };
     if (bench.model == NULL || !bench.model->adds) {
         complain("which model? tern bench converge mf or lda");
@@ -257,5 +247,5 @@ int bench_converge_command(int argc, char **argv)
         complain("at most %d words may follow the '--'", LIST_MAX);
         return EXIT_USAGE;
     }
-    return bench.data != NULL ? run_bench(&bench) : run_on_made_data(&bench);
+    return bench_on_data(bench.model, args.data, run_bench, &bench);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "run_guard.h"
 
 /* Sizes for which an epoch takes a second or some. To evaluate a graph is costly, so few of its facts are
  * kept for it. */
@@ -39,7 +40,8 @@ static bool make_bags(char *folder)
     return data_command(sizeof words / sizeof *words, words) == EXIT_OK;
 }
 
-bool bench_model_data(const struct bench_model *model, char *folder)
+/* Makes data for a model in a folder; false after a complaint. */
+static bool make_data(const struct bench_model *model, char *folder)
 {
     char *words[BENCH_DATA_WORDS + 2];
     int n = 0;
@@ -49,7 +51,13 @@ bool bench_model_data(const struct bench_model *model, char *folder)
     return data_command(n, words) == EXIT_OK && (!model->makes_bags || make_bags(folder));
 }
 
-bool scratch_open(struct scratch *scratch)
+/* A folder that is gone when this process is. */
+struct scratch {
+    char folder[96];
+    struct guard guard;
+};
+
+static bool scratch_open(struct scratch *scratch)
 {
     const char *parent = getenv("TMPDIR");
     if (parent == NULL || parent[0] == '\0' || strlen(parent) > 64)
@@ -61,9 +69,17 @@ bool scratch_open(struct scratch *scratch)
     return false;
 }
 
-void scratch_close(struct scratch *scratch)
+int bench_on_data(const struct bench_model *model, const char *data,
+                  int (*run)(void *bench, const char *data), void *bench)
 {
-    guard_finish(&scratch->guard);
+    struct scratch scratch;
+    if (data != NULL)
+        return run(bench, data);
+    if (!scratch_open(&scratch))
+        return EXIT_FAILED;
+    int status = make_data(model, scratch.folder) ? run(bench, scratch.folder) : EXIT_FAILED;
+    guard_finish(&scratch.guard);
+    return status;
 }
 
 int bench_own_words(int argc, char **argv)

@@ -6,8 +6,6 @@
 
 #include <stdbool.h>
 
-#include "run_guard.h"
-
 enum { BENCH_DATA_WORDS = 10 };
 
 struct bench_model {
@@ -22,17 +20,10 @@ struct bench_model {
 /* NULL if there is none of that name. */
 const struct bench_model *bench_model_find(const char *name);
 
-/* Makes data for a model in a folder; false after a complaint. */
-bool bench_model_data(const struct bench_model *model, char *folder);
-
-/* A folder that is gone when this process is. */
-struct scratch {
-    char folder[96];
-    struct guard guard;
-};
-
-bool scratch_open(struct scratch *scratch);
-void scratch_close(struct scratch *scratch);
+/* Runs a bench on the data given or, if they are NULL, on data that are made for it and gone with this
+ * process. Returns what it returns. */
+int bench_on_data(const struct bench_model *model, const char *data,
+                  int (*run)(void *bench, const char *data), void *bench);
 
 /* How many words of a command line are the bench's own: those before "--". */
 int bench_own_words(int argc, char **argv);

@@ -133,9 +133,11 @@ static bool run_all(struct bench *bench)
 
 /* ---- The command ----------------------------------------------------------------------------- */
 
-static int run_bench(struct bench *bench)
+static int run_bench(void *context, const char *data)
 {
+    struct bench *bench = context;
     struct comparison *comparison = &bench->comparison;
+    bench->data = data;
     *comparison = (struct comparison){
         .task = bench->model->name,
         .measure = bench->model->measure,
@@ -156,17 +158,6 @@ static int run_bench(struct bench *bench)
     return ok ? EXIT_OK : EXIT_FAILED;
 }
 
-static int run_on_made_data(struct bench *bench)
-{
-    struct scratch scratch;
-    if (!scratch_open(&scratch))
-        return EXIT_FAILED;
-    bench->data = scratch.folder;
-    int status = bench_model_data(bench->model, scratch.folder) ? run_bench(bench) : EXIT_FAILED;
-    scratch_close(&scratch);
-    return status;
-}
-
 int bench_task_command(int argc, char **argv)
 {
     int status, n_own = bench_own_words(argc, argv);
@@ -176,7 +167,6 @@ int bench_task_command(int argc, char **argv)
         .model = args.operands.n == 1 ? bench_model_find(args.operands.at[0]) : NULL,
         .further = argv + n_own + 1,
         .n_further = n_own < argc ? (size_t)(argc - n_own - 1) : 0,
-        .data = args.data,
     };
     if (bench.model == NULL || bench.model->measure == NULL) {
         complain("which model? tern bench task kge, wordvec or mf");
@@ -186,5 +176,5 @@ int bench_task_command(int argc, char **argv)
         complain("at most %d words may follow the '--'", LIST_MAX);
         return EXIT_USAGE;
     }
-    return bench.data != NULL ? run_bench(&bench) : run_on_made_data(&bench);
+    return bench_on_data(bench.model, args.data, run_bench, &bench);
 }

@@ -420,8 +420,7 @@ static uint8_t *write_wanted(struct bounded *bounded, struct bounded_peer *peer,
 static uint8_t *write_clocks(struct bounded *bounded, uint32_t node, uint8_t *out)
 {
     struct bounded_peer *peer = &bounded->peers[node];
-    bool says =
-        !is_by_value(bounded) && (!peer->changed.n || defect(DEFECT_CLOCK_BEFORE_CHANGES));
+    bool says = !is_by_value(bounded) && (!peer->changed.n || defect(DEFECT_CLOCK_BEFORE_CHANGES));
     if (says)
         peer->said = bounded->now;
     peer->knows_rest |= peer->said.clock == CLOCK_RESTS;

@@ -18,10 +18,11 @@
  *     clock below T, of all their workers, is merged here. It is announced, with the worker that holds it
  *     back. (What a node's own workers did is in its replicas at once, so for them it need not wait.)
  *  3. A worker at clock c with bound s may read when all homes have announced T >= c - s, all workers of its
- *     node have come to c - s, and the replica is that recent. With REFRESH_ON_DEMAND each replica has an age, the T of the answer that brought
- *     it; one that is too old is fetched anew. With REFRESH_EACH_CLOCK the home knows who has a replica; a
- *     node that hears of an advance asks, and gets whatever has changed, so that all replicas of keys
- *     of one home are as recent as its last complete answer.
+ *     node have come to c - s, and the replica is that recent. With REFRESH_ON_DEMAND each replica has an
+ *     age, the T of the answer that brought it; one that is too old is fetched anew. With REFRESH_EACH_CLOCK
+ *     the home knows who has a replica; a node that hears of an advance asks, and gets whatever has
+ *     changed, so that all replicas of keys of one home are as recent as its last complete answer. In
+ *     either case a key is fetched before it is first read.
  *  4. A node that said its workers rest comes back at a clock no home has passed: it says some clock, by
  *     which all homes stop, and continues at the highest T that any of them has told anybody.
  *

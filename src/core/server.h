@@ -7,8 +7,8 @@
  *
  * A request for keys of which some are not here is answered MOVED and has no effect: sent again, it is
  * tried again, until the client says, by the number of its first unanswered request (field b), that it
- * has got the answer. A key that this node has asked for, or has a replica of, may be on its way: the request is held until
- * the node's present round is over, and then decided.
+ * has got the answer. A key that this node has asked for, or has a replica of, may be on its way: the request
+ * is held until the node's present round is over, and then decided.
  *
  * A request that cannot be executed yet, because this node has not opened the table or because others
  * must come first (group.h), is held: it stays with its caller and is tried again.

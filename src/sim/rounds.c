@@ -81,6 +81,18 @@ static enum tern_status hear_owner(struct rounds *rounds, struct replication *re
     return status;
 }
 
+/* Sends the body of a question about a managed or bounded table. */
+static enum tern_status send_round(struct rounds *rounds, uint32_t peer)
+{
+    struct question *question = &rounds->questions[peer];
+    question->op = (struct op){.table = rounds->table,
+                               .payload = buffer_head(&question->body),
+                               .payload_bytes = (uint32_t)buffer_size(&question->body)};
+    enum tern_status status = client_call(&rounds->caller.client, peer, &question->op, FRAME_ROUND);
+    question->asked = !status;
+    return status;
+}
+
 static enum tern_status ask_peer(struct rounds *rounds, struct manager *manager, uint32_t peer)
 {
     struct question *question = &rounds->questions[peer];
@@ -90,12 +102,7 @@ static enum tern_status ask_peer(struct rounds *rounds, struct manager *manager,
     if (status)
         return status;
     rounds->busy |= buffer_size(&question->body) > 0;
-    question->op = (struct op){.table = rounds->table,
-                               .payload = buffer_head(&question->body),
-                               .payload_bytes = (uint32_t)buffer_size(&question->body)};
-    status = client_call(&rounds->caller.client, peer, &question->op, FRAME_ROUND);
-    question->asked = !status;
-    return status;
+    return send_round(rounds, peer);
 }
 
 static enum tern_status hear_peer(struct rounds *rounds, struct manager *manager, uint32_t peer)
@@ -122,12 +129,7 @@ static enum tern_status ask_bounded(struct rounds *rounds, struct bounded *bound
     if (status)
         return status;
     rounds->busy = true;
-    question->op = (struct op){.table = rounds->table,
-                               .payload = buffer_head(&question->body),
-                               .payload_bytes = (uint32_t)buffer_size(&question->body)};
-    status = client_call(&rounds->caller.client, peer, &question->op, FRAME_ROUND);
-    question->asked = !status;
-    return status;
+    return send_round(rounds, peer);
 }
 
 static enum tern_status hear_bounded(struct rounds *rounds, struct bounded *bounded, uint32_t peer)

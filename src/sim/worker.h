@@ -1,7 +1,8 @@
 /*
  * worker - one worker of a simulated node: random pulls, pushes and sets, some waited for at once and
  * some left under way, on one key or many, some of them keys of samples (draws.h), and intents for keys
- * to come (plans.h). node/access.c and node/remote.c do the same for a program. Their rules for tables whose keys come and go:
+ * to come (plans.h). node/access.c and node/remote.c do the same for a program. Their rules for tables whose
+ * keys come and go:
  *
  *  1. An operation waits for earlier ones on the same keys, as far as they are done at other nodes: it
  *     might be done here before them.

@@ -36,7 +36,8 @@ check "there is a line for each epoch" [ "$(wc -l <"$out")" -eq 24 ]
 # The variance of the cells is about 1, the noise, which cannot be predicted, 0.5.
 check "most of what can be predicted is" awk -v q="$best" 'BEGIN { exit !(q > 0.5 && q < 0.65) }'
 for way in "--threads 1" "--threads 2" "--nodes 2" "--nodes 2 --policy static" \
-    "--nodes 2 --policy replicate" "--nodes 2 --threads 2 --policy ssp:3" "--threads 2 --policy essp:1" "--nodes 3 --threads 2"; do
+    "--nodes 2 --policy replicate" "--nodes 2 --threads 2 --policy ssp:3" \
+    "--threads 2 --policy essp:1" "--nodes 3 --threads 2"; do
     # shellcheck disable=SC2086
     train $way
     check "as good with $way" near "$(quality "$out")" "$best"
