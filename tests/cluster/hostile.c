@@ -356,18 +356,21 @@ static const struct {
     {"trickle", send_trickle},
 };
 
-enum { N_ATTACKS = sizeof attacks / sizeof *attacks };
+enum { N_ATTACKS = sizeof attacks / sizeof *attacks, SLOWEST_S = 60 };
 
 static int be_stranger(double end, char **addresses, uint32_t n_addresses)
 {
     uint64_t n_tried[N_ATTACKS] = {0}, n_refused[N_ATTACKS] = {0}, n_tolerated = 0;
-    while (now_s() < end) {
-        uint32_t which = below(N_ATTACKS);
+    /* Each is tried once, however slow the machine is, but not for ever. */
+    const double last = end + SLOWEST_S;
+    for (uint32_t n = 0; now_s() < (n < N_ATTACKS ? last : end);) {
+        uint32_t which = n < N_ATTACKS ? n : below(N_ATTACKS);
         int fd = dial(addresses[below(n_addresses)]);
         if (fd < 0) {
             usleep(1000);
             continue;
         }
+        n++;
         n_tried[which]++;
         if (attacks[which].run(fd)) {
             bool closed = is_closed(fd);
