@@ -471,7 +471,7 @@ void bound_after(struct tern_worker *worker, const struct tern_table *table, enu
     if (kind == FRAME_PULL || table->policy.bound != BOUND_VALUE || !bounded)
         return;
     const struct store *store = &table->core.store;
-    double size = kind == FRAME_SET ? INFINITY : 0;
+    double size = kind == FRAME_SET ? (double)INFINITY : 0;
     for (size_t done = 0; kind == FRAME_PUSH && done < n; done += BOUNDED_BLOCK) {
         size_t block = n - done < BOUNDED_BLOCK ? n - done : BOUNDED_BLOCK;
         size += bounded_size(store, keys + done, block,

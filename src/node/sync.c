@@ -54,6 +54,7 @@ struct rounds {
     enum tern_status status; /* of this round */
     bool busy;               /* something was exchanged in it */
     bool left_over;          /* something must go into another one */
+    bool is_cut_short;       /* an owner has more than one round takes */
     bool intends;            /* workers have open intents, or replicas are kept */
 };
 
@@ -185,6 +186,7 @@ static enum tern_status hear_peer(struct rounds *round, struct manager *manager,
         status = manager_answer(manager, peer, &question->body, &question->op.answer,
                                 buffer_head(&question->op.answer_body), &more);
     question->more |= more;
+    round->is_cut_short |= more && round->pass + 1 >= MAX_PASSES;
     if (status == TERN_CLOSED) {
         manager_forget_peer(manager, peer);
         status = TERN_OK;
@@ -427,6 +429,7 @@ static void end_round(struct rounds *round)
     round->runs = false;
     round->pause_ns = next_pause(round);
     sync->n_all_rounds++;
+    sync->n_whole_rounds += !round->is_cut_short;
     sync->n_rounds += !round->left_over && !round->status;
     sync->trouble = round->status;
     if (sync->trouble)
@@ -452,7 +455,7 @@ static void step(struct rounds *round, uint64_t now_ns)
         if (now_ns < atomic_load_explicit(&sync->next_ns, memory_order_relaxed))
             return;
         round->runs = true;
-        round->busy = round->left_over = round->intends = false;
+        round->busy = round->left_over = round->intends = round->is_cut_short = false;
         round->status = look(round, now_ns);
         if (begin_table(round, 0))
             return;
@@ -688,10 +691,15 @@ enum tern_status sync_wait(struct sync *sync)
     return status;
 }
 
+static uint64_t whole_rounds(const struct sync *sync)
+{
+    return sync->n_whole_rounds;
+}
+
 enum tern_status sync_wait_round(struct sync *sync)
 {
     sync_lock(sync);
-    enum tern_status status = wait_for(sync, sync_rounds, sync_rounds(sync) + 1);
+    enum tern_status status = wait_for(sync, whole_rounds, sync->n_whole_rounds + 1);
     sync_unlock(sync);
     return status;
 }

@@ -30,6 +30,7 @@ struct sync {
     pthread_mutex_t lock;   /* of the rounds' state; a table is removed under it, between rounds */
     pthread_cond_t change;  /* a round has ended */
     uint64_t n_rounds;      /* ended without anything left over */
+    uint64_t n_whole_rounds;       /* those that were not cut short: all that owners had came */
     _Atomic uint64_t n_all_rounds; /* ended; under the lock, but read by anybody */
     enum tern_status trouble; /* of the last round, with its sentence: there is no further one */
     char sentence[160];
@@ -78,7 +79,7 @@ uint64_t sync_rounds(const struct sync *sync);
  * before is then at its owners, and everything its owners had got before is here. */
 enum tern_status sync_wait(struct sync *sync);
 
-/* Waits until a round that begins after the call has ended. */
+/* Waits until a round that begins after the call has ended and has brought all that owners had. */
 enum tern_status sync_wait_round(struct sync *sync);
 
 #endif

@@ -114,6 +114,7 @@ static enum tern_status hear_peer(struct rounds *rounds, struct manager *manager
         status = manager_answer(manager, peer, &question->body, &question->op.answer,
                                 buffer_head(&question->op.answer_body), &more);
     question->more |= more;
+    rounds->is_cut_short |= more && rounds->pass + 1 >= MAX_PASSES;
     for (uint32_t i = 0; i < rounds->site->core->n_nodes; i++)
         rounds->questions[i].more |= manager_has_todo(manager, i);
     rounds->busy |= question->op.answer.body_bytes > 0;
@@ -315,6 +316,8 @@ static void end_round(struct rounds *rounds)
     }
     rounds->running = false;
     site->n_ended++;
+    if (!rounds->is_cut_short)
+        site->last_whole = site->n_ended;
     if (!rounds->left_over && !rounds->status) {
         rounds->n_clean++;
         site->last_clean = site->n_ended;
@@ -343,7 +346,7 @@ static bool are_needed(const struct rounds *rounds)
 static void begin_round(struct rounds *rounds)
 {
     rounds->running = true;
-    rounds->busy = rounds->left_over = rounds->intends = false;
+    rounds->busy = rounds->left_over = rounds->intends = rounds->is_cut_short = false;
     rounds->site->round_wanted = false;
     rounds->site->n_begun++;
     look(rounds);

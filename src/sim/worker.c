@@ -310,12 +310,12 @@ static void finish_slot(struct worker *worker, struct slot *slot)
     struct site *site = worker->site;
     if (!slot->last_round && !slot->op.status && must_catch_up(worker, slot))
         slot->last_round = site->n_begun + 1;
-    if (slot->last_round > site->n_ended && !site->rounds_over) {
+    if (slot->last_round > site->last_whole && !site->rounds_over) {
         site->round_wanted = true;
         return;
     }
     enum tern_status status = op_end(&slot->op);
-    if (!status && slot->last_round > site->n_ended)
+    if (!status && slot->last_round > site->last_whole)
         status = fail(TERN_PEER, "there are no further rounds");
     end_slot(worker, slot, status);
 }

@@ -69,7 +69,7 @@ for sampling in bounded long-term non-conform; do
 done
 
 train --json --epochs 2
-json_line='^{"epoch":2,"seconds":[0-9.]*,"examples":[0-9]*,"loss":[0-9.]*,"quality":[0-9.]*,"accesses":[0-9]*,"remote_share":[0-9.]*,"bytes":[0-9]*,"staleness_ms_mean":[0-9.]*}$'
+json_line='^{"epoch":2,"seconds":[0-9.]*,"examples":[0-9]*,"loss":[0-9.]*,"quality":[0-9.]*,"accesses":[0-9]*,"remote_share":[0-9.]*,"bytes":[0-9]*,"staleness_ms_mean":[0-9.]*,"waited":\[[0-9.,]*\]}$'
 check 'a JSON line per epoch' grep -q "$json_line" "$out"
 check 'quality is null where it is not measured' grep -q '^{"epoch":1,.*"quality":null' "$out"
 check 'nothing but JSON on standard output' [ "$(grep -cv '^{.*}$' "$out")" -eq 0 ]
