@@ -41,14 +41,15 @@ struct layout {
 
 INLINE struct layout layout_of(const struct store *store, size_t bytes, size_t stride)
 {
+    unsigned shift = __builtin_constant_p(stride) ? slabs_shift(stride) : store->rows.shift;
     return (struct layout){
         .entries = store->dense,
         .natural = store->natural,
         .begin = store->home.begin,
         .n_natural = store->n_natural,
         .directory = store->rows.directory,
-        .shift = store->rows.shift,
-        .mask = store->rows.mask,
+        .shift = shift,
+        .mask = (UINT32_C(1) << shift) - 1,
         .bytes = bytes,
         .stride = stride,
     };

@@ -36,7 +36,7 @@ INLINE TARGET bool NAME(one_natural)(const struct store *store, struct layout l,
     return true;
 }
 
-INLINE TARGET bool NAME(one)(const struct store *store, bool sparse, size_t bytes, uint64_t key,
+INLINE TARGET bool NAME(one)(const struct store *store, bool sparse, struct layout l, uint64_t key,
                              char *value)
 {
     const struct entry *entry = NAME(find_first)(store, sparse, key);
@@ -45,8 +45,8 @@ INLINE TARGET bool NAME(one)(const struct store *store, bool sparse, size_t byte
     uint64_t word = entry_read(entry);
     if (__builtin_expect(!entry_readable(word), 0))
         return pull_again(store, key, value);
-    const char *row = slabs_at(&store->rows, entry_slot(word));
-    if (__builtin_expect(!NAME(copy_row)(entry, word, row, value, bytes), 0))
+    const char *row = row_at(&l, entry_slot(word));
+    if (__builtin_expect(!NAME(copy_row)(entry, word, row, value, l.bytes), 0))
         return pull_again(store, key, value);
     return true;
 }
@@ -205,7 +205,7 @@ TARGET static size_t NAME(words_sparse)(const struct store *store, const uint64_
     TARGET static bool NAME(one_sparse_##suffix)(const struct store *store, uint64_t key,          \
                                                  char *value)                                      \
     {                                                                                              \
-        return NAME(one)(store, true, size, key, value);                                           \
+        return NAME(one)(store, true, layout_of(store, size, stride), key, value);                 \
     }                                                                                              \
     TARGET static size_t NAME(many_sparse_##suffix)(                                               \
         const struct store *store, const uint64_t *keys, size_t n, void *values, uint32_t *missed) \
@@ -229,7 +229,8 @@ INSTANCES(any, store->value_bytes, store->rows.stride)
 /* A dense table that has no natural places takes any size. */
 TARGET static bool NAME(one_dense)(const struct store *store, uint64_t key, char *value)
 {
-    return NAME(one)(store, false, store->value_bytes, key, value);
+    return NAME(one)(store, false, layout_of(store, store->value_bytes, store->rows.stride), key,
+                     value);
 }
 
 TARGET static size_t NAME(many_dense)(const struct store *store, const uint64_t *keys, size_t n,

@@ -96,38 +96,39 @@ INLINE TARGET size_t NAME(add_rows)(struct store *store, struct layout l, bool n
 /* Adds to the row of one key; gives the number of keys without a row, as above. The row is prefetched
  * before it is latched: a locked instruction lets nothing after it begin, but a row that is on its way
  * arrives beside those of the calls before. */
-INLINE TARGET size_t NAME(add_one)(struct store *store, bool natural, size_t bytes, uint64_t key,
+INLINE TARGET size_t NAME(add_one)(struct store *store, struct layout l, bool natural, uint64_t key,
                                    const char *value)
 {
     struct entry *entry = NAME(find_first)(store, !natural, key);
     uint64_t word = natural ? entry_read(entry) : word_of(entry);
     if (natural && __builtin_expect(key - store->home.begin < store->n_natural, 1))
-        prefetch_bytes(store_natural(store, key), bytes, true);
+        prefetch_bytes(natural_row(&l, key), l.bytes, true);
     if (!natural && __builtin_expect(entry_in_slabs(word), 1))
-        prefetch_bytes(slabs_at(&store->rows, entry_slot(word)), bytes, true);
+        prefetch_bytes(row_at(&l, entry_slot(word)), l.bytes, true);
     struct latched latched = latch_row(store, key, entry, word);
     if (__builtin_expect(!latched.entry, 0))
         return 1;
-    NAME(add_row)(slabs_at(&store->rows, entry_slot(latched.word)), value, bytes);
+    NAME(add_row)(row_at(&l, entry_slot(latched.word)), value, l.bytes);
     entry_release_same(latched.entry, latched.word);
     return 0;
 }
 
 /* The two for rows of `size` bytes; without entries there is one key. */
-#define INSTANCE(index, natural, size)                                                            \
-    TARGET static __attribute__((noinline)) size_t NAME(add_rows_##index##_##size)(               \
-        struct store * store, const uint64_t *keys, size_t n, struct entry *const *entries,       \
-        const void *values, uint32_t *missed)                                                     \
-    {                                                                                             \
-        return NAME(add_rows)(store, layout_of(store, size, size), natural, keys, n, entries,     \
-                              values, missed);                                                    \
-    }                                                                                             \
-    TARGET static size_t NAME(add_##index##_##size)(struct store * store, const uint64_t *keys,   \
-                                                    size_t n, struct entry *const *entries,       \
-                                                    const void *values, uint32_t *missed)         \
-    {                                                                                             \
-        return entries ? NAME(add_rows_##index##_##size)(store, keys, n, entries, values, missed) \
-                       : NAME(add_one)(store, natural, size, keys[0], values);                    \
+#define INSTANCE(index, natural, size)                                                             \
+    TARGET static __attribute__((noinline)) size_t NAME(add_rows_##index##_##size)(                \
+        struct store * store, const uint64_t *keys, size_t n, struct entry *const *entries,        \
+        const void *values, uint32_t *missed)                                                      \
+    {                                                                                              \
+        return NAME(add_rows)(store, layout_of(store, size, size), natural, keys, n, entries,      \
+                              values, missed);                                                     \
+    }                                                                                              \
+    TARGET static size_t NAME(add_##index##_##size)(struct store * store, const uint64_t *keys,    \
+                                                    size_t n, struct entry *const *entries,        \
+                                                    const void *values, uint32_t *missed)          \
+    {                                                                                              \
+        return entries                                                                             \
+                   ? NAME(add_rows_##index##_##size)(store, keys, n, entries, values, missed)      \
+                   : NAME(add_one)(store, layout_of(store, size, size), natural, keys[0], values); \
     }
 
 #define INSTANCES(size)                                                                        \

@@ -3,7 +3,7 @@
 
 #include "base/pages.h"
 
-enum { SLAB_BYTES = 1 << 20, CACHE_LINE_BYTES = 64 };
+enum { CACHE_LINE_BYTES = 64 };
 
 size_t slabs_stride(size_t bytes, size_t element_bytes)
 {
@@ -20,8 +20,7 @@ bool slabs_init(struct slabs *slabs, size_t stride)
     *slabs = (struct slabs){.stride = stride};
     if (!stride)
         return true;
-    while ((stride << slabs->shift) < SLAB_BYTES)
-        slabs->shift++;
+    slabs->shift = slabs_shift(stride);
     slabs->mask = (UINT32_C(1) << slabs->shift) - 1;
     /* More slabs than the machine has memory for are never needed. */
     uint64_t by_memory = pages_machine_bytes() / (stride << slabs->shift) + 2;

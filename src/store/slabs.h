@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SLABS_RUNS = 48 };
+enum { SLAB_BYTES = 1 << 20, SLABS_RUNS = 48 };
 
 struct slabs {
     _Atomic(char *) *directory; /* the slabs; NULL past the last one */
@@ -35,6 +35,13 @@ struct slabs {
 /* The distance between rows of `bytes`: aligned as far as 5% of padding allows, so that a row
  * straddles as few cache lines as it can. */
 size_t slabs_stride(size_t bytes, size_t element_bytes);
+
+/* log2 of the rows of a slab: a constant where the stride, which is not 0, is one. */
+static inline unsigned slabs_shift(size_t stride)
+{
+    uint64_t most = (SLAB_BYTES - 1) / stride;
+    return most ? 64 - (unsigned)__builtin_clzll(most) : 0;
+}
 
 /* False when memory is used up. */
 bool slabs_init(struct slabs *slabs, size_t stride);

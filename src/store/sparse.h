@@ -81,10 +81,11 @@ void sparse_visit(struct sparse *sparse, void (*visit)(void *, uint64_t key, uin
                   void *context);
 
 /* The keys' own hash: its upper bits choose the stripe, those below the line. One multiplication, since
- * it is on the way of every access; folding first lets the upper half of a key count. */
+ * it is on the way of every access. Each bit of a key counts in the bits of the product from there on
+ * upwards, so all of them in the bits that are used. */
 static inline uint64_t sparse_hash(uint64_t key)
 {
-    return (key ^ key >> 32) * UINT64_C(0x9e3779b97f4a7c15);
+    return key * UINT64_C(0x9e3779b97f4a7c15);
 }
 
 static inline struct index_line *sparse_line_of(uintptr_t array, uint64_t hash)
@@ -132,7 +133,7 @@ static inline __attribute__((always_inline, target("avx2"))) unsigned sparse_mat
 
 static inline struct entry *sparse_matched(struct index_line *line, unsigned match)
 {
-    return line->entries + (size_t)__builtin_ctzll(match);
+    return &line->entries[__builtin_ctz(match) & (SPARSE_CELLS - 1)];
 }
 
 /* The whole search for `key`; NULL if it is not there. */
