@@ -411,31 +411,82 @@ static enum tern_status operate_start(struct tern_worker *worker, struct tern_ta
     return TERN_OK;
 }
 
+/*
+ * A call on a single key goes straight to its row, in as few instructions as possible. While one waits
+ * for memory the processor begins those that follow, but it looks only some hundred instructions ahead.
+ */
+static inline bool goes_straight(const struct tern_worker *worker, const struct tern_table *table,
+                                 const uint64_t *keys, size_t n, const void *values)
+{
+    return n == 1 && access_allowed(worker, table, keys, 1, values) &&
+           keys[0] < table->n_straight && !worker->pending;
+}
+
+/* What such a call needs if the key is not here after all. It is put aside in memory: registers that
+ * outlive the look-up would have to be saved, set and restored, needed or not. */
+struct call {
+    struct tern_worker *worker;
+    struct tern_table *table;
+    const uint64_t *keys;
+    void *values;
+};
+
+static inline void put_aside(volatile struct call *call, struct tern_worker *worker,
+                             struct tern_table *table, const uint64_t *keys, void *values)
+{
+    call->worker = worker;
+    call->table = table;
+    call->keys = keys;
+    call->values = values;
+}
+
+static __attribute__((noinline)) enum tern_status check_and_pull(struct tern_worker *worker,
+                                                                 struct tern_table *table,
+                                                                 const uint64_t *keys, size_t n,
+                                                                 void *values)
+{
+    if (!access_allowed(worker, table, keys, n, values))
+        return access_refuse(worker, table, keys, values, "values");
+    return operate(worker, table, FRAME_PULL, keys, n, values);
+}
+
 enum tern_status tern_pull(struct tern_worker *worker, struct tern_table *table,
                            const uint64_t *keys, size_t n, void *values)
 {
-    if (__builtin_expect(!access_allowed(worker, table, keys, n, values), 0))
-        return access_refuse(worker, table, keys, values, "values");
-    /* A single key goes straight to its row. */
-    if (n == 1 && keys[0] <= table->core.store.last_key && !worker->pending &&
-        !policy_is_bounded(&table->policy) && store_pull_one(&table->core.store, keys[0], values)) {
-        count_add(&worker->space->counts[table->id].pulled, 1);
-        return TERN_OK;
-    }
-    return operate(worker, table, FRAME_PULL, keys, n, values);
+    if (!goes_straight(worker, table, keys, n, values))
+        return check_and_pull(worker, table, keys, n, values);
+    volatile struct call call;
+    put_aside(&call, worker, table, keys, values);
+    _Atomic uint64_t *counter = &worker->space->counts[table->id].pulled;
+    if (__builtin_expect(!store_pull_one(&table->core.store, keys[0], values), 0))
+        return operate(call.worker, call.table, FRAME_PULL, call.keys, 1, call.values);
+    count_add(counter, 1);
+    return TERN_OK;
+}
+
+static __attribute__((noinline)) enum tern_status check_and_push(struct tern_worker *worker,
+                                                                 struct tern_table *table,
+                                                                 const uint64_t *keys, size_t n,
+                                                                 void *updates)
+{
+    if (!access_allowed(worker, table, keys, n, updates))
+        return access_refuse(worker, table, keys, updates, "updates");
+    return operate(worker, table, FRAME_PUSH, keys, n, updates);
 }
 
 enum tern_status tern_push(struct tern_worker *worker, struct tern_table *table,
                            const uint64_t *keys, size_t n, const void *updates)
 {
-    if (!access_allowed(worker, table, keys, n, updates))
-        return access_refuse(worker, table, keys, updates, "updates");
-    if (n == 1 && keys[0] <= table->core.store.last_key && !worker->pending &&
-        !policy_is_bounded(&table->policy) && store_push_one(&table->core.store, keys[0], updates)) {
-        count_add(&worker->space->counts[table->id].pushed, 1);
-        return TERN_OK;
-    }
-    return operate(worker, table, FRAME_PUSH, keys, n, (void *)(uintptr_t)updates);
+    void *values = (void *)(uintptr_t)updates;
+    if (!goes_straight(worker, table, keys, n, values))
+        return check_and_push(worker, table, keys, n, values);
+    volatile struct call call;
+    put_aside(&call, worker, table, keys, values);
+    _Atomic uint64_t *counter = &worker->space->counts[table->id].pushed;
+    if (__builtin_expect(!store_push_one(&table->core.store, keys[0], values), 0))
+        return operate(call.worker, call.table, FRAME_PUSH, call.keys, 1, call.values);
+    count_add(counter, 1);
+    return TERN_OK;
 }
 
 enum tern_status tern_set(struct tern_worker *worker, struct tern_table *table,

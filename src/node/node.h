@@ -76,6 +76,8 @@ struct tern_table {
     struct handle handle;
     struct tern_node *node;
     uint32_t id; /* its place in node->tables and in every workspace */
+    /* Keys below it, alone in a call, go straight to their rows: none where reads are bounded. */
+    uint64_t n_straight;
     uint64_t n_open;
     uint32_t n_dists; /* open on it */
     struct policy policy;

@@ -244,6 +244,8 @@ static enum tern_status make(struct tern_node *node, uint32_t id, const char *na
         free(made);
         return status;
     }
+    if (!policy_is_bounded(&made->policy)) /* the very last 64-bit key takes the long way */
+        made->n_straight = made->core.store.last_key + (options->index == TERN_DENSE);
     handle_init(&made->handle, HANDLE_TABLE);
     *table = made;
     return TERN_OK;
