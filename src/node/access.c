@@ -318,6 +318,15 @@ static enum tern_status end_away(struct tern_worker *worker, struct op *op)
     return outcome ? outcome : status;
 }
 
+/* Takes a turn before an operation that is long beside looking at the clock: keys that have arrived are then
+ * found here, and whoever waits for this node does not wait for the end of the worker's step. */
+static void drive_before(struct tern_worker *worker, size_t n)
+{
+    enum { MANY = 64 };
+    if (n >= MANY)
+        worker_drive(worker);
+}
+
 /* An operation from start to end. */
 static __attribute__((noinline)) enum tern_status operate(struct tern_worker *worker,
                                                           struct tern_table *table,
@@ -325,6 +334,7 @@ static __attribute__((noinline)) enum tern_status operate(struct tern_worker *wo
                                                           const uint64_t *keys, size_t n,
                                                           void *values)
 {
+    drive_before(worker, n);
     enum tern_status status =
         worker->pending ? wait_for_turn(worker, table, keys, n) : TERN_OK;
     if (!status)
@@ -396,6 +406,7 @@ static enum tern_status operate_start(struct tern_worker *worker, struct tern_ta
 {
     if (!ticket)
         return fail(TERN_INVALID, "the pointer `ticket` for the result is NULL");
+    drive_before(worker, n);
     enum tern_status status =
         worker->pending ? wait_for_turn(worker, table, keys, n) : TERN_OK;
     if (!status)

@@ -141,6 +141,10 @@ enum tern_status node_open_worker(struct tern_node *node, bool is_crew, struct t
 /* Ends what a worker that is being closed has of tasks; TERN_BUSY while some are under way. */
 enum tern_status tasks_end_worker(struct tern_worker *worker);
 
+/* Takes a turn at serving other nodes and at the rounds (engine.h), unless the last one was just now. Called
+ * wherever a program comes by whose step may be long, since others wait for it meanwhile. */
+void worker_drive(struct tern_worker *worker);
+
 /* Forgets what a worker has counted of a table that ends. */
 void worker_forget_table(struct tern_worker *worker, uint32_t table);
 

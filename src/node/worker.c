@@ -114,11 +114,10 @@ enum tern_status tern_worker_close(struct tern_worker *worker)
     return TERN_OK;
 }
 
-/* Takes a turn at the rounds, every DRIVE_NS. */
-static void drive(struct tern_worker *worker)
+void worker_drive(struct tern_worker *worker)
 {
     struct engine *engine = worker->node->engine;
-    if (!atomic_load_explicit(&engine->sync.is_running, memory_order_relaxed))
+    if (!engine || !atomic_load_explicit(&engine->sync.is_running, memory_order_relaxed))
         return;
     uint64_t now_ns = clock_now_ns();
     if (now_ns < worker->drive_ns)
@@ -142,7 +141,7 @@ enum tern_status tern_worker_advance(struct tern_worker *worker, uint64_t *clock
         bound_advance(worker);
     if (worker->intents) {
         atomic_store_explicit(&worker->intents->clock, now, memory_order_relaxed);
-        drive(worker);
+        worker_drive(worker);
     }
     if (clock)
         *clock = now;
