@@ -27,8 +27,11 @@ enum {
 #define DRIVEN_NS (2 * MS) /* how long the thread leaves the rounds to workers that drive them */
 #define BUSY_NS (MS / 20)  /* the pause when there is something to do */
 /* Between two collections of what was changed in rows that have copies. A hot key is changed in every
- * step: that all its copies get each change would cost more than the steps. */
-#define COLLECT_NS (2 * MS)
+ * step: that all its copies get each change would cost more than the steps. So the pause grows with what
+ * a collection takes, which is a part of what it makes others do. */
+#define COLLECT_MIN_NS (2 * MS)
+#define COLLECT_MAX_NS (20 * MS)
+#define COLLECT_SHARE 32 /* of the time, one part is spent on collecting */
 #define AWAKE_NS (MS / 5) /* how long a worker that helps does not sleep */
 
 /* The request to one node in one round. */
@@ -48,8 +51,9 @@ struct rounds {
     bool runs;
     uint32_t table;
     int pass;
-    uint64_t pause_ns;     /* after the last round */
-    uint64_t collected_ns; /* when changes were collected last */
+    uint64_t pause_ns;         /* after the last round */
+    uint64_t collected_ns;     /* when changes were collected last */
+    uint64_t collect_pause_ns; /* from then on */
     unsigned n_hurried; /* callers that wait until everything is collected and told */
     enum tern_status status; /* of this round */
     bool busy;               /* something was exchanged in it */
@@ -178,9 +182,10 @@ static enum tern_status hear_peer(struct rounds *round, struct manager *manager,
     bool more = false;
     enum tern_status status = hear(question);
     pthread_mutex_lock(&engine->lock);
-    /* The owner may have collected its own changes as long ago as it may. */
+    /* The owner may have collected its own changes as long ago as it may, which is taken to be as here. */
     if (!status && question->last_sent_ns)
-        manager_note_staleness(manager, peer, question->last_sent_ns - COLLECT_NS, clock_now_ns());
+        manager_note_staleness(manager, peer, question->last_sent_ns - round->collect_pause_ns,
+                               clock_now_ns());
     question->last_sent_ns = question->sent_ns;
     if (!status)
         status = manager_answer(manager, peer, &question->body, &question->op.answer,
@@ -252,6 +257,11 @@ static enum tern_status hear_bounded(struct rounds *round, struct bounded *bound
 
 /* ---- Intents ------------------------------------------------------------------------------------ */
 
+static struct core_table *table_at(const struct rounds *round, uint32_t number)
+{
+    return atomic_load_explicit(&round->core->tables[number], memory_order_acquire);
+}
+
 static struct manager *manager_of(const struct core *core, const struct intent *intent)
 {
     struct core_table *table =
@@ -277,6 +287,24 @@ static void end_intent(void *context, const struct intent *intent)
         manager_unwant(manager, intent->keys, intent->n);
 }
 
+/* Collects what was changed in rows that have copies. The caller holds the engine's lock. */
+static enum tern_status collect(struct rounds *round)
+{
+    enum tern_status status = TERN_OK;
+    uint64_t begin_ns = clock_now_ns();
+    for (uint16_t i = 0; !status && i < TERN_MAX_TABLES; i++) {
+        struct core_table *table = table_at(round, i);
+        if (table && table->manager)
+            status = manager_take(table->manager);
+    }
+    uint64_t pause_ns = COLLECT_SHARE * (clock_now_ns() - begin_ns);
+    round->collected_ns = begin_ns;
+    round->collect_pause_ns = pause_ns < COLLECT_MIN_NS   ? COLLECT_MIN_NS
+                              : pause_ns > COLLECT_MAX_NS ? COLLECT_MAX_NS
+                                                          : pause_ns;
+    return status;
+}
+
 /* Looks at what the workers intend, and at what was changed. */
 static enum tern_status look(struct rounds *round, uint64_t now_ns)
 {
@@ -297,25 +325,14 @@ static enum tern_status look(struct rounds *round, uint64_t now_ns)
             place = &intents->next;
         }
     }
-    bool collects = round->n_hurried || now_ns >= round->collected_ns + COLLECT_NS;
-    for (uint16_t i = 0; collects && !status && i < TERN_MAX_TABLES; i++) {
-        struct core_table *table =
-            atomic_load_explicit(&round->core->tables[i], memory_order_acquire);
-        if (table && table->manager)
-            status = manager_take(table->manager);
-    }
-    if (collects)
-        round->collected_ns = now_ns;
+    bool is_due = now_ns >= round->collected_ns + round->collect_pause_ns;
+    if (!status && (is_due || round->n_hurried))
+        status = collect(round);
     pthread_mutex_unlock(&engine->lock);
     return status;
 }
 
 /* ---- Rounds ------------------------------------------------------------------------------------- */
-
-static struct core_table *table_at(const struct rounds *round, uint32_t number)
-{
-    return atomic_load_explicit(&round->core->tables[number], memory_order_acquire);
-}
 
 /* Asks a peer about the present table, if there is a reason to. */
 static enum tern_status ask(struct rounds *round, uint32_t peer)
