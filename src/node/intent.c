@@ -37,7 +37,6 @@ static enum tern_status add(struct tern_worker *worker, const struct tern_table 
         return fail(TERN_NO_MEMORY, "no memory for an intent for %zu keys of table '%s'", n,
                     table->core.store.name);
     sync_poke(&worker->node->engine->sync);
-    worker_drive(worker);
     return TERN_OK;
 }
 
