@@ -181,7 +181,10 @@ check 'lines without an end do not run together' cmp "$tmp/wanted" "$tmp/sorted"
 
 : >"$pids"
 {
-    "$tern" run -n 2 sh -c 'echo $$ >>"$0"; exec yes' "$pids" 2>"$err"
+    # Both say who they are before the first line can end the run.
+    "$tern" run -n 2 sh -c 'echo $$ >>"$0"
+        until [ "$(wc -l <"$0")" -eq 2 ]; do sleep 0.01; done
+        exec yes' "$pids" 2>"$err"
     echo $? >"$tmp/status"
 } | head -n 1 >"$out"
 status=$(cat "$tmp/status")
