@@ -318,6 +318,20 @@ enum tern_status client_start(struct client *client, struct op *op, enum frame_k
     return TERN_OK;
 }
 
+bool op_outran_replicas(const struct op *op)
+{
+    const struct core_table *table = op->of;
+    if (op->kind == FRAME_PULL || (!table->manager && !table->replication) ||
+        defect(DEFECT_CATCH_UP_SKIPPED))
+        return false;
+    bool outran = op->behind;
+    for (size_t i = 0; !outran && i < op->n; i++) {
+        struct entry *entry;
+        outran = entry_state(store_look(&table->store, op->sorted[i], &entry)) == ENTRY_REPLICA;
+    }
+    return outran;
+}
+
 enum tern_status op_end(struct op *op)
 {
     if (op->sorted != op->few_sorted)

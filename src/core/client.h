@@ -60,7 +60,7 @@ struct op {
     struct frame answer;
     struct buffer answer_body;
     size_t n_parts; /* unanswered */
-    bool behind;    /* a write: replicas here may be older than it until a further round has ended */
+    bool behind;    /* a write: its owner has sent, or will send, values of its keys to this node */
     enum tern_status status;
     char sentence[160]; /* when status is not TERN_OK */
 };
@@ -108,6 +108,11 @@ static inline bool op_is_done(const struct op *op)
 {
     return op->n_parts == 0;
 }
+
+/* Whether a write that was done at other nodes may be missing in replicas of its keys that are here, or on
+ * their way to here, until a further round has brought all that owners have. Who wrote waits for that
+ * before it goes on, and so sees what it wrote. */
+bool op_outran_replicas(const struct op *op);
 
 /* Frees what the operation holds and gives its outcome, the sentence set. */
 enum tern_status op_end(struct op *op);

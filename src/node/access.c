@@ -270,18 +270,10 @@ static void count_under_way(struct tern_worker *worker, const struct op *op, int
     }
 }
 
-/* A write of keys that were at another node is done there. If a replica has come here meanwhile, it may
- * be older; the worker goes on when it has got the next value, and so sees what it wrote. */
+/* A worker goes on from a write that was done at another node when it will see what it wrote. */
 static enum tern_status catch_up(struct tern_worker *worker, const struct op *op)
 {
-    if (op->kind == FRAME_PULL || (!op->of->manager && !op->of->replication))
-        return TERN_OK;
-    for (size_t i = 0; i < op->n; i++) {
-        struct entry *entry;
-        if (entry_state(store_look(&op->of->store, op->sorted[i], &entry)) == ENTRY_REPLICA)
-            return sync_wait_round(&worker->node->engine->sync);
-    }
-    return TERN_OK;
+    return op_outran_replicas(op) ? sync_wait_round(&worker->node->engine->sync) : TERN_OK;
 }
 
 static __attribute__((noinline)) enum tern_status wait_for_turn(struct tern_worker *worker,

@@ -290,25 +290,11 @@ static void try_slot(struct worker *worker, struct slot *slot)
     }
 }
 
-/* Whether a write that was done at other nodes must wait for a round. */
-static bool must_catch_up(const struct worker *worker, const struct slot *slot)
-{
-    if (slot->kind == FRAME_PULL || !is_managed(worker, slot) || defect(DEFECT_CATCH_UP_SKIPPED))
-        return false;
-    for (size_t i = 0; !slot->op.behind && i < slot->n_away; i++) {
-        bool is_replica;
-        site_has(worker->site, slot->deed.table, slot->indexes[slot->away[i]], &is_replica);
-        if (is_replica)
-            return true;
-    }
-    return slot->op.behind;
-}
-
 /* An operation is done at all nodes. */
 static void finish_slot(struct worker *worker, struct slot *slot)
 {
     struct site *site = worker->site;
-    if (!slot->last_round && !slot->op.status && must_catch_up(worker, slot))
+    if (!slot->last_round && !slot->op.status && op_outran_replicas(&slot->op))
         slot->last_round = site->n_begun + 1;
     if (slot->last_round > site->last_whole && !site->rounds_over) {
         site->round_wanted = true;

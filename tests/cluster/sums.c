@@ -79,7 +79,7 @@ static void *work(void *context)
     struct job *job = context;
     struct tern_worker *worker;
     check(tern_worker_open(node, &worker));
-    uint64_t keys[2][BATCH], tickets[2] = {0};
+    uint64_t numbers[BATCH], keys[2][BATCH], tickets[2] = {0};
     int64_t ones[BATCH][LENGTH], values[BATCH][LENGTH];
     for (int i = 0; i < BATCH; i++)
         for (int j = 0; j < LENGTH; j++)
@@ -91,20 +91,21 @@ static void *work(void *context)
         for (uint64_t s = step ? step + ahead : 0; ahead && s <= step + ahead; s++)
             if (s < n_steps)
                 intend(worker, job->seed, s);
-        draw(job->seed, step, batch);
+        draw(job->seed, step, numbers);
         for (int i = 0; i < BATCH; i++) {
-            job->pushed[batch[i]]++;
-            batch[i] = key_of(batch[i]);
+            job->pushed[numbers[i]]++;
+            batch[i] = key_of(numbers[i]);
         }
         check(tern_push_start(worker, table, batch, BATCH, ones, &tickets[step % 2]));
         if (step % 3 == 0) {
             check(tern_pull(worker, table, batch, BATCH, values));
             for (int i = 0; i < BATCH; i++)
                 for (int j = 0; j < LENGTH; j++)
-                    if (values[i][j] < 1 || values[i][j] != values[i][0]) {
+                    if (values[i][j] < job->pushed[numbers[i]] || values[i][j] != values[i][0]) {
                         fprintf(stderr,
-                                "key %" PRIu64 ": a pull saw %" PRId64 " beside %" PRId64 "\n",
-                                batch[i], values[i][j], values[i][0]);
+                                "key %" PRIu64 ": after %" PRId64 " pushes of the worker's own, "
+                                "a pull saw %" PRId64 " beside %" PRId64 "\n",
+                                batch[i], job->pushed[numbers[i]], values[i][j], values[i][0]);
                         exit(1);
                     }
         }
