@@ -631,17 +631,17 @@ void bounded_settle(struct bounded *bounded)
         atomic_store_explicit(&store_facts(store, (uint32_t)slot)->age, 0, memory_order_relaxed);
 }
 
-struct standing bounded_slowest(struct bounded *bounded, uint32_t *home)
+struct standing bounded_slowest(struct bounded *bounded)
 {
-    *home = clocks_slowest(&bounded->valid);
-    if (*home == bounded->n_nodes)
-        *home = bounded->core->node;
+    const uint32_t self = bounded->core->node, home = clocks_slowest(&bounded->valid);
     struct standing standing =
-        *home == bounded->core->node ? bounded->standing : bounded->peers[*home].heard;
+        home == bounded->n_nodes || home == self ? bounded->standing : bounded->peers[home].heard;
+    if (standing.node >= bounded->n_nodes || standing.node == self || standing.worker == NO_WORKER)
+        return standing;
     /* Another worker of that node may be the slowest since; the node itself knows. */
-    if (standing.node < bounded->n_nodes && standing.node != bounded->core->node &&
-        standing.worker != NO_WORKER)
-        standing.worker = bounded->peers[standing.node].heard.own;
+    const uint32_t own = bounded->peers[standing.node].heard.own;
+    if (own != NO_WORKER)
+        standing.worker = own;
     return standing;
 }
 

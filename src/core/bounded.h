@@ -167,8 +167,8 @@ void bounded_settle(struct bounded *bounded);
 /* Asks all homes how they stand, at the next opportunity. */
 void bounded_inquire(struct bounded *bounded);
 
-/* The home that is behind all others, as far as this node knows, and how it stands. */
-struct standing bounded_slowest(struct bounded *bounded, uint32_t *home);
+/* How the home stands that is behind all others, as far as this node knows. */
+struct standing bounded_slowest(struct bounded *bounded);
 
 /* Whether all homes wait for this node's workers; none does that was told that they rest. */
 bool bounded_is_awaited(const struct bounded *bounded);

@@ -208,10 +208,9 @@ static bool find_silent(const struct tern_node *node, uint32_t *silent)
 static struct standing slowest_of(const struct tern_table *table, uint64_t clock)
 {
     struct tern_node *node = table->node;
-    uint32_t home;
     if (node->engine && bounded_needs(table->core.bounded, clock) <= lowest_clock(node)) {
         pthread_mutex_lock(&node->engine->lock);
-        struct standing standing = bounded_slowest(table->core.bounded, &home);
+        struct standing standing = bounded_slowest(table->core.bounded);
         pthread_mutex_unlock(&node->engine->lock);
         return standing;
     }

@@ -130,7 +130,6 @@ static void want(struct site *site, const uint64_t *keys, size_t n)
 static void act(struct site *site, unsigned what, const uint8_t *bytes, size_t n)
 {
     uint64_t keys[256];
-    uint32_t home;
     n = n < 256 ? n : 256;
     for (size_t i = 0; i < n; i++)
         keys[i] = bytes[i] % FUZZ_KEYS;
@@ -147,8 +146,7 @@ static void act(struct site *site, unsigned what, const uint8_t *bytes, size_t n
         bounded_forget_peer(site->bounded, 2);
     } else {
         bounded_settle(site->bounded);
-        (void)bounded_slowest(site->bounded, &home);
-        require(home < FUZZ_NODES);
+        (void)bounded_slowest(site->bounded);
     }
 }
 

@@ -261,8 +261,7 @@ static void a_read_waits_for_the_slowest_and_then_for_the_value(void **state)
     settle(&pair);
     assert_false(can_read(&pair, 0, 2, key, &x));
     assert_false(bounded_may_read(pair.tables[0].bounded, 2, 2));
-    uint32_t home;
-    struct standing standing = bounded_slowest(pair.tables[0].bounded, &home);
+    struct standing standing = bounded_slowest(pair.tables[0].bounded);
     assert_int_equal(standing.node, 1);
     assert_int_equal(standing.clock, 0);
     assert_int_equal(bounded_take(pair.tables[1].bounded, at(1)), TERN_OK);
