@@ -291,7 +291,8 @@ static void accept_incoming(struct engine *engine, uint64_t now, bool *changed)
     }
 }
 
-/* Tries held requests again until nothing changes any more. */
+/* Tries held requests again until nothing changes any more. What came behind one over TLS may be in
+ * memory, where epoll does not see it. */
 static void retry_held(struct engine *engine, uint64_t now)
 {
     for (bool changed = true; changed;) {
@@ -301,7 +302,7 @@ static void retry_held(struct engine *engine, uint64_t now)
             if (!incoming->held)
                 continue;
             incoming->held = false;
-            work_on(engine, incoming, now, false, &changed);
+            handle_event(engine, incoming, 0, now, &changed);
         }
     }
 }
