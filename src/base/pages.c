@@ -23,8 +23,20 @@ static void *map(size_t bytes)
     return pages == MAP_FAILED ? NULL : pages;
 }
 
+/* Few bytes are taken from the heap: to map and unmap a page takes longer than to clear it. */
+enum { HEAP_BYTES = 64 << 10 };
+
+static void *take_from_heap(size_t bytes)
+{
+    enum { ALIGNMENT = 4096 };
+    void *pages = aligned_alloc(ALIGNMENT, (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
+    return pages ? memset(pages, 0, bytes) : NULL;
+}
+
 void *pages_new(size_t bytes)
 {
+    if (bytes <= HEAP_BYTES)
+        return take_from_heap(bytes);
     if (bytes < HUGE_PAGE_BYTES || !huge_pages_wanted())
         return map(bytes);
     if (bytes > SIZE_MAX - HUGE_PAGE_BYTES)
@@ -48,7 +60,9 @@ void *pages_new(size_t bytes)
 
 void pages_free(void *pages, size_t bytes)
 {
-    if (pages)
+    if (bytes <= HEAP_BYTES)
+        free(pages);
+    else if (pages)
         munmap(pages, bytes);
 }
 

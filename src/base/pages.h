@@ -4,7 +4,7 @@
  * A reservation costs address space; a page costs memory once it is touched. Reservations of at least
  * one huge page are aligned to it and ask for transparent huge pages, because a random access to a
  * row otherwise pays a TLB miss on top of the cache miss (figures in docs/RATIONALE.md). The
- * environment variable TERN_HUGE_PAGES=off declines both.
+ * environment variable TERN_HUGE_PAGES=off declines both. Small ones come from the heap.
  */
 #ifndef BASE_PAGES_H
 #define BASE_PAGES_H
