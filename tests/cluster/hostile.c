@@ -11,7 +11,7 @@
  *     Somebody with the token and the name of a node that joined sends frames with a right header and
  *     random contents. (What it does to the rows is up to it.)
  * hostile silent SECONDS COUNT ADDRESS
- *     Keeps COUNT connections open and says nothing.
+ *     Keeps COUNT connections open and says nothing on them; prints "connected" when they are.
  * hostile replay ADDRESS FILE...
  *     Sends the bytes of each file on a connection of its own. Prints the bytes answered.
  */
@@ -477,6 +477,8 @@ static int be_silent(double seconds, uint32_t count, const char *address)
     uint32_t n_open = 0;
     for (uint32_t i = 0; i < count; i++)
         n_open += dial(address) >= 0; /* they are closed with the process */
+    puts("connected");
+    fflush(stdout);
     usleep((useconds_t)(seconds * 1e6));
     printf("%u connections said nothing\n", n_open);
     return n_open == 0;

@@ -6,9 +6,15 @@
  *
  * With `ahead`, workers signal intent for their keys so many steps before they use them, ask for some of
  * them outright, and draw half of them from a few that all workers use.
+ *
+ * It prints "ready" before the first step. A node that then gets SIGUSR1 takes no further one, and adds
+ * up what it has pushed: a test that does something to a running cluster asks for more steps than it
+ * needs, and ends them when it is done.
  */
 #include <inttypes.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +28,13 @@ static struct tern_node *node;
 static struct tern_table *table;
 static uint64_t n_keys, n_steps, ahead;
 static bool sparse;
+static atomic_bool enough;
+
+static void stop_stepping(int signal)
+{
+    (void)signal;
+    atomic_store(&enough, true);
+}
 
 static void check(enum tern_status status)
 {
@@ -84,7 +97,7 @@ static void *work(void *context)
     for (int i = 0; i < BATCH; i++)
         for (int j = 0; j < LENGTH; j++)
             ones[i][j] = 1;
-    for (uint64_t step = 0; step < n_steps; step++) {
+    for (uint64_t step = 0; step < n_steps && !atomic_load(&enough); step++) {
         uint64_t *batch = keys[step % 2];
         if (tickets[step % 2])
             check(tern_wait(worker, tickets[step % 2]));
@@ -177,6 +190,7 @@ int main(int argc, char **argv)
     ahead = argc > 6 ? strtoull(argv[6], NULL, 10) : 0;
     if (!n_keys || !n_workers || n_workers > 64 || !n_steps)
         return 2;
+    signal(SIGUSR1, stop_stepping);
     alarm(HANGS_S);
 
     struct tern_table_options options = {.struct_size = sizeof options,
@@ -196,6 +210,9 @@ int main(int argc, char **argv)
     check(tern_node_open(NULL, &node));
     check(tern_node_self(node, &self, &n_nodes));
     check(tern_table_open(node, "sums", &options, &table));
+
+    puts("ready");
+    fflush(stdout);
 
     pthread_t threads[64];
     struct job jobs[64];
