@@ -158,16 +158,17 @@ check 'a wrong number of nodes is refused' names_both 'node 1 of 3'
 # A second process with a number that is taken: the cluster goes on as if it were not there.
 for where in unix tcp; do
     new_$where
-    steps=4000
-    $quick && steps=400
-    start 0 3 "$programs/sums" dense 20000 2 $steps
-    start 1 3 "$programs/sums" dense 20000 2 $steps
-    start 2 3 "$programs/sums" dense 20000 2 $steps
-    sleep 0.3
+    for k in 0 1 2; do
+        start $k 3 "$programs/sums" dense 20000 2 1000000000
+    done
+    for k in 0 1 2; do
+        until_says $k ready
+    done
     start double 3 env TERN_NODE=1 "$programs/until_error" work
     p=$pid_double
     wait "$p"
     forget "$p"
+    kill -USR1 "$pid_0" "$pid_1" "$pid_2"
     collect 0 1 2
     exact() {
         [ "$statuses" = '0 0 0' ] && [ "$(grep -c ', 0 wrong sums' "$out")" -eq 3 ] &&
