@@ -94,6 +94,7 @@ struct group {
     uint32_t epoch;
     uint64_t deadline_ns;
     uint64_t began_ns;
+    uint64_t ticked_ns;
     uint32_t n_joined;
     uint32_t n_dead; /* MISSING or DEAD */
     uint64_t passed; /* the latest barrier that all have passed */
@@ -132,6 +133,7 @@ struct group *group_new(uint32_t n_nodes, uint32_t epoch, uint64_t deadline_ns, 
     group->epoch = epoch;
     group->deadline_ns = deadline_ns;
     group->began_ns = now_ns;
+    group->ticked_ns = now_ns;
     for (int i = 0; i < N_SLOTS; i++) {
         struct slot *slot = &group->slots[REDUCTIONS][i];
         slot->parts = calloc(n_nodes, sizeof slot->parts[0]);
@@ -216,9 +218,14 @@ static bool give_up(struct group *group, enum state from, enum state to, uint64_
     return group->n_dead > n_before;
 }
 
-/* Before everybody has joined, or is known to be missing, nobody has to be heard of: members wait. */
+/* Before everybody has joined, or is known to be missing, nobody has to be heard of: members wait. A
+ * coordinator that did not run for long, on a machine that was busy or asleep, has heard of nobody for
+ * that reason alone. */
 bool group_tick(struct group *group, uint64_t now_ns)
 {
+    if (elapsed(group->ticked_ns, now_ns) > group->deadline_ns / 2)
+        hear_all(group, now_ns);
+    group->ticked_ns = now_ns;
     const bool settled = group->n_joined == group->n_nodes || group->n_dead > 0;
     if (settled)
         return give_up(group, JOINED, DEAD, now_ns);

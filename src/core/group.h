@@ -12,7 +12,8 @@
  * broadcast is answered as soon as its root was here; a root is held when it is two ahead of others.
  *
  * A member is dead when nothing was heard of it for the deadline, for ever; it has left when it said
- * BYE. What waits for a dead or gone member fails with a sentence that names it.
+ * BYE. What waits for a dead or gone member fails with a sentence that names it. When nobody called
+ * group_tick for half the deadline, everybody's begins anew: who was not listening cannot tell.
  *
  * Pure: time comes in, replies go out. etcd can take this file's place.
  */

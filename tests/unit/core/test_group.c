@@ -177,14 +177,20 @@ static void assert_error(struct reply reply, enum tern_status status, const char
         fail_msg("the sentence does not say '%s': %s", words, sentence);
 }
 
-/* Lets time pass in which the members of the mask are heard of. */
+/* Lets time pass in which the members of the mask are heard of and the coordinator looks around. */
 static bool pass(struct scene *scene, uint64_t ns, unsigned heard)
 {
-    scene->now_ns += ns;
-    for (uint32_t i = 0; i < MAX_NODES; i++)
-        if (heard >> i & 1)
-            group_heard(scene->group, i, scene->now_ns);
-    return group_tick(scene->group, scene->now_ns);
+    bool changed = false;
+    do {
+        const uint64_t step_ns = ns < DEADLINE / 4 ? ns : DEADLINE / 4;
+        scene->now_ns += step_ns;
+        ns -= step_ns;
+        for (uint32_t i = 0; i < MAX_NODES; i++)
+            if (heard >> i & 1)
+                group_heard(scene->group, i, scene->now_ns);
+        changed |= group_tick(scene->group, scene->now_ns);
+    } while (ns > 0);
+    return changed;
 }
 
 /* Node `dead` of n has died. */
@@ -470,6 +476,19 @@ static void a_barrier_opens_when_all_are_there(void **state)
     assert_done(barrier(&s, 0, 4));
     assert_held(barrier(&s, 0, 5));
     assert_error(barrier(&s, 0, 0), TERN_INVALID, "number 0");
+    scene_close(&s);
+}
+
+static void who_did_not_look_gives_nobody_up(void **state)
+{
+    (void)state;
+    struct scene s;
+    join_all(&s, 3);
+    s.now_ns += 5 * DEADLINE;
+    assert_false(group_tick(s.group, s.now_ns));
+    assert_false(pass(&s, DEADLINE - 1, 0x3));
+    assert_true(pass(&s, 1, 0x3));
+    assert_error(barrier(&s, 0, 1), TERN_PEER, "nothing was heard of node 2");
     scene_close(&s);
 }
 
@@ -1254,6 +1273,7 @@ int main(void)
         cmocka_unit_test(tables_have_a_limit),
         cmocka_unit_test(malformed_tables_are_errors),
         cmocka_unit_test(a_barrier_opens_when_all_are_there),
+        cmocka_unit_test(who_did_not_look_gives_nobody_up),
         cmocka_unit_test(a_barrier_fails_with_a_dead_member),
         cmocka_unit_test(a_barrier_fails_with_a_member_that_left_before),
         cmocka_unit_test(a_sum_has_the_bits_of_the_order_of_nodes),
