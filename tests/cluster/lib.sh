@@ -5,7 +5,7 @@
 #                           what it prints goes to $tmp/K.out and $tmp/K.err
 #   collect K...            waits for those nodes; $statuses has their exit statuses in a row, $out and
 #                           $err all they printed
-#   until_says K WORD       waits until node K has printed WORD; fails after 20 s
+#   until_says K WORD       waits until node K has printed WORD; fails after 60 s
 #   end PID                 kills a process of the script's own and waits for it
 #   new_unix, new_tcp       set $coordinator to a fresh address
 #   make_certificates       certificates for TLS in $tmp/certs; with_tls K COMMAND... runs one with them
@@ -84,7 +84,7 @@ until_says() {
     tries=0
     until grep -q "$2" "$tmp/$1.out" 2>/dev/null; do
         tries=$((tries + 1))
-        [ $tries -le 1000 ] || return 1
+        [ $tries -le 3000 ] || return 1
         sleep 0.02
     done
 }

@@ -10,12 +10,12 @@ exact() {
     [ "$statuses" = '0 0' ] && [ "$(grep -c ', 0 wrong sums' "$out")" -eq 2 ]
 }
 
-# Waits until node 0 listens at its Unix socket; fails after 20 s.
+# Waits until node 0 listens at its Unix socket; fails after 60 s.
 until_listens() {
     tries=0
     until [ -S "${coordinator#unix:}" ]; do
         tries=$((tries + 1))
-        [ $tries -le 1000 ] || return 1
+        [ $tries -le 3000 ] || return 1
         sleep 0.02
     done
 }

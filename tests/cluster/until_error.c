@@ -28,7 +28,7 @@
 
 #include <tern/tern.h>
 
-enum { KEYS = 10000, BATCH = 50, LENGTH = 4, HANGS_S = 20 };
+enum { KEYS = 10000, BATCH = 50, LENGTH = 4, HANGS_S = 60 };
 
 static struct tern_node *node;
 static struct tern_table *table;
