@@ -1,6 +1,6 @@
 /*
  * sums - every node pushes ones at random keys with several workers, pulls between, and checks the
- * exact sums after a barrier. Run by tests/cli/test_cluster.sh under `tern run` and other launchers.
+ * exact sums after a barrier. Run by the scripts beside it.
  *
  * sums [dense|sparse] [keys] [workers] [steps] [policy] [ahead]
  *
