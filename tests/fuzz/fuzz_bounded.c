@@ -2,17 +2,12 @@
  * Whatever a peer sends, as a question or as an answer, a table with bounded reads refuses it or deals with it:
  * nothing is read or written out of place, and a refused question changes nothing.
  *
- * The input is a byte that chooses policy and index, and a list of steps at node 0 of three: a byte that
- * says what happens, two of length, and the bytes of the message or of the keys it happens to.
+ * The input is a byte that chooses policy and index, and a list of steps at node 0 of three.
  */
-#include "fuzz/fuzz.h"
-
-#include <string.h>
+#include "fuzz/steps.h"
 
 #include "core/bounded.h"
 #include "core/policy.h"
-
-enum { FUZZ_KEYS = 16, FUZZ_LENGTH = 2, FUZZ_NODES = 3, FUZZ_STEPS = 64 };
 
 struct site {
     struct core core;
@@ -22,19 +17,9 @@ struct site {
     uint64_t clock; /* of this node's workers */
 };
 
-static bool is_home_of(const void *context, uint64_t key)
-{
-    const struct core *core = context;
-    return ring_home(core->ring, key) == core->node;
-}
-
 static void site_open(struct site *site, const char *policy, bool sparse)
 {
-    const struct tern_table_options options = {.struct_size = sizeof options,
-                                               .index = sparse ? TERN_SPARSE : TERN_DENSE,
-                                               .type = TERN_I64,
-                                               .n_keys = sparse ? 0 : FUZZ_KEYS,
-                                               .length = FUZZ_LENGTH};
+    const struct tern_table_options options = table_options(sparse);
     const struct store_home home = {.tracked = true,
                                     .end = options.n_keys,
                                     .main_end = range_begin(1, options.n_keys, FUZZ_NODES),
@@ -121,7 +106,7 @@ static void push(struct site *site, const uint64_t *keys, size_t n)
 /* Reads what can be read, and wants the rest. */
 static void want(struct site *site, const uint64_t *keys, size_t n)
 {
-    uint32_t stale[256], ages[BOUNDED_STEPS] = {0};
+    uint32_t stale[FUZZ_MOST], ages[BOUNDED_STEPS] = {0};
     size_t n_stale = bounded_check(site->bounded, site->clock, site->clock, keys, n, stale, ages);
     require(n_stale <= n);
     (void)bounded_want(site->bounded, keys, stale, n_stale);
@@ -129,10 +114,8 @@ static void want(struct site *site, const uint64_t *keys, size_t n)
 
 static void act(struct site *site, unsigned what, const uint8_t *bytes, size_t n)
 {
-    uint64_t keys[256];
-    n = n < 256 ? n : 256;
-    for (size_t i = 0; i < n; i++)
-        keys[i] = bytes[i] % FUZZ_KEYS;
+    uint64_t keys[FUZZ_MOST];
+    n = keys_in(bytes, n, keys);
     if (what == 4) {
         want(site, keys, n);
     } else if (what == 5) {
@@ -152,18 +135,12 @@ static void act(struct site *site, unsigned what, const uint8_t *bytes, size_t n
 
 static void step(struct site *site, unsigned what, const uint8_t *bytes, size_t n)
 {
-    /* The server aligns what it hands over. */
-    uint8_t *body = malloc(n > 0 ? n : 1);
-    require(body);
-    if (n > 0)
-        memcpy(body, bytes, n);
     if (what < 2)
-        serve(site, 1 + what, body, n);
+        serve(site, 1 + what, bytes, n);
     else if (what < 4)
-        ask(site, what - 1, body, n);
+        ask(site, what - 1, bytes, n);
     else
-        act(site, what, body, n);
-    free(body);
+        act(site, what, bytes, n);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -173,15 +150,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     struct site site;
     site_open(&site, policies[data[0] % 4], data[0] & 4);
-    size_t at = 1;
-    for (int i = 0; i < FUZZ_STEPS && size - at >= 3; i++) {
-        size_t n = data[at + 1] | (size_t)(data[at + 2] & 15) << 8;
-        unsigned what = data[at] & 7;
-        at += 3;
-        n = n < size - at ? n : size - at;
-        step(&site, what, data + at, n);
-        at += n;
-    }
+    take_steps(&site, data + 1, size - 1, step);
     site_close(&site);
     return 0;
 }

@@ -2,17 +2,12 @@
  * Whatever a peer sends, as a request or as an answer, a manager refuses it or deals with it: nothing is
  * read or written out of place, no slot has two uses, and a refused request changes nothing.
  *
- * The input is a byte that chooses policy and index, and a list of steps at node 0 of three: a byte that
- * says what happens, two of length, and the bytes of the message or of the keys it happens to.
+ * The input is a byte that chooses policy and index, and a list of steps at node 0 of three.
  */
-#include "fuzz/fuzz.h"
-
-#include <string.h>
+#include "fuzz/steps.h"
 
 #include "core/managed.h"
 #include "core/policy.h"
-
-enum { FUZZ_KEYS = 16, FUZZ_LENGTH = 2, FUZZ_NODES = 3, FUZZ_STEPS = 64 };
 
 struct site {
     struct core core;
@@ -21,19 +16,9 @@ struct site {
     struct manager *manager;
 };
 
-static bool is_home_of(const void *context, uint64_t key)
-{
-    const struct core *core = context;
-    return ring_home(core->ring, key) == core->node;
-}
-
 static void site_open(struct site *site, const char *policy, bool sparse)
 {
-    const struct tern_table_options options = {.struct_size = sizeof options,
-                                               .index = sparse ? TERN_SPARSE : TERN_DENSE,
-                                               .type = TERN_I64,
-                                               .n_keys = sparse ? 0 : FUZZ_KEYS,
-                                               .length = FUZZ_LENGTH};
+    const struct tern_table_options options = table_options(sparse);
     const struct store_home home = {.end = range_begin(1, options.n_keys, FUZZ_NODES),
                                     .has = is_home_of,
                                     .context = &site->core,
@@ -136,11 +121,9 @@ static void ask(struct site *site, uint32_t peer, const uint8_t *body, size_t by
 
 static void act(struct site *site, unsigned what, const uint8_t *bytes, size_t n)
 {
-    uint64_t keys[256];
+    uint64_t keys[FUZZ_MOST];
     const int64_t update[FUZZ_LENGTH] = {1, -1};
-    n = n < 256 ? n : 256;
-    for (size_t i = 0; i < n; i++)
-        keys[i] = bytes[i] % FUZZ_KEYS;
+    n = keys_in(bytes, n, keys);
     if (what == 4)
         manager_want(site->manager, keys, n);
     else if (what == 5)
@@ -153,18 +136,12 @@ static void act(struct site *site, unsigned what, const uint8_t *bytes, size_t n
 
 static void step(struct site *site, unsigned what, const uint8_t *bytes, size_t n)
 {
-    /* The server aligns what it hands over. */
-    uint8_t *body = malloc(n > 0 ? n : 1);
-    require(body);
-    if (n > 0)
-        memcpy(body, bytes, n);
     if (what < 2)
-        serve(site, 1 + what, body, n);
+        serve(site, 1 + what, bytes, n);
     else if (what < 4)
-        ask(site, what - 1, body, n);
+        ask(site, what - 1, bytes, n);
     else
-        act(site, what, body, n);
-    free(body);
+        act(site, what, bytes, n);
     check_slots(site);
 }
 
@@ -176,15 +153,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     struct site site;
     site_open(&site, data[0] & 8 ? "multi" : policies[data[0] % 4], data[0] & 4);
-    size_t at = 1;
-    for (int i = 0; i < FUZZ_STEPS && size - at >= 3; i++) {
-        size_t n = data[at + 1] | (size_t)(data[at + 2] & 15) << 8;
-        unsigned what = data[at] & 7;
-        at += 3;
-        n = n < size - at ? n : size - at;
-        step(&site, what, data + at, n);
-        at += n;
-    }
+    take_steps(&site, data + 1, size - 1, step);
     site_close(&site);
     return 0;
 }
