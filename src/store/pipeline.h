@@ -17,9 +17,10 @@
 
 enum {
     GROUP = 16,       /* keys that go through the steps together */
-    INDEX_AHEAD = 48, /* keys between the prefetch of a line of the index and its use, where no row
+    INDEX_AHEAD = 64, /* keys between the prefetch of a line of the index and its use, where no row
                            follows */
-    RING = 64,        /* a power of two, at least GROUP more than that */
+    INDEX_AGAIN = 24, /* the same for a second prefetch, see next_line */
+    RING = 128,       /* a power of two, more than INDEX_AHEAD */
     ROWS_AHEAD = 16,  /* keys between the prefetch of a row and its use */
     NATURAL_AHEAD = 20, /* the same for rows in their natural places, entry and row at once */
     WORDS_AHEAD = 24,   /* the same for values that are in the entries of a dense table */
@@ -106,16 +107,44 @@ INLINE size_t group_size(size_t n, size_t at)
 }
 
 /* Prefetches what the look-up of n keys will read, and notes the lines of a sparse index. */
-INLINE void place_group(const struct store *store, bool sparse, bool write, const uint64_t *keys,
-                        size_t n, struct index_line **lines)
+INLINE void place_group(const struct store *store, bool sparse, const uint64_t *keys, size_t n,
+                        struct index_line **lines)
 {
     const struct sparse *index = store->sparse;
     const struct entry *entries = store->dense;
     for (size_t i = 0; i < n; i++) {
         if (sparse)
             lines[i] = sparse_place(index, keys[i]);
-        prefetch(sparse ? (const void *)lines[i] : &entries[keys[i]], write);
+        prefetch(sparse ? (const void *)lines[i] : &entries[keys[i]], false);
     }
+}
+
+/*
+ * Where keys need nothing but their lines of the index, a ring holds those on their way. The first of n
+ * keys are sent for by place_first; next_line gives the line of the i-th and sends for a later one. Far
+ * ahead, not every prefetch brings its line, so each is prefetched once more (figures in
+ * docs/RATIONALE.md).
+ */
+INLINE void place_first(const struct sparse *index, bool write, const uint64_t *keys, size_t n,
+                        struct index_line **ring)
+{
+    for (size_t i = 0; i < n && i < INDEX_AHEAD; i++) {
+        ring[i] = sparse_place(index, keys[i]);
+        prefetch(ring[i], write);
+    }
+}
+
+INLINE struct index_line *next_line(const struct sparse *index, bool write, const uint64_t *keys,
+                                    size_t n, size_t i, struct index_line **ring)
+{
+    struct index_line *line = ring[i % RING];
+    if (__builtin_expect(i + INDEX_AHEAD < n, 1)) {
+        prefetch(ring[(i + INDEX_AGAIN) % RING], write);
+        struct index_line *ahead = sparse_place(index, keys[i + INDEX_AHEAD]);
+        prefetch(ahead, write);
+        ring[(i + INDEX_AHEAD) % RING] = ahead;
+    }
+    return line;
 }
 
 #endif

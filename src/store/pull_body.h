@@ -120,7 +120,7 @@ INLINE TARGET size_t NAME(many)(const struct store *store, bool sparse, struct l
     size_t n_missed = 0;
     for (size_t placed = 0; placed < n + 2 * GROUP; placed += GROUP) {
         struct group *even = &groups[placed / GROUP % 2], *odd = &groups[placed / GROUP % 2 ^ 1];
-        place_group(store, sparse, false, keys + placed, group_size(n, placed), even->lines);
+        place_group(store, sparse, keys + placed, group_size(n, placed), even->lines);
         size_t fetched = placed - GROUP, at = placed - 2 * GROUP;
         if (sparse && placed >= 2 * GROUP)
             NAME(fetch_later)(store, &l, keys + at, even);
@@ -139,53 +139,40 @@ TARGET static bool NAME(one_word_sparse)(const struct store *store, uint64_t key
     return one_word(store, NAME(find_first)(store, true, key), key, value);
 }
 
-/* Reads the values of n keys whose lines of the index are on their way, and notes the positions, from
- * `at` on, of those that could not be. */
-INLINE TARGET size_t NAME(read_group)(const uint64_t *keys, size_t n,
-                                      struct index_line *const *lines, char *values, size_t at,
-                                      uint32_t *missed)
-{
-    size_t n_missed = 0;
-    for (size_t i = 0; i < n; i++) {
-        const struct entry *entry = NAME(find_in)(lines[i], keys[i]);
-        uint64_t word = __builtin_expect(entry != NULL, 1) ? entry_read(entry) : 0;
-        if (__builtin_expect(entry_is_inline(word), 1)) {
-            put_word(values + i * sizeof(uint32_t), word);
-        } else {
-            prefetch(sparse_buddy(lines[i]), false);
-            missed[n_missed++] = (uint32_t)(at + i);
-        }
-    }
-    return n_missed;
-}
-
-/* Reads those that could not be; leaves and counts the positions of keys without a row. */
+/* Reads those that are in their second lines, then the others; leaves and counts the positions of keys
+ * without a row. */
 INLINE TARGET size_t NAME(read_missed)(const struct store *store, const uint64_t *keys,
                                        char *values, uint32_t *missed, size_t n)
 {
     size_t n_missed = 0;
     for (size_t i = 0; i < n; i++) {
-        uint64_t key = keys[missed[i]];
-        const struct entry *entry = NAME(find_further)(store, key);
-        if (!one_word(store, entry, key, values + missed[i] * sizeof(uint32_t)))
+        const struct entry *entry = NAME(find_second)(store, keys[missed[i]]);
+        uint64_t word = entry ? entry_read(entry) : 0;
+        if (__builtin_expect(entry_is_inline(word), 1))
+            put_word(values + missed[i] * sizeof(uint32_t), word);
+        else
             missed[n_missed++] = missed[i];
     }
-    return n_missed;
+    return pull_missed(store, keys, values, missed, n_missed);
 }
 
 TARGET static size_t NAME(words_sparse)(const struct store *store, const uint64_t *keys, size_t n,
                                         void *values, uint32_t *missed)
 {
-    struct index_line *lines[RING];
+    const struct sparse *index = store->sparse;
+    struct index_line *ring[RING];
     size_t n_missed = 0;
-    for (size_t placed = 0; placed < n + INDEX_AHEAD; placed += GROUP) {
-        place_group(store, true, false, keys + placed, group_size(n, placed),
-                    &lines[placed % RING]);
-        if (placed < INDEX_AHEAD)
-            continue;
-        size_t at = placed - INDEX_AHEAD;
-        n_missed += NAME(read_group)(keys + at, group_size(n, at), &lines[at % RING],
-                                     (char *)values + at * sizeof(uint32_t), at, missed + n_missed);
+    place_first(index, false, keys, n, ring);
+    for (size_t i = 0; i < n; i++) {
+        struct index_line *line = next_line(index, false, keys, n, i, ring);
+        const struct entry *entry = NAME(find_in)(line, keys[i]);
+        uint64_t word = __builtin_expect(entry != NULL, 1) ? entry_read(entry) : 0;
+        if (__builtin_expect(entry_is_inline(word), 1)) {
+            put_word((char *)values + i * sizeof(uint32_t), word);
+        } else {
+            prefetch(sparse_buddy(line), false);
+            missed[n_missed++] = (uint32_t)i;
+        }
     }
     return NAME(read_missed)(store, keys, values, missed, n_missed);
 }

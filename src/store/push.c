@@ -12,6 +12,7 @@
 
 #include "store/pipeline.h"
 
+enum { LATER = 64 }; /* keys that are looked for in a second line together */
 enum change { ADD, ADD_F32, UPDATE, SET };
 
 /* A latched entry and the word it had; NULL if there was no row to latch. */
@@ -131,28 +132,29 @@ INLINE size_t rows(struct store *store, bool natural, enum change change, const 
     return n_missed;
 }
 
-/* Finds the entry of a key and, if the key is at home here, makes the row that is missing. */
-static enum tern_status reserve_one(struct store *store, uint64_t key, struct entry **entry)
+/* If the entry of a key at home here, or NULL, shows no row: makes the row, and gives its entry. */
+INLINE enum tern_status reserve_one(struct store *store, uint64_t key, struct entry **entry)
 {
-    enum tern_status status = TERN_OK;
+    if ((*entry && entry_has_row(entry_read(*entry))) || !store_is_home(store, key))
+        return TERN_OK;
+    enum tern_status status = store_create(store, key);
     *entry = store_find(store, key);
-    if ((!*entry || !entry_has_row(entry_read(*entry))) && store_is_home(store, key)) {
-        status = store_create(store, key);
-        *entry = store_find(store, key);
-    }
     return status;
 }
 
-/* The same for some of `keys`, given by their positions. */
-static __attribute__((noinline)) enum tern_status reserve_later(struct store *store,
-                                                                const uint64_t *keys,
-                                                                const size_t *later, size_t n,
-                                                                struct entry **entries)
+static enum tern_status reserve_dense(struct store *store, const uint64_t *keys, size_t n,
+                                      struct entry **entries)
 {
+    struct entry *dense = store->dense;
     enum tern_status status = TERN_OK;
-    struct entry *entry;
-    for (size_t i = 0; !status && i < n; i++)
-        status = reserve_one(store, keys[later[i]], entries ? &entries[later[i]] : &entry);
+    for (size_t i = 0; !status && i < n; i++) {
+        if (i + WORDS_AHEAD < n)
+            prefetch(&dense[keys[i + WORDS_AHEAD]], true);
+        struct entry *entry = &dense[keys[i]];
+        status = reserve_one(store, keys[i], &entry);
+        if (entries)
+            entries[i] = entry;
+    }
     return status;
 }
 
@@ -305,20 +307,19 @@ bool store_push_one(struct store *store, uint64_t key, const void *update)
 enum tern_status store_reserve(struct store *store, const uint64_t *keys, size_t n,
                                struct entry **entries)
 {
-    bool sparse = store->index == TERN_SPARSE;
     /* A dense home range that is complete needs neither rows nor, in natural places or the entries
      * themselves, entries. */
     uint64_t n_home = store->home.end - store->home.begin;
-    if (!sparse && (store->n_natural || store->inlined) &&
-        atomic_load_explicit(&store->n_rows, memory_order_acquire) == n_home)
-        return TERN_OK;
+    if (store->index == TERN_DENSE)
+        return (store->n_natural || store->inlined) &&
+                       atomic_load_explicit(&store->n_rows, memory_order_acquire) == n_home
+                   ? TERN_OK
+                   : reserve_dense(store, keys, n, entries);
 #if defined(__x86_64__)
     if (store->kernel->vector_bytes >= 32)
-        return sparse ? reserve_sparse_with_32(store, keys, n, entries)
-                      : reserve_dense_with_32(store, keys, n, entries);
+        return reserve_sparse_with_32(store, keys, n, entries);
 #endif
-    return sparse ? reserve_sparse_with_16(store, keys, n, entries)
-                  : reserve_dense_with_16(store, keys, n, entries);
+    return reserve_sparse_with_16(store, keys, n, entries);
 }
 
 bool store_set_one(struct store *store, uint64_t key, const void *value)

@@ -6,58 +6,54 @@
  */
 #include "store/find_body.h"
 
-/* Finds the entries of n keys whose lines of the index are on their way, and notes the positions, from
- * `at` on, of those that are not in their lines or have no row. */
-INLINE TARGET size_t NAME(find_group)(const struct store *store, bool sparse, const uint64_t *keys,
-                                      size_t n, struct index_line *const *lines,
-                                      struct entry **entries, size_t at, size_t *later)
+/* Finds the entries of some of `keys`, given by their positions, that are not in their first lines or have
+ * no row: first those in the second lines, then the others. Makes the rows that are missing. */
+TARGET static __attribute__((noinline)) enum tern_status NAME(reserve_later)(
+    struct store *store, const uint64_t *keys, size_t *later, size_t n, struct entry **entries)
 {
-    size_t n_later = 0;
+    size_t n_further = 0;
     for (size_t i = 0; i < n; i++) {
-        struct entry *entry = sparse ? NAME(find_in)(lines[i], keys[i]) : &store->dense[keys[i]];
-        entries[i] = entry;
-        if (__builtin_expect(!entry || !entry_has_row(entry_read(entry)), 0)) {
-            if (sparse)
-                prefetch(sparse_buddy(lines[i]), true);
-            later[n_later++] = at + i;
-        }
+        struct entry *entry = NAME(find_second)(store, keys[later[i]]);
+        if (!entry || !entry_has_row(entry_read(entry)))
+            later[n_further++] = later[i];
+        else if (entries)
+            entries[later[i]] = entry;
     }
-    return n_later;
-}
-
-INLINE TARGET enum tern_status NAME(reserve)(struct store *store, bool sparse, const uint64_t *keys,
-                                             size_t n, struct entry **entries)
-{
-    struct index_line *lines[RING];
-    struct entry *found[GROUP];
-    size_t later[RING], n_later = 0;
     enum tern_status status = TERN_OK;
-    for (size_t placed = 0; !status && placed < n + INDEX_AHEAD; placed += GROUP) {
-        place_group(store, sparse, true, keys + placed, group_size(n, placed),
-                    &lines[placed % RING]);
-        if (placed < INDEX_AHEAD)
-            continue;
-        size_t at = placed - INDEX_AHEAD;
-        n_later += NAME(find_group)(store, sparse, keys + at, group_size(n, at), &lines[at % RING],
-                                    entries ? entries + at : found, at, later + n_later);
-        if (n_later > RING - GROUP || at + GROUP >= n) {
-            status = reserve_later(store, keys, later, n_later, entries);
-            n_later = 0;
-        }
+    for (size_t i = 0; !status && i < n_further; i++) {
+        struct entry *entry = sparse_search(store->sparse, keys[later[i]]);
+        status = reserve_one(store, keys[later[i]], &entry);
+        if (entries)
+            entries[later[i]] = entry;
     }
     return status;
 }
 
+/* Keys that are not in their first lines are left for later, when those lines' buddies have come, too. */
 TARGET static enum tern_status NAME(reserve_sparse)(struct store *store, const uint64_t *keys,
                                                     size_t n, struct entry **entries)
 {
-    return NAME(reserve)(store, true, keys, n, entries);
-}
-
-TARGET static enum tern_status NAME(reserve_dense)(struct store *store, const uint64_t *keys,
-                                                   size_t n, struct entry **entries)
-{
-    return NAME(reserve)(store, false, keys, n, entries);
+    const struct sparse *index = store->sparse;
+    struct index_line *ring[RING];
+    size_t later[LATER], n_later = 0;
+    place_first(index, true, keys, n, ring);
+    for (size_t i = 0; i < n; i++) {
+        struct index_line *line = next_line(index, true, keys, n, i, ring);
+        struct entry *entry = NAME(find_in)(line, keys[i]);
+        if (entries)
+            entries[i] = entry;
+        if (__builtin_expect(entry && entry_has_row(entry_read(entry)), 1))
+            continue;
+        prefetch(sparse_buddy(line), true);
+        later[n_later++] = i;
+        if (n_later == LATER) {
+            enum tern_status status = NAME(reserve_later)(store, keys, later, LATER, entries);
+            if (status)
+                return status;
+            n_later = 0;
+        }
+    }
+    return NAME(reserve_later)(store, keys, later, n_later, entries);
 }
 
 INLINE TARGET void NAME(add_row)(char *row, const char *value, size_t bytes)

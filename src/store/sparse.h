@@ -22,8 +22,9 @@
  *     reads as zero is such a one, too: the key is looked up again (store_look).
  *  4. Hence "not found" is true only if the array is still the published one afterwards.
  *  5. Key 0, which free cells seem to hold, has the very first cell from the beginning, so whoever looks
- *     for it and takes the first cell that matches never takes a free one. A stripe without an array
- *     has lines with keys that nobody looks for there. So a look-up needs to test for neither.
+ *     for it from its first line on, and takes the first cell that matches, never takes a free one. A
+ *     stripe without an array has lines with keys that nobody looks for there. So a look-up that begins
+ *     with the first line needs to test for neither.
  *
  * Insertion and growth hold the stripe's lock. No thread takes it while it holds an entry's latch.
  */
@@ -105,6 +106,13 @@ static inline struct index_line *sparse_place(const struct sparse *sparse, uint6
 static inline struct index_line *sparse_buddy(struct index_line *line)
 {
     return (struct index_line *)((uintptr_t)line ^ sizeof *line);
+}
+
+/* The line after that of which `line` and its buddy are a pair; but for the last pair of a stripe, where
+ * it is one that a search does not go to. */
+static inline const struct index_line *sparse_next(const struct index_line *line)
+{
+    return (const struct index_line *)((uintptr_t)line | sizeof *line) + 1;
 }
 
 /* Which cells of a line hold `key`, a bit for each. The lowest is the one; others are free cells. */

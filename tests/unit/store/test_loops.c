@@ -177,12 +177,56 @@ static void pushed_values_of_the_adding_loops_need_no_alignment(void **state)
     }
 }
 
+static bool is_not_key_0(const void *context, uint64_t key)
+{
+    (void)context;
+    return key != 0;
+}
+
+/* The n-th key from 1 on whose first line is the second of the first array: the buddy of key 0's. */
+static uint64_t key_beside_0(size_t n)
+{
+    uint64_t key = 0;
+    while (n)
+        n -= sparse_hash(++key) >> (64 - SPARSE_STRIPE_BITS - 2) == 1;
+    return key;
+}
+
+/* Free cells look as if they held key 0. One that another key takes is not taken for it. */
+static void key_0_at_another_node_is_in_no_free_cell(void **state)
+{
+    (void)state;
+    for (size_t k = 0; kernel_at(k); k++) {
+        for (uint32_t length = 1; length <= 32; length += 31) {
+            struct model *m = array_of(1, sizeof *m);
+            model_open(m, TERN_SPARSE, length, kernel_at(k));
+            m->store.home.has = is_not_key_0;
+            ok(store_create(&m->store, key_beside_0(1)));
+            uint64_t key = 0;
+            struct entry *entry;
+            ok(store_reserve(&m->store, &key, 1, &entry));
+            ok(store_create(&m->store, key_beside_0(2)));
+            float ones[32], row[32];
+            for (size_t i = 0; i < COUNT(ones); i++)
+                ones[i] = 1;
+            uint32_t missed;
+            assert_int_equal(store_push(&m->store, &key, 1, &entry, ones, &missed), 1);
+            assert_true(store_pull_one(&m->store, key_beside_0(2), row));
+            for (size_t i = 0; i < length; i++)
+                assert_true(row[i] == 0);
+            model_close(m);
+            free(m);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dense_loops_behave_as_a_map),
         cmocka_unit_test(sparse_loops_behave_as_a_map),
         cmocka_unit_test(pushed_values_of_the_adding_loops_need_no_alignment),
+        cmocka_unit_test(key_0_at_another_node_is_in_no_free_cell),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
