@@ -292,14 +292,30 @@ static __attribute__((noinline)) enum tern_status wait_for_turn(struct tern_work
     return status;
 }
 
-/* Where every node has every key, updates that were pushed here wait for the next round, but a set goes to
- * the main copy at once. What the worker pushed before must be there before. */
-static enum tern_status send_ahead(struct tern_worker *worker, const struct tern_table *table,
-                                   enum frame_kind kind)
+/* Whether this node has a replica of one of n keys of a managed table. */
+static bool has_replica(const struct core_table *table, const uint64_t *keys, size_t n)
 {
-    if (kind != FRAME_SET || !table->core.replication || !table->core.store.updater.apply)
+    bool found = false;
+    for (size_t i = 0; table->manager && !found && i < n; i++) {
+        struct entry *entry;
+        found = entry_state(store_look(&table->store, keys[i], &entry)) == ENTRY_REPLICA;
+    }
+    return found;
+}
+
+/* In a table with an updater, what was pushed to a replica waits here for a round, but a set goes to the main
+ * copy at once. What the worker pushed before must be there before. */
+static enum tern_status send_ahead(struct tern_worker *worker, const struct tern_table *table,
+                                   enum frame_kind kind, const uint64_t *keys, size_t n)
+{
+    if (kind != FRAME_SET || !table->core.store.updater.apply)
         return TERN_OK;
-    return sync_wait_round(&worker->node->engine->sync);
+    if (table->core.replication)
+        return sync_wait_round(&worker->node->engine->sync);
+    enum tern_status status = check_keys(&table->core.store, keys, n);
+    if (!status && has_replica(&table->core, keys, n))
+        status = sync_wait(&worker->node->engine->sync);
+    return status;
 }
 
 /* The outcome of an operation on keys that were at other nodes. */
@@ -330,7 +346,7 @@ static __attribute__((noinline)) enum tern_status operate(struct tern_worker *wo
     enum tern_status status =
         worker->pending ? wait_for_turn(worker, table, keys, n) : TERN_OK;
     if (!status)
-        status = send_ahead(worker, table, kind);
+        status = send_ahead(worker, table, kind, keys, n);
     if (!status)
         status = do_here(worker, table, kind, keys, n, values);
     if (!status && worker->space->n_away) {
@@ -402,7 +418,7 @@ static enum tern_status operate_start(struct tern_worker *worker, struct tern_ta
     enum tern_status status =
         worker->pending ? wait_for_turn(worker, table, keys, n) : TERN_OK;
     if (!status)
-        status = send_ahead(worker, table, kind);
+        status = send_ahead(worker, table, kind, keys, n);
     if (!status)
         status = do_here(worker, table, kind, keys, n, values);
     if (!status && worker->space->n_away)

@@ -260,13 +260,16 @@ static void updaters(void)
     }
 }
 
-/* Of a table with an updater that every node has whole, a set comes after what its worker pushed before
- * and before what it pushes after, is seen by it at once and by all in the end. Updates that several nodes
- * push to one key are each applied. */
-static void sets(void)
+/* In a table with an updater of which this node has replicas, a set comes after what its worker pushed
+ * before and before what it pushes after, is seen by it at once and by all in the end. Updates that several
+ * nodes push to one key are each applied. */
+static void sets_under(const char *policy)
 {
     const struct tern_updater sgd = tern_updater_sgd(1);
-    struct tern_table *table = open_table("sets", TERN_F32, "replicate", &sgd);
+    struct tern_table *table = open_table(policy, TERN_F32, policy, &sgd);
+    if (strcmp(policy, "replicate"))
+        check(tern_intent(worker, table, all_keys, N_KEYS, 0, UINT64_MAX));
+    check(tern_quiesce(node));
     float update[LENGTH] = {1, 1, 1, 1}, value[LENGTH];
     for (int turn = 0; turn < 20; turn++) {
         for (uint64_t key = self; key < N_KEYS; key += 37 * n_nodes) {
@@ -292,6 +295,13 @@ static void sets(void)
     check(tern_quiesce(node));
     check(tern_pull(worker, table, &key, 1, value));
     hold(value[0] == -100 * (float)n_nodes);
+}
+
+static void sets(void)
+{
+    sets_under("replicate");
+    sets_under("adaptive");
+    sets_under("adaptive-replicate");
 }
 
 int main(int argc, char **argv)
