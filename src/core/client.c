@@ -324,12 +324,7 @@ bool op_outran_replicas(const struct op *op)
     if (op->kind == FRAME_PULL || (!table->manager && !table->replication) ||
         defect(DEFECT_CATCH_UP_SKIPPED))
         return false;
-    bool outran = op->behind;
-    for (size_t i = 0; !outran && i < op->n; i++) {
-        struct entry *entry;
-        outran = entry_state(store_look(&table->store, op->sorted[i], &entry)) == ENTRY_REPLICA;
-    }
-    return outran;
+    return op->behind || store_has_replica(&table->store, op->sorted, op->n);
 }
 
 enum tern_status op_end(struct op *op)

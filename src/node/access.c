@@ -292,17 +292,6 @@ static __attribute__((noinline)) enum tern_status wait_for_turn(struct tern_work
     return status;
 }
 
-/* Whether this node has a replica of one of n keys of a managed table. */
-static bool has_replica(const struct core_table *table, const uint64_t *keys, size_t n)
-{
-    bool found = false;
-    for (size_t i = 0; table->manager && !found && i < n; i++) {
-        struct entry *entry;
-        found = entry_state(store_look(&table->store, keys[i], &entry)) == ENTRY_REPLICA;
-    }
-    return found;
-}
-
 /* In a table with an updater, what was pushed to a replica waits here for a round, but a set goes to the main
  * copy at once. What the worker pushed before must be there before. */
 static enum tern_status send_ahead(struct tern_worker *worker, const struct tern_table *table,
@@ -312,8 +301,9 @@ static enum tern_status send_ahead(struct tern_worker *worker, const struct tern
         return TERN_OK;
     if (table->core.replication)
         return sync_wait_round(&worker->node->engine->sync);
-    enum tern_status status = check_keys(&table->core.store, keys, n);
-    if (!status && has_replica(&table->core, keys, n))
+    const struct store *store = &table->core.store;
+    enum tern_status status = check_keys(store, keys, n);
+    if (!status && table->core.manager && store_has_replica(store, keys, n))
         status = sync_wait(&worker->node->engine->sync);
     return status;
 }

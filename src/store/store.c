@@ -300,6 +300,16 @@ enum tern_status store_create(struct store *store, uint64_t key)
     return out_of_memory(store);
 }
 
+bool store_has_replica(const struct store *store, const uint64_t *keys, size_t n)
+{
+    bool found = false;
+    for (size_t i = 0; !found && i < n; i++) {
+        struct entry *entry;
+        found = entry_state(store_look(store, keys[i], &entry)) == ENTRY_REPLICA;
+    }
+    return found;
+}
+
 enum tern_status store_pull_new(struct store *store, uint64_t key, void *value, bool *here)
 {
     struct entry *entry;

@@ -145,6 +145,9 @@ static inline uint64_t store_look(const struct store *store, uint64_t key, struc
     return word;
 }
 
+/* Whether one of n keys has a replica here. */
+bool store_has_replica(const struct store *store, const uint64_t *keys, size_t n);
+
 /* The natural slot of a key, and the address of that row. */
 static inline uint32_t store_natural_slot(const struct store *store, uint64_t key)
 {
