@@ -6,8 +6,9 @@
  * function guarded by a try-lock. Workers drive now and then between their steps, and while they wait,
  * since on a busy machine a thread of our own would have to wait for a core longer than a round takes.
  * The service thread drives when no worker has for DRIVEN_MS, or at once where there are tables with bounded
- * reads, whose news others wait for; it sleeps in epoll while there is nothing to do. The pulse thread sends a PING every quarter of the deadline. Workers have connections of their
- * own (remote.h) for what they ask.
+ * reads, whose news others wait for; it sleeps in epoll while there is nothing to do. The pulse thread
+ * sends a PING every quarter of the deadline. Workers have connections of their own (remote.h) for what
+ * they ask.
  *
  * The engine's lock is held by the service thread while it handles requests, by the rounds (sync.h)
  * while they use the managers of tables, and by whoever adds or removes a table or a worker's intents.
