@@ -288,6 +288,28 @@ static enum tern_status fail_dead(const struct group *group, const char *context
     return fail(TERN_PEER, "%snothing was heard of %s for %g s", context, who, deadline_s);
 }
 
+/* A member has left before something that needs all. It may have done so because another one had died, which
+ * is not certain here yet: who was not heard of for longer than it should take is named, too. */
+static enum tern_status fail_left(const struct call *call, const char *context, uint32_t node)
+{
+    const struct group *group = call->group;
+    uint64_t most_ns = group->deadline_ns / 2;
+    uint32_t silent = group->n_nodes;
+    for (uint32_t i = 0; i < group->n_nodes; i++) {
+        const uint64_t silence_ns = elapsed(group->members[i].heard_ns, call->now_ns);
+        if (group->members[i].state != JOINED || silence_ns <= most_ns)
+            continue;
+        most_ns = silence_ns;
+        silent = i;
+    }
+    if (silent == group->n_nodes)
+        return fail(TERN_PEER, "%snode %" PRIu32 " has left before it", context, node);
+    return fail(TERN_PEER,
+                "%snode %" PRIu32 " has left before it, and nothing was heard of node %" PRIu32
+                " for %.1f s",
+                context, node, silent, (double)most_ns * 1e-9);
+}
+
 /* The last resort of every answer: without memory even for an ERROR the connection is given up, and
  * the request comes again with the next one. */
 static enum served refuse_for_memory(const struct call *call)
@@ -521,8 +543,7 @@ static enum served barrier(const struct call *call)
         return answer_failure(call, fail_dead(group, context));
     for (uint32_t i = 0; i < group->n_nodes; i++)
         if (group->members[i].state == LEFT && group->members[i].arrived < number)
-            return answer_failure(
-                call, fail(TERN_PEER, "%snode %" PRIu32 " has left before it", context, i));
+            return answer_failure(call, fail_left(call, context, i));
     return HELD;
 }
 
@@ -658,8 +679,7 @@ static void slot_await(const struct call *call, enum sequence which, struct slot
                   fail(TERN_MISMATCH, "%snode %" PRIu32 " has gone on to %" PRIu64, context, node,
                        member->asked[which]));
     else if (member->state == LEFT)
-        slot_fail(call, slot,
-                  fail(TERN_PEER, "%snode %" PRIu32 " has left before it", context, node));
+        slot_fail(call, slot, fail_left(call, context, node));
 }
 
 static enum served slot_answer(const struct call *call, enum sequence which,

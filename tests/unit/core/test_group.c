@@ -529,6 +529,20 @@ static void a_barrier_fails_with_a_member_that_left_before(void **state)
     scene_close(&s);
 }
 
+/* Node 0 has found node 1 dead before the coordinator has, and leaves. */
+static void who_left_for_a_silent_member_is_not_named_alone(void **state)
+{
+    (void)state;
+    struct scene s;
+    join_all(&s, 3);
+    assert_held(barrier(&s, 2, 2));
+    assert_false(pass(&s, DEADLINE - 1, 1 | 4));
+    assert_held(bye(&s, 0));
+    assert_error(barrier(&s, 2, 2), TERN_PEER,
+                 "barrier 2: node 0 has left before it, and nothing was heard of node 1 for 10.0 s");
+    scene_close(&s);
+}
+
 /* ---- REDUCE ---------------------------------------------------------------------------------- */
 
 enum { N_ELEMENTS = 1000 };
@@ -1276,6 +1290,7 @@ int main(void)
         cmocka_unit_test(who_did_not_look_gives_nobody_up),
         cmocka_unit_test(a_barrier_fails_with_a_dead_member),
         cmocka_unit_test(a_barrier_fails_with_a_member_that_left_before),
+        cmocka_unit_test(who_left_for_a_silent_member_is_not_named_alone),
         cmocka_unit_test(a_sum_has_the_bits_of_the_order_of_nodes),
         cmocka_unit_test(parts_that_do_not_fit_fail_for_all),
         cmocka_unit_test(a_sum_is_kept_until_all_have_gone_on),
