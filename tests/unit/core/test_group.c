@@ -538,8 +538,9 @@ static void who_left_for_a_silent_member_is_not_named_alone(void **state)
     assert_held(barrier(&s, 2, 2));
     assert_false(pass(&s, DEADLINE - 1, 1 | 4));
     assert_held(bye(&s, 0));
-    assert_error(barrier(&s, 2, 2), TERN_PEER,
-                 "barrier 2: node 0 has left before it, and nothing was heard of node 1 for 10.0 s");
+    assert_error(
+        barrier(&s, 2, 2), TERN_PEER,
+        "barrier 2: node 0 has left before it, and nothing was heard of node 1 for 10.0 s");
     scene_close(&s);
 }
 
