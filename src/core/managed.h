@@ -7,6 +7,7 @@
 
 #include "base/keymap.h"
 #include "core/manager.h"
+#include "core/sweep.h"
 #include "core/trace.h"
 #include "wire/section.h"
 
@@ -36,13 +37,16 @@ struct box {
     struct buffer delta_values; /* of the deltas, in their order */
     size_t n_told;              /* keys of which the node knows that they are wanted here */
     bool is_closed;             /* the node has closed the table */
+    struct sweep sweep;         /* through its news */
     /* To the home of keys that have moved away from here. */
     struct keys located;
     uint32_t *locations;
     size_t max_locations;
     /* As the owner. */
-    struct keys news; /* keys whose present value the node has not got */
-    struct keys due;  /* keys that may move there, since nobody else wants them */
+    struct keys news;      /* keys whose present value the node has not got, the oldest first */
+    size_t first_news;     /* of these: those before it have been passed */
+    uint64_t n_passed;     /* so far: told, or found to need no telling any more */
+    struct keys due; /* keys that may move there, since nobody else wants them */
 };
 
 struct manager {

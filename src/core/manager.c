@@ -858,6 +858,7 @@ enum tern_status manager_answer(struct manager *manager, uint32_t peer, const st
             return status;
     }
     settle(manager, &manager->boxes[peer], sent);
+    sweep_hear(&manager->boxes[peer].sweep, answer->b, answer->a);
     *more = answer->a != 0;
     return TERN_OK;
 }
@@ -882,8 +883,24 @@ void manager_forget_peer(struct manager *manager, uint32_t peer)
     box->delta_values.begin = box->delta_values.end = 0;
 }
 
+void manager_begin_sweep(struct manager *manager)
+{
+    for (uint32_t i = 0; i < manager->n_nodes; i++)
+        sweep_begin(&manager->boxes[i].sweep);
+}
+
+bool manager_is_swept(const struct manager *manager)
+{
+    bool is_swept = true;
+    for (uint32_t i = 0; is_swept && i < manager->n_nodes; i++)
+        is_swept = sweep_is_over(&manager->boxes[i].sweep);
+    return is_swept;
+}
+
 void manager_round_ended(struct manager *manager)
 {
+    for (uint32_t i = 0; i < manager->n_nodes; i++)
+        sweep_round_ended(&manager->boxes[i].sweep);
     manager->counts.rounds++;
     manager->is_left_over = false;
 }

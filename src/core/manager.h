@@ -100,6 +100,10 @@ void manager_note_staleness(struct manager *manager, uint32_t peer, uint64_t the
 /* A peer has closed the table: there is nothing more to say to it. */
 void manager_forget_peer(struct manager *manager, uint32_t peer);
 
+/* Begins a sweep (sweep.h), before a round; whether it is over, after one. */
+void manager_begin_sweep(struct manager *manager);
+bool manager_is_swept(const struct manager *manager);
+
 /* The round is over. */
 void manager_round_ended(struct manager *manager);
 

@@ -8,9 +8,11 @@
 #include "base/pages.h"
 #include "core/defect.h"
 #include "core/reply.h"
+#include "core/sweep.h"
 #include "wire/keys.h"
 
-enum { BODY_BYTES = 256 << 10 }; /* aimed at for a request or an answer */
+/* Aimed at for a request or an answer, unless a test chooses less. */
+enum { BODY_BYTES = 256 << 10 };
 
 #define NOBODY UINT32_MAX
 
@@ -20,15 +22,24 @@ struct changed {
     size_t n, capacity;
 };
 
+/* What is missing at one node, to be told in the order of slots, round and round. */
+struct missing {
+    _Atomic uint64_t *bits; /* one per slot: see the header */
+    size_t slot;            /* where to go on */
+    uint64_t n_laps;        /* times it came to the end */
+};
+
 struct replication {
     struct core *core;
     struct store *store;
     uint32_t n_nodes;
-    struct changed *changed;    /* one per node */
-    _Atomic uint64_t **missing; /* one bitmap per node, a bit per slot: see the header */
-    uint64_t *keys;             /* room for those of a request or answer */
-    struct buffer values;       /* aligned */
-    uint64_t *server_keys;      /* the same for the owner's side, which another thread runs */
+    size_t body_bytes;       /* BODY_BYTES */
+    struct changed *changed; /* one per node */
+    struct sweep *sweeps;    /* one per node: through the values it has for this one */
+    struct missing *missing; /* one per node */
+    uint64_t *keys;          /* room for those of a request or answer */
+    struct buffer values;    /* aligned */
+    uint64_t *server_keys;   /* the same for the owner's side, which another thread runs */
     uint32_t *slots;
 };
 
@@ -40,16 +51,18 @@ struct replication *replication_new(struct core *core, struct store *store)
     made->core = core;
     made->store = store;
     made->n_nodes = core->n_nodes;
+    made->body_bytes = BODY_BYTES;
     made->changed = calloc(core->n_nodes, sizeof *made->changed);
+    made->sweeps = calloc(core->n_nodes, sizeof *made->sweeps);
     made->missing = calloc(core->n_nodes, sizeof *made->missing);
     made->keys = malloc(FRAME_MAX_KEYS * sizeof *made->keys);
     made->server_keys = malloc(FRAME_MAX_KEYS * sizeof *made->server_keys);
     made->slots = malloc(FRAME_MAX_KEYS * sizeof *made->slots);
-    bool complete =
-        made->changed && made->missing && made->keys && made->server_keys && made->slots;
+    bool complete = made->changed && made->sweeps && made->missing && made->keys &&
+                    made->server_keys && made->slots;
     for (uint32_t i = 0; complete && i < core->n_nodes; i++) {
-        made->missing[i] = pages_new(store->dirty_bytes);
-        complete = made->missing[i] != NULL;
+        made->missing[i].bits = pages_new(store->dirty_bytes);
+        complete = made->missing[i].bits != NULL;
     }
     if (complete)
         return made;
@@ -64,10 +77,11 @@ void replication_free(struct replication *replication)
     for (uint32_t i = 0; i < replication->n_nodes; i++) {
         if (replication->changed)
             free(replication->changed[i].keys);
-        if (replication->missing && replication->missing[i])
-            pages_free(replication->missing[i], replication->store->dirty_bytes);
+        if (replication->missing && replication->missing[i].bits)
+            pages_free(replication->missing[i].bits, replication->store->dirty_bytes);
     }
     free(replication->changed);
+    free(replication->sweeps);
     free(replication->missing);
     free(replication->keys);
     free(replication->server_keys);
@@ -86,7 +100,7 @@ static void tell_all_but(struct replication *replication, uint32_t knows, uint32
 {
     for (uint32_t i = 0; i < replication->core->n_nodes; i++)
         if (i != knows && i != replication->core->node)
-            set_bit(replication->missing[i], slot);
+            set_bit(replication->missing[i].bits, slot);
 }
 
 static bool add_changed(struct changed *changed, uint64_t key)
@@ -103,10 +117,21 @@ static bool add_changed(struct changed *changed, uint64_t key)
     return true;
 }
 
+/* Whether there are changes to send that were taken in an earlier round. */
+static bool is_left_over(const struct replication *replication)
+{
+    bool is_left_over = false;
+    for (uint32_t i = 0; !is_left_over && i < replication->n_nodes; i++)
+        is_left_over = replication->changed[i].n > 0;
+    return is_left_over;
+}
+
 enum tern_status replication_take(struct replication *replication)
 {
     struct store *store = replication->store;
     const struct core *core = replication->core;
+    if (is_left_over(replication))
+        return TERN_OK;
     size_t n_words = store_dirty_words(store);
     for (size_t i = 0; i < n_words; i++) {
         if (!atomic_load_explicit(&store->dirty[i], memory_order_relaxed))
@@ -128,9 +153,14 @@ enum tern_status replication_take(struct replication *replication)
     return TERN_OK;
 }
 
-static size_t keys_per_body(const struct store *store)
+void replication_limit(struct replication *replication, size_t body_bytes)
 {
-    size_t n = BODY_BYTES / store->value_bytes;
+    replication->body_bytes = body_bytes;
+}
+
+static size_t keys_per_body(const struct replication *replication)
+{
+    size_t n = replication->body_bytes / replication->store->value_bytes;
     return n < 1 ? 1 : n > FRAME_MAX_KEYS ? FRAME_MAX_KEYS : n;
 }
 
@@ -145,7 +175,7 @@ enum tern_status replication_request(struct replication *replication, uint32_t o
 {
     struct store *store = replication->store;
     struct changed *changed = &replication->changed[owner];
-    size_t n = changed->n < keys_per_body(store) ? changed->n : keys_per_body(store);
+    size_t most = keys_per_body(replication), n = changed->n < most ? changed->n : most;
     uint64_t *keys = n ? changed->keys + (changed->n - n) : NULL;
     if (n > 1)
         qsort(keys, n, sizeof *keys, compare_keys);
@@ -170,8 +200,8 @@ enum tern_status replication_request(struct replication *replication, uint32_t o
     return TERN_OK;
 }
 
-enum tern_status replication_answer(struct replication *replication, const struct frame *answer,
-                                    const uint8_t *body)
+enum tern_status replication_answer(struct replication *replication, uint32_t owner,
+                                    const struct frame *answer, const uint8_t *body)
 {
     struct store *store = replication->store;
     size_t bytes = answer->count * store->value_bytes;
@@ -191,7 +221,29 @@ enum tern_status replication_answer(struct replication *replication, const struc
         if (status)
             return status;
     }
+    sweep_hear(&replication->sweeps[owner], answer->b, answer->a);
     return TERN_OK;
+}
+
+void replication_begin_sweep(struct replication *replication)
+{
+    for (uint32_t i = 0; i < replication->n_nodes; i++)
+        sweep_begin(&replication->sweeps[i]);
+}
+
+bool replication_is_swept(const struct replication *replication)
+{
+    bool is_swept = true;
+    for (uint32_t i = 0; is_swept && i < replication->n_nodes; i++)
+        is_swept = sweep_is_over(&replication->sweeps[i]);
+    return is_swept;
+}
+
+bool replication_round_ended(struct replication *replication)
+{
+    for (uint32_t i = 0; i < replication->n_nodes; i++)
+        sweep_round_ended(&replication->sweeps[i]);
+    return is_left_over(replication);
 }
 
 enum tern_status replication_merge(struct replication *replication, uint32_t from,
@@ -220,24 +272,35 @@ void replication_written(struct replication *replication, const uint64_t *keys, 
     }
 }
 
-/* Takes up to `most` slots whose values node `to` is missing; *more tells whether there are others. */
+/* Takes up to `most` slots whose values node `to` is missing, and goes on from there the next time: so those at
+ * the end get their turn, too. *left is 0 if there are no others, or else how many more times the end must be
+ * reached until all that are missing now have been taken. */
 static size_t take_missing(struct replication *replication, uint32_t to, size_t most,
-                           uint32_t *slots, bool *more)
+                           uint32_t *slots, uint64_t *left)
 {
-    _Atomic uint64_t *missing = replication->missing[to];
+    struct missing *missing = &replication->missing[to];
     size_t n = 0, n_words = store_dirty_words(replication->store);
-    *more = false;
-    for (size_t i = 0; i < n_words; i++) {
-        uint64_t bits = atomic_load_explicit(&missing[i], memory_order_relaxed);
-        for (; bits; bits &= bits - 1) {
+    *left = 0;
+    /* The word where it begins is looked at again at the end, for what is before the slot. */
+    for (size_t i = 0; i <= n_words; i++) {
+        if (missing->slot / 64 >= n_words) {
+            missing->slot = 0;
+            missing->n_laps++;
+        }
+        size_t word = missing->slot / 64;
+        uint64_t bits =
+            n_words ? atomic_load_explicit(&missing->bits[word], memory_order_relaxed) : 0;
+        for (bits &= UINT64_MAX << missing->slot % 64; bits; bits &= bits - 1) {
             if (n == most) {
-                *more = true;
+                *left = 2;
                 return n;
             }
             uint64_t bit = bits & -bits;
-            atomic_fetch_and_explicit(&missing[i], ~bit, memory_order_acq_rel);
-            slots[n++] = (uint32_t)(64 * i + (size_t)__builtin_ctzll(bits));
+            atomic_fetch_and_explicit(&missing->bits[word], ~bit, memory_order_acq_rel);
+            missing->slot = 64 * word + (size_t)__builtin_ctzll(bits);
+            slots[n++] = (uint32_t)missing->slot++;
         }
+        missing->slot = 64 * (word + 1);
     }
     return n;
 }
@@ -246,18 +309,19 @@ bool replication_news(struct replication *replication, uint32_t to, const struct
                       struct buffer *out)
 {
     struct store *store = replication->store;
-    size_t most = keys_per_body(store);
+    size_t most = keys_per_body(replication);
     uint8_t *body = reply_reserve(out, keys_max_bytes(most) + most * store->value_bytes);
     if (!body)
         return false;
-    bool more;
-    size_t n = take_missing(replication, to, most, replication->slots, &more);
+    uint64_t left;
+    size_t n = take_missing(replication, to, most, replication->slots, &left);
     for (size_t i = 0; i < n; i++)
         replication->server_keys[i] = store_key_of(store, replication->slots[i]);
     struct frame reply = reply_frame(request, replication->core->epoch, FRAME_VALUES);
     reply.table = request->table;
     reply.count = (uint32_t)n;
-    reply.a = more;
+    reply.a = left;
+    reply.b = replication->missing[to].n_laps;
     reply.keys_bytes = (uint32_t)keys_encode(replication->server_keys, n, body, &reply.flags);
     reply.body_bytes = reply.keys_bytes + (uint32_t)(n * store->value_bytes);
     char *values = (char *)body + reply.keys_bytes;

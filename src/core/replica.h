@@ -27,7 +27,12 @@ struct replication;
 struct replication *replication_new(struct core *core, struct store *store);
 void replication_free(struct replication *replication);
 
-/* Begins a round: takes what this node has changed. Rows at home here are noted for all others. */
+/* For tests: the bytes aimed at for a request or an answer. */
+void replication_limit(struct replication *replication, size_t body_bytes);
+
+/* Begins a round: takes what this node has changed, unless some of what was taken before is still to be sent.
+ * So no key is taken twice, and all are sent before those that are changed meanwhile. Rows at home here are
+ * noted for all others. */
 enum tern_status replication_take(struct replication *replication);
 
 /* Makes the body of the request for one owner: keys, then deltas, as much as fits; call it until
@@ -35,12 +40,19 @@ enum tern_status replication_take(struct replication *replication);
 enum tern_status replication_request(struct replication *replication, uint32_t owner,
                                      struct buffer *body, struct frame *frame, bool *more);
 
-/* Takes over the values of an answer. */
-enum tern_status replication_answer(struct replication *replication, const struct frame *answer,
-                                    const uint8_t *body);
+/* Takes over the values of an owner's answer. */
+enum tern_status replication_answer(struct replication *replication, uint32_t owner,
+                                    const struct frame *answer, const uint8_t *body);
+
+/* Begins a sweep (sweep.h), before a round; whether it is over, after one. */
+void replication_begin_sweep(struct replication *replication);
+bool replication_is_swept(const struct replication *replication);
+
+/* The round is over. True if deltas found no room in it. */
+bool replication_round_ended(struct replication *replication);
 
 /* The owner's side: adds the deltas of node `from`, then appends the answer to `out`: keys and values,
- * as many as fit, with a = 1 if there are more. */
+ * as many as fit, with what sweep.h needs in a (how much is left) and b (how far it has come). */
 enum tern_status replication_merge(struct replication *replication, uint32_t from,
                                    const uint64_t *keys, size_t n, const void *deltas);
 /* The same for rows at home here that another node has written by a request of its own. */

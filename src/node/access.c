@@ -273,7 +273,7 @@ static void count_under_way(struct tern_worker *worker, const struct op *op, int
 /* A worker goes on from a write that was done at another node when it will see what it wrote. */
 static enum tern_status catch_up(struct tern_worker *worker, const struct op *op)
 {
-    return op_outran_replicas(op) ? sync_wait_round(&worker->node->engine->sync) : TERN_OK;
+    return op_outran_replicas(op) ? sync_wait_news(&worker->node->engine->sync) : TERN_OK;
 }
 
 static __attribute__((noinline)) enum tern_status wait_for_turn(struct tern_worker *worker,
@@ -300,7 +300,7 @@ static enum tern_status send_ahead(struct tern_worker *worker, const struct tern
     if (kind != FRAME_SET || !table->core.store.updater.apply)
         return TERN_OK;
     if (table->core.replication)
-        return sync_wait_round(&worker->node->engine->sync);
+        return sync_wait_news(&worker->node->engine->sync);
     const struct store *store = &table->core.store;
     enum tern_status status = check_keys(store, keys, n);
     if (!status && table->core.manager && store_has_replica(store, keys, n))

@@ -101,7 +101,7 @@ enum tern_status tern_localize(struct tern_worker *worker, struct tern_table *ta
         return TERN_OK;
     status = add(worker, table, INTENT_HERE, keys, n, 0, 0);
     for (int i = 0; !status && i < LOCALIZE_ROUNDS && !are_here(store, keys, n); i++)
-        status = sync_wait_round(&worker->node->engine->sync);
+        status = sync_wait_news(&worker->node->engine->sync);
     return status;
 }
 

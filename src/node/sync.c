@@ -58,7 +58,7 @@ struct rounds {
     enum tern_status status; /* of this round */
     bool busy;               /* something was exchanged in it */
     bool left_over;          /* something must go into another one */
-    bool is_cut_short;       /* an owner has more than one round takes */
+    bool sweeps;             /* a sweep is under way (core/sweep.h); it may take several rounds */
     bool intends;            /* workers have open intents, or replicas are kept */
 };
 
@@ -139,15 +139,16 @@ static enum tern_status ask_owner(struct rounds *round, struct replication *repl
 }
 
 static enum tern_status hear_owner(struct rounds *round, struct replication *replication,
-                                   struct question *question)
+                                   uint32_t owner)
 {
+    struct question *question = &round->questions[owner];
     enum tern_status status = hear(question);
     if (status == TERN_CLOSED) {
         question->more = false;
         return TERN_OK;
     }
     if (!status)
-        status = replication_answer(replication, &question->op.answer,
+        status = replication_answer(replication, owner, &question->op.answer,
                                     buffer_head(&question->op.answer_body));
     round->busy |= question->op.answer.count || question->op.limit;
     question->more |= question->op.answer.a != 0;
@@ -191,7 +192,6 @@ static enum tern_status hear_peer(struct rounds *round, struct manager *manager,
         status = manager_answer(manager, peer, &question->body, &question->op.answer,
                                 buffer_head(&question->op.answer_body), &more);
     question->more |= more;
-    round->is_cut_short |= more && round->pass + 1 >= MAX_PASSES;
     if (status == TERN_CLOSED) {
         manager_forget_peer(manager, peer);
         status = TERN_OK;
@@ -352,7 +352,7 @@ static enum tern_status hear_answer(struct rounds *round, uint32_t peer)
     if (table->bounded)
         return hear_bounded(round, table->bounded, peer);
     return table->manager ? hear_peer(round, table->manager, peer)
-                          : hear_owner(round, table->replication, &round->questions[peer]);
+                          : hear_owner(round, table->replication, peer);
 }
 
 /* Asks all peers there is a reason to ask about the present table; true if there was one. */
@@ -419,21 +419,46 @@ static uint64_t next_pause(const struct rounds *round)
     return next < most ? next : most;
 }
 
+/* Begins a sweep through what all owners have to tell, unless one is under way. */
+static void begin_sweep(struct rounds *round)
+{
+    if (round->sweeps)
+        return;
+    struct engine *engine = round->sync->engine;
+    pthread_mutex_lock(&engine->lock);
+    for (uint32_t i = 0; i < TERN_MAX_TABLES; i++) {
+        struct core_table *table = table_at(round, i);
+        if (table && table->manager)
+            manager_begin_sweep(table->manager);
+        if (table && table->replication)
+            replication_begin_sweep(table->replication);
+    }
+    pthread_mutex_unlock(&engine->lock);
+    round->sweeps = true;
+    round->sync->n_sweeps_begun++;
+}
+
 static void end_round(struct rounds *round)
 {
     struct sync *sync = round->sync;
     struct engine *engine = sync->engine;
     bool has_news = false; /* for traces */
+    round->sweeps = false;
     pthread_mutex_lock(&engine->lock);
     for (uint32_t i = 0; i < TERN_MAX_TABLES; i++) {
         struct core_table *table = table_at(round, i);
         if (table && table->bounded)
             round->left_over |= bounded_is_busy(table->bounded);
+        if (table && table->replication) {
+            round->left_over |= replication_round_ended(table->replication);
+            round->sweeps |= !replication_is_swept(table->replication);
+        }
         if (!table || !table->manager)
             continue;
         round->left_over |= manager_is_busy(table->manager);
         round->intends |= manager_is_sharing(table->manager);
         manager_round_ended(table->manager);
+        round->sweeps |= !manager_is_swept(table->manager);
         has_news |= why_has_news(table->manager);
     }
     bool held = engine->server.holds_for_round;
@@ -446,7 +471,8 @@ static void end_round(struct rounds *round)
     round->runs = false;
     round->pause_ns = next_pause(round);
     sync->n_all_rounds++;
-    sync->n_whole_rounds += !round->is_cut_short;
+    if (!round->sweeps)
+        sync->n_sweeps = sync->n_sweeps_begun;
     sync->n_rounds += !round->left_over && !round->status;
     sync->trouble = round->status;
     if (sync->trouble)
@@ -472,7 +498,8 @@ static void step(struct rounds *round, uint64_t now_ns)
         if (now_ns < atomic_load_explicit(&sync->next_ns, memory_order_relaxed))
             return;
         round->runs = true;
-        round->busy = round->left_over = round->intends = round->is_cut_short = false;
+        round->busy = round->left_over = round->intends = false;
+        begin_sweep(round);
         round->status = look(round, now_ns);
         if (begin_table(round, 0))
             return;
@@ -708,15 +735,17 @@ enum tern_status sync_wait(struct sync *sync)
     return status;
 }
 
-static uint64_t whole_rounds(const struct sync *sync)
+static uint64_t sweeps(const struct sync *sync)
 {
-    return sync->n_whole_rounds;
+    return sync->n_sweeps;
 }
 
-enum tern_status sync_wait_round(struct sync *sync)
+enum tern_status sync_wait_news(struct sync *sync)
 {
+    if (!sync->has_thread)
+        return TERN_OK;
     sync_lock(sync);
-    enum tern_status status = wait_for(sync, whole_rounds, sync->n_whole_rounds + 1);
+    enum tern_status status = wait_for(sync, sweeps, sync->n_sweeps_begun + 1);
     sync_unlock(sync);
     return status;
 }

@@ -30,7 +30,8 @@ struct sync {
     pthread_mutex_t lock;   /* of the rounds' state; a table is removed under it, between rounds */
     pthread_cond_t change;  /* a round has ended */
     uint64_t n_rounds;      /* ended without anything left over */
-    uint64_t n_whole_rounds;       /* those that were not cut short: all that owners had came */
+    /* Sweeps through what owners have to tell (core/sweep.h): begun, and the last one that is over. */
+    uint64_t n_sweeps_begun, n_sweeps;
     _Atomic uint64_t n_all_rounds; /* ended; under the lock, but read by anybody */
     enum tern_status trouble; /* of the last round, with its sentence: there is no further one */
     char sentence[160];
@@ -76,10 +77,10 @@ bool sync_find_silent(struct sync *sync, uint64_t silent_ns, uint32_t *node);
 uint64_t sync_rounds(const struct sync *sync);
 
 /* Waits until two further rounds have ended and left nothing over: everything this node had changed
- * before is then at its owners, and everything its owners had got before is here. */
+ * before is then at its owners. */
 enum tern_status sync_wait(struct sync *sync);
 
-/* Waits until a round that begins after the call has ended and has brought all that owners had. */
-enum tern_status sync_wait_round(struct sync *sync);
+/* Waits until everything is here that owners had to tell this node when it was called. */
+enum tern_status sync_wait_news(struct sync *sync);
 
 #endif

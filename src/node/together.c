@@ -49,6 +49,8 @@ enum tern_status tern_quiesce(struct tern_node *node)
     /* First all changes go to their owners, then the owners' values to all. */
     for (int step = 0; !status && step < 2; step++) {
         status = sync_wait(&node->engine->sync);
+        if (!status && step == 1)
+            status = sync_wait_news(&node->engine->sync);
         if (!status)
             status = tern_barrier(node);
         if (!status && step == 0)

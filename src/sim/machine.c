@@ -214,6 +214,8 @@ static bool manage(struct core *core, struct core_table *made, size_t round_byte
         made->replication = replication_new(core, &made->store);
     if (made->bounded)
         made->bounded->round_bytes = round_bytes;
+    if (made->replication)
+        replication_limit(made->replication, round_bytes);
     if (made->store.home.managed)
         made->manager = manager_new(core, &made->store, made->policy, 1);
     if (made->manager)
@@ -462,8 +464,8 @@ static void end_ping(struct machine *machine)
 
 /* ---- Events ----------------------------------------------------------------------------------- */
 
-/* When the workers are done, waits for two further clean rounds: then meets the others, or leaves if
- * they do not come. */
+/* When the workers are done, waits for two further clean rounds, and until all that owners had to tell has
+ * come: then meets the others, or leaves if these do not come. */
 static void work(struct machine *machine)
 {
     struct site *site = &machine->site;
@@ -473,10 +475,11 @@ static void work(struct machine *machine)
         done &= worker_run(&machine->workers[i]);
     if (done && !machine->enough_rounds) {
         machine->enough_rounds = n_clean + 2;
+        machine->enough_sweeps = site->n_sweeps_begun + 1;
         machine->since_ns = now_ns;
     }
     bool late = now_ns > machine->since_ns + SIM_DEADLINE_NS;
-    if (done && n_clean >= machine->enough_rounds) {
+    if (done && n_clean >= machine->enough_rounds && site->n_sweeps >= machine->enough_sweeps) {
         machine->state = MEETING;
     } else if (done && (site->rounds_over || late)) {
         site_ended(site, fail(TERN_PEER, "rounds do not end"), "waiting for rounds");

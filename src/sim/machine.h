@@ -54,6 +54,7 @@ struct machine {
     struct caller control, pulse;
     struct rounds rounds;
     uint64_t enough_rounds; /* clean ones, for what was done in this phase; 0: it is not over */
+    uint64_t enough_sweeps; /* the same of sweeps */
     uint64_t since_ns;      /* when that was decided */
     struct op call, ping;
     bool calling, pinging;

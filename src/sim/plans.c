@@ -96,10 +96,11 @@ static bool is_open(const struct plans *plans, const struct plan *plan)
     return plan->end > plans->clock;
 }
 
-/* Whether the round that acted on a plan, or one after it, has left nothing over. */
+/* Whether the round that acted on a plan, or one after it, has left nothing over, and all that owners had to
+ * tell after that has come. */
 static bool is_settled(const struct plans *plans, const struct plan *plan)
 {
-    return plan->round && plans->site->last_clean >= plan->round;
+    return plan->sweep && plans->site->n_sweeps >= plan->sweep;
 }
 
 /* The keys of a plan are to be here now that it begins. */
@@ -136,10 +137,13 @@ void plans_advance(struct plans *plans)
 
 void plans_looked(struct plans *plans)
 {
+    const struct site *site = plans->site;
     for (size_t i = 0; i < plans->n; i++) {
         struct plan *plan = &plans->all[i];
         if (!plan->round && plan->start <= plans->clock + SURELY)
-            plan->round = plans->site->n_begun;
+            plan->round = site->n_begun;
+        if (plan->round && !plan->sweep && site->last_clean >= plan->round)
+            plan->sweep = site->n_sweeps_begun + 1;
     }
 }
 

@@ -4,10 +4,10 @@
  * A worker signals intents for some keys, early or late, for short or long, overlapping, of which it
  * uses some. What must hold of a key with intent, in tables where every node with intent gets it:
  *
- *  1. When the worker's clock reaches the start, and a round that acted on the intent, or a later one, has
- *     ended with nothing left over, the key is here. Rounds act on an intent at the latest when its start is SURELY clocks ahead or fewer
- *     (core/timing.h), so one that is signalled EARLY is in time unless rounds are held up: that is
- *     counted.
+ *  1. When the worker's clock reaches the start, a round that acted on the intent, or a later one, has
+ *     ended with nothing left over, and all has come that owners had to tell then, the key is here. Rounds act
+ *     on an intent at the latest when its start is SURELY clocks ahead or fewer (core/timing.h), so one that is
+ *     signalled EARLY is in time unless rounds are held up: that is counted.
  *  2. Once the key is here, it stays until the clock reaches the end.
  *
  * Where keys are moved and never copied the second holds, too.
@@ -34,6 +34,7 @@ struct plan {
     bool here[PLAN_KEYS]; /* since it was acted on */
     bool early;     /* it was signalled more than EARLY clocks ahead, and rounds have room for it */
     uint64_t round; /* that has acted on it for sure; 0: none yet */
+    uint64_t sweep; /* that brings what owners had after a clean round from then on; 0: none yet */
 };
 
 struct plans {

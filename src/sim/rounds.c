@@ -11,7 +11,8 @@
 
 #define MS UINT64_C(1000000)
 
-enum { BUSY_MS = 2, INTENT_MS = 3, IDLE_MS = 50, MAX_PASSES = 8 };
+enum { BUSY_MS = 2, INTENT_MS = 3, IDLE_MS = 50 };
+enum { MAX_PASSES = 1 }; /* fewer than in node/sync.c: much takes several rounds */
 
 enum tern_status rounds_init(struct rounds *rounds)
 {
@@ -70,11 +71,12 @@ static enum tern_status ask_owner(struct rounds *rounds, struct replication *rep
 }
 
 static enum tern_status hear_owner(struct rounds *rounds, struct replication *replication,
-                                   struct question *question)
+                                   uint32_t owner)
 {
+    struct question *question = &rounds->questions[owner];
     enum tern_status status = op_end(&question->op);
     if (!status)
-        status = replication_answer(replication, &question->op.answer,
+        status = replication_answer(replication, owner, &question->op.answer,
                                     buffer_head(&question->op.answer_body));
     rounds->busy |= question->op.answer.count || question->op.limit;
     question->more |= question->op.answer.a != 0;
@@ -114,7 +116,6 @@ static enum tern_status hear_peer(struct rounds *rounds, struct manager *manager
         status = manager_answer(manager, peer, &question->body, &question->op.answer,
                                 buffer_head(&question->op.answer_body), &more);
     question->more |= more;
-    rounds->is_cut_short |= more && rounds->pass + 1 >= MAX_PASSES;
     for (uint32_t i = 0; i < rounds->site->core->n_nodes; i++)
         rounds->questions[i].more |= manager_has_todo(manager, i);
     rounds->busy |= question->op.answer.body_bytes > 0;
@@ -160,7 +161,7 @@ static enum tern_status hear(struct rounds *rounds, uint32_t node)
     if (table->bounded)
         return hear_bounded(rounds, table->bounded, node);
     return table->manager ? hear_peer(rounds, table->manager, node)
-                          : hear_owner(rounds, table->replication, &rounds->questions[node]);
+                          : hear_owner(rounds, table->replication, node);
 }
 
 /* ---- One table ---------------------------------------------------------------------------------- */
@@ -304,20 +305,26 @@ static void hasten(struct rounds *rounds)
 static void end_round(struct rounds *rounds)
 {
     struct site *site = rounds->site;
+    rounds->sweeps = false;
     for (uint16_t i = 0; i < N_SIM_TABLES; i++) {
         struct core_table *table = table_at(rounds, i);
         if (table && table->bounded)
             rounds->left_over |= bounded_is_busy(table->bounded);
+        if (table && table->replication) {
+            rounds->left_over |= replication_round_ended(table->replication);
+            rounds->sweeps |= !replication_is_swept(table->replication);
+        }
         if (!table || !table->manager)
             continue;
         rounds->left_over |= manager_is_busy(table->manager);
         rounds->intends |= manager_is_sharing(table->manager);
         manager_round_ended(table->manager);
+        rounds->sweeps |= !manager_is_swept(table->manager);
     }
     rounds->running = false;
     site->n_ended++;
-    if (!rounds->is_cut_short)
-        site->last_whole = site->n_ended;
+    if (!rounds->sweeps)
+        site->n_sweeps = site->n_sweeps_begun;
     if (!rounds->left_over && !rounds->status) {
         rounds->n_clean++;
         site->last_clean = site->n_ended;
@@ -343,10 +350,27 @@ static bool are_needed(const struct rounds *rounds)
     return needed;
 }
 
+/* Begins a sweep through what all owners have to tell, unless one is under way. */
+static void begin_sweep(struct rounds *rounds)
+{
+    if (rounds->sweeps)
+        return;
+    for (uint16_t i = 0; i < N_SIM_TABLES; i++) {
+        struct core_table *table = table_at(rounds, i);
+        if (table && table->manager)
+            manager_begin_sweep(table->manager);
+        if (table && table->replication)
+            replication_begin_sweep(table->replication);
+    }
+    rounds->sweeps = true;
+    rounds->site->n_sweeps_begun++;
+}
+
 static void begin_round(struct rounds *rounds)
 {
     rounds->running = true;
-    rounds->busy = rounds->left_over = rounds->intends = rounds->is_cut_short = false;
+    rounds->busy = rounds->left_over = rounds->intends = false;
+    begin_sweep(rounds);
     rounds->site->round_wanted = false;
     rounds->site->n_begun++;
     look(rounds);

@@ -32,7 +32,7 @@ struct rounds {
     char sentence[160];      /* when it is not TERN_OK */
     bool busy;               /* something was exchanged in this round */
     bool left_over;          /* something must go into another one */
-    bool is_cut_short;       /* an owner has more than one round takes */
+    bool sweeps;             /* a sweep is under way (core/sweep.h); it may take several rounds */
     bool intends;            /* workers have open intents, or replicas are kept */
     uint64_t pause_ns, next_ns;
     uint64_t n_clean; /* rounds that ended with nothing left over */

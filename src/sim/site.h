@@ -37,7 +37,8 @@ struct site {
     struct pace pace; /* of its workers */
     /* Rounds are numbered from 1: those begun and those ended. */
     uint64_t n_begun, n_ended;
-    uint64_t last_whole; /* the latest that ended with all answers complete; 0: none */
+    /* Sweeps through what owners have to tell (core/sweep.h): begun, and the last one that is over. */
+    uint64_t n_sweeps_begun, n_sweeps;
     uint64_t last_clean; /* the latest that ended well and left nothing over; 0: none */
     bool round_wanted;   /* the next round is to begin now */
     bool round_soon;     /* within BUSY_MS */

@@ -294,14 +294,14 @@ static void try_slot(struct worker *worker, struct slot *slot)
 static void finish_slot(struct worker *worker, struct slot *slot)
 {
     struct site *site = worker->site;
-    if (!slot->last_round && !slot->op.status && op_outran_replicas(&slot->op))
-        slot->last_round = site->n_begun + 1;
-    if (slot->last_round > site->last_whole && !site->rounds_over) {
+    if (!slot->last_sweep && !slot->op.status && op_outran_replicas(&slot->op))
+        slot->last_sweep = site->n_sweeps_begun + 1;
+    if (slot->last_sweep > site->n_sweeps && !site->rounds_over) {
         site->round_wanted = true;
         return;
     }
     enum tern_status status = op_end(&slot->op);
-    if (!status && slot->last_round > site->last_whole)
+    if (!status && slot->last_sweep > site->n_sweeps)
         status = fail(TERN_PEER, "there are no further rounds");
     end_slot(worker, slot, status);
 }

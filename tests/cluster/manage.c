@@ -304,6 +304,51 @@ static void sets(void)
     sets_under("adaptive-replicate");
 }
 
+/* More is changed than one round takes, by node 0 alone: after tern_quiesce all nodes have it all. */
+static void much_under(const char *policy)
+{
+    enum { MANY = 30000, LONG = 128 };
+    struct tern_table_options options = {.struct_size = sizeof options,
+                                         .type = TERN_I32,
+                                         .n_keys = MANY,
+                                         .length = LONG,
+                                         .policy = policy};
+    char name[64];
+    snprintf(name, sizeof name, "much, %s", policy);
+    struct tern_table *table;
+    check(tern_table_open(node, name, &options, &table));
+    uint64_t *keys = malloc(MANY * sizeof *keys);
+    int32_t *values = malloc((size_t)MANY * LONG * sizeof *values);
+    hold(keys && values);
+    for (uint64_t i = 0; i < MANY; i++)
+        keys[i] = i;
+    check(tern_intent(worker, table, keys, MANY, 0, UINT64_MAX));
+    check(tern_quiesce(node));
+    for (int32_t turn = 1; turn <= 2; turn++) {
+        for (size_t i = 0; i < (size_t)MANY * LONG; i++)
+            values[i] = 1;
+        if (self == 0)
+            check(tern_push(worker, table, keys, MANY, values));
+        check(tern_worker_advance(worker, NULL));
+        check(tern_quiesce(node));
+        check(tern_pull(worker, table, keys, MANY, values));
+        for (size_t i = 0; i < (size_t)MANY * LONG; i++)
+            hold(values[i] == turn);
+        check(tern_barrier(node));
+    }
+    check(tern_table_close(table));
+    free(keys);
+    free(values);
+}
+
+static void much(void)
+{
+    much_under("replicate");
+    much_under("adaptive");
+    much_under("adaptive-replicate");
+    much_under("essp:1");
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -311,7 +356,7 @@ int main(int argc, char **argv)
         void (*run)(void);
     } cases[] = {{"bounds", bounds},     {"closing", closing}, {"closed-table", closed_table},
                  {"localize", localize}, {"flush", flush},     {"updaters", updaters},
-                 {"sets", sets}};
+                 {"sets", sets},         {"much", much}};
     alarm(HANGS_S);
     for (uint64_t i = 0; i < N_KEYS; i++)
         all_keys[i] = i;

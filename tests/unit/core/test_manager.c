@@ -534,6 +534,53 @@ static void a_remote_write_reaches_the_replicas(void **state)
     managers_free(&all);
 }
 
+/* An owner that always has more to tell than an answer takes: what is oldest comes first, so what there was
+ * when a sweep began is here when it ends, which it does. */
+static void a_sweep_ends_whatever_is_added(void **state)
+{
+    (void)state;
+    enum { LONG = ROUND_BYTES / 8, N = 8 };
+    struct tern_table_options options = shape(TERN_DENSE, TERN_I64, 2 * N, LONG);
+    struct managers all = managers_new(2, "adaptive", &options);
+    struct manager *manager = all.members[1].manager;
+    int64_t *row = array_of(LONG, sizeof *row);
+    for (uint64_t key = 0; key < N; key++) {
+        want(&all.members[0], key);
+        want(&all.members[1], key);
+    }
+    for (uint64_t key = 0; key < N; key++)
+        round_of(&all, 1);
+    row[0] = 1;
+    for (uint64_t key = 0; key < N; key++)
+        assert_true(store_push_one(&all.members[0].store, key, row));
+    ok(manager_take(all.members[0].manager));
+    manager_begin_sweep(manager);
+    int n_rounds = 0;
+    for (; n_rounds <= N && !manager_is_swept(manager); n_rounds++) {
+        exchange(&all, 1, 0);
+        manager_round_ended(manager);
+        assert_true(all.members[1].questions[0].more);
+        for (uint64_t key = 0; key < 2; key++)
+            assert_true(store_push_one(&all.members[0].store, key, row));
+        ok(manager_take(all.members[0].manager));
+    }
+    assert_in_range(n_rounds, 2, N);
+    for (uint64_t key = 0; key < N; key++) {
+        assert_true(store_pull_one(&all.members[1].store, key, row));
+        assert_true(row[0] >= 1);
+    }
+    /* A peer that there is no reason to ask has nothing to tell. */
+    for (uint64_t key = 0; key < N; key++)
+        unwant(&all.members[1], key);
+    quiesce(&all);
+    manager_begin_sweep(manager);
+    assert_false(manager_is_swept(manager));
+    round_of(&all, 1);
+    assert_true(manager_is_swept(manager));
+    free(row);
+    managers_free(&all);
+}
+
 /* Rows so long that not all changes fit a request: a key that moves to the holder of a replica whose
  * change is still to be sent keeps it. */
 static void changes_that_found_no_room_are_kept(void **state)
@@ -1316,6 +1363,7 @@ int main(void)
         cmocka_unit_test(a_change_under_way_is_not_repeated),
         cmocka_unit_test(a_delta_that_misses_the_owner_comes_back),
         cmocka_unit_test(a_remote_write_reaches_the_replicas),
+        cmocka_unit_test(a_sweep_ends_whatever_is_added),
         cmocka_unit_test(changes_that_found_no_room_are_kept),
         cmocka_unit_test(a_pinned_main_copy_stays),
         cmocka_unit_test(a_pinned_main_copy_is_not_fetched),

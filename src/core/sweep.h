@@ -1,0 +1,53 @@
+/*
+ * sweep - whether all has come that an owner had to tell when somebody began to wait for it.
+ *
+ * A round takes only so much, and an owner whose rows are changed all the time always has more to tell. But it
+ * tells what is oldest first, and says with every answer how far it has come and how far it is from there to
+ * the end. So a node knows when everything is here that was there at some time, whatever was added since.
+ *
+ * A sweep begins with a round. It is over, for one owner, when the owner has come to where the end was at
+ * its first answer, or when a round had no reason to ask it: then it has nothing to tell.
+ *
+ * Pure; the caller locks. Zeroed, a sweep is over.
+ */
+#ifndef CORE_SWEEP_H
+#define CORE_SWEEP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sweep {
+    uint64_t end;  /* where the owner must come to; 0: it is over; SWEEP_BEGINS: not known yet */
+    bool is_heard; /* the owner has answered in the present round */
+};
+
+#define SWEEP_BEGINS UINT64_MAX
+
+static inline void sweep_begin(struct sweep *sweep)
+{
+    sweep->end = SWEEP_BEGINS;
+}
+
+/* An answer has come: the owner is at `at`, and has `left` to go. */
+static inline void sweep_hear(struct sweep *sweep, uint64_t at, uint64_t left)
+{
+    sweep->is_heard = true;
+    if (sweep->end == SWEEP_BEGINS)
+        sweep->end = at + left;
+    if (!left || at >= sweep->end)
+        sweep->end = 0;
+}
+
+static inline void sweep_round_ended(struct sweep *sweep)
+{
+    if (!sweep->is_heard)
+        sweep->end = 0;
+    sweep->is_heard = false;
+}
+
+static inline bool sweep_is_over(const struct sweep *sweep)
+{
+    return !sweep->end;
+}
+
+#endif
