@@ -10,6 +10,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -617,8 +618,19 @@ void engine_end(struct engine *engine)
     pthread_mutex_destroy(&engine->lock);
 }
 
+/* Each worker has a connection to each other node, so the usual 1024 files are soon too few. */
+static void raise_file_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur == limit.rlim_max)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 enum tern_status engine_start(struct engine *engine, const struct place *place)
 {
+    raise_file_limit();
     *engine = (struct engine){.place = *place, .epoll_fd = -1, .wake_fd = -1};
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);

@@ -61,7 +61,7 @@ static void disconnect(struct remote *remote, struct lane *lane)
     if (!peer->refused)
         snprintf(peer->trouble, sizeof peer->trouble, "%s", tern_error());
     connection_close(&peer->connection);
-    peer->welcomed = false;
+    peer->welcomed = peer->turned_away = peer->unmade = false;
     peer->retry_ns = clock_now_ns() + RETRY_MS * MS;
     lane_resume(lane);
 }
@@ -72,9 +72,12 @@ static void connect_lane(struct remote *remote, struct lane *lane)
     struct engine *engine = remote->engine;
     struct peer *peer = peer_of(remote, lane);
     const char *address = engine->addresses[lane->node];
-    if (stream_connect(engine->net, address, &peer->connection.stream) ||
-        !hello_append(&peer->connection.out, &engine->place, &engine->core, remote->lane))
-        disconnect(remote, lane);
+    enum tern_status status = stream_connect(engine->net, address, &peer->connection.stream);
+    if (!status &&
+        hello_append(&peer->connection.out, &engine->place, &engine->core, remote->lane))
+        return;
+    disconnect(remote, lane);
+    peer->unmade = status;
 }
 
 /* Takes the answer to HELLO. */
@@ -176,6 +179,7 @@ static void advance_lane(struct remote *remote, struct lane *lane, bool readable
         disconnect(remote, lane);
         return;
     }
+    bool is_greeting = !peer->welcomed && stream_established(peer->connection.stream);
     while (readable) {
         ssize_t n = connection_read(&peer->connection, READ_BYTES);
         /* A connection that is refused again and again is no sign of life. */
@@ -183,6 +187,7 @@ static void advance_lane(struct remote *remote, struct lane *lane, bool readable
             peer->heard_ns = clock_now_ns();
         if (n < 0 || !take_frames(remote, lane)) {
             disconnect(remote, lane);
+            peer->turned_away = n < 0 && is_greeting;
             return;
         }
         if (n == 0 || !lane_is_waiting(lane))
@@ -251,12 +256,17 @@ static void look_after(struct remote *remote, struct lane *lane, bool patient, u
     char sentence[400];
     if (peer->refused)
         snprintf(sentence, sizeof sentence, "%s", peer->trouble);
+    else if (peer->turned_away && !dead)
+        snprintf(sentence, sizeof sentence,
+                 "node %" PRIu32 " takes no further connection; is its limit of open files (ulimit "
+                 "-Hn) too low? Each worker has one to each node",
+                 lane->node);
     else if (peer->connection.stream || !peer->trouble[0])
         snprintf(sentence, sizeof sentence, "node %" PRIu32 " at %s has not answered for %.1f s",
                  lane->node, engine->addresses[lane->node], (double)silent / 1e9);
     else
-        snprintf(sentence, sizeof sentence, "node %" PRIu32 " is gone: %s", lane->node,
-                 peer->trouble);
+        snprintf(sentence, sizeof sentence, "node %" PRIu32 " %s: %s", lane->node,
+                 peer->unmade ? "cannot be reached" : "is gone", peer->trouble);
     lane_fail(&remote->client, lane, TERN_PEER, sentence);
     connection_close(&peer->connection);
     peer->welcomed = false;

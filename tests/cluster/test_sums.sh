@@ -63,6 +63,30 @@ fi
 
 check 'no socket is left behind' [ -z "$(find "$tmp" -type s)" ]
 
+# Each worker has a connection to each other node. A limit of open files that the program may raise is no
+# matter; one that it may not is named.
+few_files() {
+    i=$1
+    shift
+    start "$i" 4 sh -c 'ulimit '"$files"' && exec "$@"' - "$@"
+}
+
+many_workers() {
+    for i in 0 1 2 3; do
+        few_files "$i" "$programs/sums" dense 1000 60 "$1" static
+    done
+    collect 0 1 2 3
+}
+
+new_unix
+files='-Sn 40'
+many_workers 5
+check 'sums: 60 workers, 40 open files that can be more' sums_are_exact
+new_unix
+files='-n 40'
+TERN_DEADLINE=2 many_workers 100000
+check 'too few open files: the limit is named' says_error 'open files'
+
 # ---- Four hosts: network namespaces joined by a bridge in a fifth -----------------------------------
 
 net=tern$$
