@@ -41,6 +41,7 @@ struct replication {
     struct buffer values;    /* aligned */
     uint64_t *server_keys;   /* the same for the owner's side, which another thread runs */
     uint32_t *slots;
+    struct replication_counts counts;
 };
 
 struct replication *replication_new(struct core *core, struct store *store)
@@ -88,6 +89,16 @@ void replication_free(struct replication *replication)
     free(replication->slots);
     buffer_free(&replication->values);
     free(replication);
+}
+
+static void count(_Atomic uint64_t *counter, uint64_t n)
+{
+    atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+}
+
+const struct replication_counts *replication_counts(const struct replication *replication)
+{
+    return &replication->counts;
 }
 
 static void set_bit(_Atomic uint64_t *bits, uint32_t slot)
@@ -197,6 +208,9 @@ enum tern_status replication_request(struct replication *replication, uint32_t o
         memcpy(out + frame->keys_bytes, deltas, n_sent * store->value_bytes);
     frame->body_bytes = frame->keys_bytes + (uint32_t)(n_sent * store->value_bytes);
     body->end = frame->body_bytes;
+    count(&replication->counts.messages, 1);
+    count(&replication->counts.bytes_sent, FRAME_HEADER_BYTES + frame->body_bytes);
+    count(&replication->counts.deltas_sent, n_sent);
     return TERN_OK;
 }
 
@@ -222,6 +236,8 @@ enum tern_status replication_answer(struct replication *replication, uint32_t ow
             return status;
     }
     sweep_hear(&replication->sweeps[owner], answer->b, answer->a);
+    count(&replication->counts.bytes_received, FRAME_HEADER_BYTES + answer->body_bytes);
+    count(&replication->counts.values_received, answer->count);
     return TERN_OK;
 }
 
@@ -243,6 +259,7 @@ bool replication_round_ended(struct replication *replication)
 {
     for (uint32_t i = 0; i < replication->n_nodes; i++)
         sweep_round_ended(&replication->sweeps[i]);
+    count(&replication->counts.rounds, 1);
     return is_left_over(replication);
 }
 
@@ -328,5 +345,8 @@ bool replication_news(struct replication *replication, uint32_t to, const struct
     for (size_t i = 0; i < n; i++)
         store_pull_one(store, replication->server_keys[i], values + i * store->value_bytes);
     reply_commit(out, &reply);
+    count(&replication->counts.messages, 1);
+    count(&replication->counts.bytes_received, FRAME_HEADER_BYTES + request->body_bytes);
+    count(&replication->counts.bytes_sent, FRAME_HEADER_BYTES + reply.body_bytes);
     return true;
 }

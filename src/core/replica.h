@@ -24,8 +24,17 @@
 
 struct replication;
 
+/* What the rounds of a table have taken so far at this node. Any thread may read it. */
+struct replication_counts {
+    _Atomic uint64_t rounds, messages;
+    _Atomic uint64_t bytes_sent, bytes_received; /* of requests and answers */
+    _Atomic uint64_t deltas_sent, values_received;
+};
+
 struct replication *replication_new(struct core *core, struct store *store);
 void replication_free(struct replication *replication);
+
+const struct replication_counts *replication_counts(const struct replication *replication);
 
 /* For tests: the bytes aimed at for a request or an answer. */
 void replication_limit(struct replication *replication, size_t body_bytes);

@@ -485,6 +485,18 @@ static void add_managed(const struct tern_table *table, struct tern_table_stats 
     memcpy(stats->staleness_ms, counts.staleness, sizeof stats->staleness_ms);
 }
 
+/* Adds what the rounds of a table took of which every node has every key. */
+static void add_replicated(const struct tern_table *table, struct tern_table_stats *stats)
+{
+    const struct replication_counts *counts = replication_counts(table->core.replication);
+    stats->rounds = counts->rounds;
+    stats->messages = counts->messages;
+    stats->sent_bytes = counts->bytes_sent;
+    stats->received_bytes = counts->bytes_received;
+    stats->deltas_sent = counts->deltas_sent;
+    stats->values_received = counts->values_received;
+}
+
 /* Adds what the exchanges of a table with bounded reads took. */
 static void add_bounded(const struct tern_table *table, struct tern_table_stats *stats)
 {
@@ -536,6 +548,8 @@ enum tern_status tern_table_get_stats(struct tern_table *table, struct tern_tabl
         stats->clocks_behind[i] = sum.ages[i];
     if (table->core.manager)
         add_managed(table, stats);
+    if (table->core.replication)
+        add_replicated(table, stats);
     if (table->core.bounded)
         add_bounded(table, stats);
     return TERN_OK;

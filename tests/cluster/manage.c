@@ -336,6 +336,8 @@ static void much_under(const char *policy)
             hold(values[i] == turn);
         check(tern_barrier(node));
     }
+    hold(self != 0 || stats_of(table).sent_bytes > 0);
+    hold(self == 0 || stats_of(table).received_bytes > 0);
     check(tern_table_close(table));
     free(keys);
     free(values);
