@@ -9,8 +9,8 @@
 
 #include "core/manager.h"
 
-/* Rounds in which tern_localize expects a key to come: one to ask its home, one to follow it to where it
- * is, and some for keys that move meanwhile. */
+/* Rounds in which tern_localize expects a further key to come: one to ask its home, one to follow it to where
+ * it is, and some for keys that move meanwhile. */
 enum { LOCALIZE_ROUNDS = 8 };
 
 static enum tern_status check(const struct tern_worker *worker, const struct tern_table *table,
@@ -57,16 +57,16 @@ enum tern_status tern_intent(struct tern_worker *worker, struct tern_table *tabl
     return add(worker, table, kind, keys, n, start, end);
 }
 
-static bool are_here(const struct store *store, const uint64_t *keys, size_t n)
+static size_t count_away(const struct store *store, const uint64_t *keys, size_t n)
 {
+    size_t n_away = 0;
     for (size_t i = 0; i < n; i++) {
         struct entry *entry;
         uint64_t word = store_look(store, keys[i], &entry);
-        if (!entry_has_row(word) &&
-            !(entry_state(word) == ENTRY_NONE && store_is_home(store, keys[i])))
-            return false;
+        n_away += !entry_has_row(word) &&
+                  !(entry_state(word) == ENTRY_NONE && store_is_home(store, keys[i]));
     }
-    return true;
+    return n_away;
 }
 
 /* Learns which keys are used so often that they should be copied and not moved to and fro: one call in
@@ -97,11 +97,18 @@ enum tern_status tern_localize(struct tern_worker *worker, struct tern_table *ta
     const struct store *store = &table->core.store;
     if (atomic_load_explicit(&table->learns_hot, memory_order_relaxed))
         note_use(worker, table, keys, n);
-    if (are_here(store, keys, n))
+    size_t n_away = count_away(store, keys, n), fewest = n_away;
+    if (!n_away)
         return TERN_OK;
     status = add(worker, table, INTENT_HERE, keys, n, 0, 0);
-    for (int i = 0; !status && i < LOCALIZE_ROUNDS && !are_here(store, keys, n); i++)
+    for (int i = 0; !status && i < LOCALIZE_ROUNDS && n_away; i++) {
         status = sync_wait_news(&worker->node->engine->sync);
+        n_away = count_away(store, keys, n);
+        if (n_away < fewest) {
+            fewest = n_away;
+            i = -1;
+        }
+    }
     return status;
 }
 

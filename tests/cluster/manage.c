@@ -304,43 +304,75 @@ static void sets(void)
     sets_under("adaptive-replicate");
 }
 
-/* More is changed than one round takes, by node 0 alone: after tern_quiesce all nodes have it all. */
-static void much_under(const char *policy)
+/* A table with more in it than a round takes, all its keys, and room for their values. */
+enum { LONG = 128 };
+
+struct much {
+    struct tern_table *table;
+    size_t n;
+    uint64_t *keys;
+    int32_t *values;
+};
+
+static struct much open_much(const char *policy, size_t n)
 {
-    enum { MANY = 30000, LONG = 128 };
+    struct much much = {.n = n,
+                        .keys = malloc(n * sizeof *much.keys),
+                        .values = malloc(n * LONG * sizeof *much.values)};
     struct tern_table_options options = {.struct_size = sizeof options,
                                          .type = TERN_I32,
-                                         .n_keys = MANY,
+                                         .n_keys = n,
                                          .length = LONG,
                                          .policy = policy};
     char name[64];
     snprintf(name, sizeof name, "much, %s", policy);
-    struct tern_table *table;
-    check(tern_table_open(node, name, &options, &table));
-    uint64_t *keys = malloc(MANY * sizeof *keys);
-    int32_t *values = malloc((size_t)MANY * LONG * sizeof *values);
-    hold(keys && values);
-    for (uint64_t i = 0; i < MANY; i++)
-        keys[i] = i;
-    check(tern_intent(worker, table, keys, MANY, 0, UINT64_MAX));
+    check(tern_table_open(node, name, &options, &much.table));
+    hold(much.keys && much.values);
+    for (size_t i = 0; i < n; i++)
+        much.keys[i] = i;
+    return much;
+}
+
+static void close_much(struct much *much)
+{
+    check(tern_table_close(much->table));
+    free(much->keys);
+    free(much->values);
+}
+
+static void push_much(struct much *much)
+{
+    for (size_t i = 0; i < much->n * LONG; i++)
+        much->values[i] = 1;
+    check(tern_push(worker, much->table, much->keys, much->n, much->values));
+}
+
+static bool have_much(struct much *much, int32_t x)
+{
+    check(tern_pull(worker, much->table, much->keys, much->n, much->values));
+    for (size_t i = 0; i < much->n * LONG; i++)
+        if (much->values[i] != x)
+            return false;
+    return true;
+}
+
+/* Much is changed, by node 0 alone: after tern_quiesce all nodes have it all. */
+static void much_under(const char *policy)
+{
+    struct much much = open_much(policy, 30000);
+    check(tern_intent(worker, much.table, much.keys, much.n, 0, UINT64_MAX));
     check(tern_quiesce(node));
     for (int32_t turn = 1; turn <= 2; turn++) {
-        for (size_t i = 0; i < (size_t)MANY * LONG; i++)
-            values[i] = 1;
         if (self == 0)
-            check(tern_push(worker, table, keys, MANY, values));
+            push_much(&much);
         check(tern_worker_advance(worker, NULL));
         check(tern_quiesce(node));
-        check(tern_pull(worker, table, keys, MANY, values));
-        for (size_t i = 0; i < (size_t)MANY * LONG; i++)
-            hold(values[i] == turn);
+        hold(have_much(&much, turn));
         check(tern_barrier(node));
     }
-    hold(self != 0 || stats_of(table).sent_bytes > 0);
-    hold(self == 0 || stats_of(table).received_bytes > 0);
-    check(tern_table_close(table));
-    free(keys);
-    free(values);
+    hold(self != 0 || stats_of(much.table).sent_bytes > 0);
+    hold(self == 0 || stats_of(much.table).received_bytes > 0);
+    close_much(&much);
 }
 
 static void much(void)
@@ -351,6 +383,25 @@ static void much(void)
     much_under("essp:1");
 }
 
+/* tern_localize returns when all keys are here, also if that takes many rounds. */
+static void localize_much(void)
+{
+    struct much much = open_much("relocate", 250000);
+    if (self == 0)
+        push_much(&much);
+    check(tern_barrier(node));
+    for (uint32_t turn = 0; turn < n_nodes; turn++) {
+        if (turn == self) {
+            check(tern_localize(worker, much.table, much.keys, much.n));
+            uint64_t before = stats_of(much.table).remote_keys;
+            hold(have_much(&much, 1));
+            hold(stats_of(much.table).remote_keys == before);
+        }
+        check(tern_barrier(node));
+    }
+    close_much(&much);
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -358,7 +409,7 @@ int main(int argc, char **argv)
         void (*run)(void);
     } cases[] = {{"bounds", bounds},     {"closing", closing}, {"closed-table", closed_table},
                  {"localize", localize}, {"flush", flush},     {"updaters", updaters},
-                 {"sets", sets},         {"much", much}};
+                 {"sets", sets},         {"much", much},       {"localize-much", localize_much}};
     alarm(HANGS_S);
     for (uint64_t i = 0; i < N_KEYS; i++)
         all_keys[i] = i;

@@ -50,7 +50,9 @@ case_holds() {
     [ "$statuses" = '0 0 0' ] && [ "$(grep -c "$1 holds" "$out")" -eq 3 ]
 }
 
-for case in bounds closing closed-table localize flush updaters sets much; do
+cases='bounds closing closed-table localize flush updaters sets much'
+$quick || cases="$cases localize-much"
+for case in $cases; do
     new_unix
     for i in 0 1 2; do
         start $i 3 "$programs/manage" $case
