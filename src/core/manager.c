@@ -397,6 +397,11 @@ static size_t most_items(size_t bytes, size_t item_bytes)
     return n < 1 ? 1 : n > FRAME_MAX_KEYS ? FRAME_MAX_KEYS : n;
 }
 
+static size_t at_most(size_t n, size_t most)
+{
+    return n < most ? n : most;
+}
+
 /* Whether a key on a list for a node still has a reason to be there. */
 typedef bool keep_function(struct manager *manager, const struct box *box, uint64_t key);
 
@@ -514,22 +519,27 @@ enum tern_status manager_request(struct manager *manager, uint32_t peer, struct 
     size_t most_asks = most_items(manager->round_bytes, main_item_bytes(manager));
     size_t most_keys = most_items(manager->round_bytes / 4, 16);
     size_t most_ends = box->deltas.n < most_deltas ? most_deltas - box->deltas.n : 1;
+    size_t others = 5 * SECTION_HEADER_BYTES + 8 * (2 * most_asks + most_ends) + 16 * most_keys;
+    /* One more, for an end; but of the longest rows no more fit than one. */
+    most_deltas = at_most(most_deltas + 1, most_items(FRAME_MAX_BODY_BYTES - others,
+                                                      delta_item_bytes(manager)));
     body->begin = body->end = 0;
     uint8_t *out = NULL;
     if (take_ending_deltas(manager, box, most_ends))
-        out = buffer_reserve(body, 5 * SECTION_HEADER_BYTES +
-                                       (most_deltas + 1) * delta_item_bytes(manager) +
-                                       8 * (2 * most_asks + most_ends) + 16 * most_keys);
+        out = buffer_reserve(body, others + most_deltas * delta_item_bytes(manager));
     if (!out)
         return fail(TERN_NO_MEMORY, "no memory for a round of table '%s'", manager->store->name);
     uint8_t *begin = out;
     /* Deltas first: an end comes after what was changed before it. */
-    out = write_deltas(manager, box, most_deltas + 1, out);
+    out = write_deltas(manager, box, most_deltas, out);
     /* Ends whose deltas found no room wait with them. */
     if (!box->deltas.n)
         out = write_keys(manager, box, SECTION_ENDS, &box->ends, most_ends, keep_end, out);
+    const uint8_t *asks = out;
     out = write_keys(manager, box, SECTION_ASKS, &box->asks, most_asks, keep_ask, out);
-    out = write_keys(manager, box, SECTION_FETCHES, &box->fetches, most_asks, keep_ask, out);
+    /* All of these rows may be in the answer. */
+    if (out == asks || main_item_bytes(manager) < FRAME_MAX_BODY_BYTES / 4)
+        out = write_keys(manager, box, SECTION_FETCHES, &box->fetches, most_asks, keep_ask, out);
     out = write_located(box, most_keys, out);
     body->end += (size_t)(out - begin);
     manager->counts.messages++;

@@ -101,6 +101,7 @@ static inline bool ask_peer(struct managers *all, uint32_t from, uint32_t to)
     if (from == to || !manager_has_request(member->manager, to))
         return false;
     ok(manager_request(member->manager, to, &question->body));
+    assert_true(buffer_size(&question->body) <= FRAME_MAX_BODY_BYTES);
     question->asked = true;
     question->served = false;
     return true;

@@ -534,6 +534,36 @@ static void a_remote_write_reaches_the_replicas(void **state)
     managers_free(&all);
 }
 
+/* The longest rows there are: of two that are changed, one at a time fits a frame. */
+static void the_longest_rows_are_shared_and_moved(void **state)
+{
+    (void)state;
+    enum { LONG = TERN_MAX_VALUE_BYTES / 8, N = 3 };
+    struct tern_table_options options = shape(TERN_DENSE, TERN_I64, 2 * N, LONG);
+    struct managers all = managers_new(2, "adaptive", &options);
+    int64_t *row = array_of(LONG, sizeof *row);
+    row[0] = row[LONG - 1] = 1;
+    for (uint64_t key = 0; key < N; key++) {
+        want(&all.members[0], key);
+        want(&all.members[1], key);
+    }
+    quiesce(&all);
+    for (uint64_t key = 0; key < N; key++) {
+        assert_int_equal(state_of(&all.members[1], key), ENTRY_REPLICA);
+        assert_true(store_push_one(&all.members[0].store, key, row));
+        assert_true(store_push_one(&all.members[1].store, key, row));
+        unwant(&all.members[0], key);
+    }
+    quiesce(&all);
+    for (uint64_t key = 0; key < N; key++) {
+        assert_int_equal(owner_of(&all, key), 1);
+        assert_true(store_pull_one(&all.members[1].store, key, row));
+        assert_true(row[0] == 2 && row[LONG - 1] == 2);
+    }
+    free(row);
+    managers_free(&all);
+}
+
 /* An owner that always has more to tell than an answer takes: what is oldest comes first, so what there was
  * when a sweep began is here when it ends, which it does. */
 static void a_sweep_ends_whatever_is_added(void **state)
@@ -1363,6 +1393,7 @@ int main(void)
         cmocka_unit_test(a_change_under_way_is_not_repeated),
         cmocka_unit_test(a_delta_that_misses_the_owner_comes_back),
         cmocka_unit_test(a_remote_write_reaches_the_replicas),
+        cmocka_unit_test(the_longest_rows_are_shared_and_moved),
         cmocka_unit_test(a_sweep_ends_whatever_is_added),
         cmocka_unit_test(changes_that_found_no_room_are_kept),
         cmocka_unit_test(a_pinned_main_copy_stays),
