@@ -24,14 +24,16 @@ enum {
 #define WANTED_SENT (UINT32_C(1) << 30)   /* an ask is under way */
 #define WANTED_ASKED (UINT32_C(1) << 31)  /* an ask is to be sent or under way */
 
+/* A list, or a queue: what is taken from its front is before `first`, until it is empty. */
 struct keys {
     uint64_t *keys;
-    size_t n, max;
+    size_t first, n, max;
 };
 
 /* What there is to say to one node, and to answer it. */
 struct box {
-    /* As the one who wants: the node is believed to be the owner. */
+    /* As the one who wants: the node is believed to be the owner. Queues: what was wanted first is used
+     * first. */
     struct keys asks, fetches, ends;
     struct keys deltas;
     struct buffer delta_values; /* of the deltas, in their order */
@@ -43,10 +45,9 @@ struct box {
     uint32_t *locations;
     size_t max_locations;
     /* As the owner. */
-    struct keys news;      /* keys whose present value the node has not got, the oldest first */
-    size_t first_news;     /* of these: those before it have been passed */
-    uint64_t n_passed;     /* so far: told, or found to need no telling any more */
-    struct keys due; /* keys that may move there, since nobody else wants them */
+    struct keys news;  /* a queue of keys whose present value the node has not got */
+    uint64_t n_passed; /* of these so far: told, or found to need no telling any more */
+    struct keys due;   /* a queue of keys that may move there, since nobody else wants them */
 };
 
 struct manager {
@@ -82,6 +83,25 @@ struct manager {
 
 /* Appends to a list; false, and noted, when memory is used up. */
 bool keys_add(struct manager *manager, struct keys *list, uint64_t key);
+
+/* Takes the first key of a queue that has some. */
+static inline uint64_t keys_take(struct keys *queue)
+{
+    uint64_t key = queue->keys[queue->first++];
+    if (queue->first == queue->n)
+        queue->first = queue->n = 0;
+    return key;
+}
+
+static inline size_t keys_left(const struct keys *queue)
+{
+    return queue->n - queue->first;
+}
+
+static inline void keys_clear(struct keys *list)
+{
+    list->first = list->n = 0;
+}
 
 static inline uint32_t wanted_get(const struct manager *manager, uint64_t key)
 {

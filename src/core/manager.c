@@ -86,6 +86,11 @@ struct trace *manager_trace(struct manager *manager)
 
 bool keys_add(struct manager *manager, struct keys *list, uint64_t key)
 {
+    if (list->n == list->max && list->first > list->n / 2) {
+        list->n -= list->first;
+        memmove(list->keys, list->keys + list->first, list->n * sizeof *list->keys);
+        list->first = 0;
+    }
     if (list->n == list->max) {
         size_t max = list->max ? 2 * list->max : 256;
         uint64_t *keys = realloc(list->keys, max * sizeof *keys);
@@ -412,7 +417,7 @@ static uint8_t *write_keys(struct manager *manager, struct box *box, enum sectio
     uint8_t *items = out + SECTION_HEADER_BYTES;
     uint32_t count = 0;
     while (list->n && count < most) {
-        uint64_t key = list->keys[--list->n];
+        uint64_t key = keys_take(list);
         if (keep(manager, box, key))
             section_put(items + 8 * count++, key);
     }
@@ -459,8 +464,9 @@ static bool keep_end(struct manager *manager, const struct box *box, uint64_t ke
 static bool take_ending_deltas(struct manager *manager, struct box *box, size_t most)
 {
     struct store *store = manager->store;
-    for (size_t i = box->ends.n; i > 0 && box->ends.n - i < most; i--) {
-        uint64_t key = box->ends.keys[i - 1];
+    const size_t n = at_most(keys_left(&box->ends), most);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t key = box->ends.keys[box->ends.first + i];
         struct entry *entry;
         if (entry_state(store_look(store, key, &entry)) != ENTRY_REPLICA ||
             !store_take_delta(store, key, manager->delta))
@@ -888,7 +894,9 @@ void manager_forget_peer(struct manager *manager, uint32_t peer)
 {
     struct box *box = &manager->boxes[peer];
     box->is_closed = true;
-    box->asks.n = box->fetches.n = box->ends.n = box->deltas.n = box->located.n = 0;
+    struct keys *lists[] = {&box->asks, &box->fetches, &box->ends, &box->deltas, &box->located};
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
+        keys_clear(lists[i]);
     box->n_told = 0;
     box->delta_values.begin = box->delta_values.end = 0;
 }

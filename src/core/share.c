@@ -410,23 +410,11 @@ static void serve_due(struct manager *manager, uint32_t from, size_t most, struc
 {
     struct keys *due = &manager->boxes[from].due;
     while (due->n && mains->count < most) {
-        uint64_t key = due->keys[--due->n];
+        uint64_t key = keys_take(due);
         uint32_t share = share_of(manager, key);
         if (share && may_move(manager, key, share, from))
             move_away(manager, key, share, from, mains);
     }
-}
-
-/* Gives back the room of what was passed, when that is most of it. */
-static void forget_passed(struct box *box)
-{
-    size_t n_left = box->news.n - box->first_news;
-    if (box->first_news < n_left)
-        return;
-    if (n_left)
-        memmove(box->news.keys, box->news.keys + box->first_news, n_left * sizeof(uint64_t));
-    box->news.n = n_left;
-    box->first_news = 0;
 }
 
 /* Values that `from` has not got, the oldest first: nothing waits for ever, however much is added. */
@@ -434,15 +422,14 @@ static void serve_news(struct manager *manager, uint32_t from, size_t most, stru
 {
     struct store *store = manager->store;
     struct box *box = &manager->boxes[from];
-    const struct keys *news = &box->news;
-    while (box->first_news < news->n && copies->count < most) {
-        size_t i = box->first_news++;
-        uint64_t key = news->keys[i];
+    struct keys *news = &box->news;
+    while (news->n && copies->count < most) {
+        if (keys_left(news) > FETCH_KEY)
+            fetch_key(manager, news->keys[news->first + FETCH_KEY]);
+        if (keys_left(news) > FETCH_ROW)
+            fetch_row(manager, news->keys[news->first + FETCH_ROW], false);
+        uint64_t key = keys_take(news);
         box->n_passed++;
-        if (i + FETCH_KEY < news->n)
-            fetch_key(manager, news->keys[i + FETCH_KEY]);
-        if (i + FETCH_ROW < news->n)
-            fetch_row(manager, news->keys[i + FETCH_ROW], false);
         uint32_t share = share_of(manager, key);
         if (!share || !has(misses(manager, share), from))
             continue;
@@ -459,7 +446,6 @@ static void serve_news(struct manager *manager, uint32_t from, size_t most, stru
         copies->count++;
         manager->counts.values_sent++;
     }
-    forget_passed(box);
 }
 
 static uint8_t *write_away(const struct manager *manager, struct keys *away,
@@ -582,7 +568,7 @@ enum tern_status manager_serve(struct manager *manager, uint32_t from, const str
     end = write_away(manager, &manager->away_deltas, SECTION_AWAY_DELTAS, end);
     struct frame reply = reply_frame(request, manager->core->epoch, FRAME_NEWS);
     reply.table = request->table;
-    reply.a = manager->boxes[from].news.n - manager->boxes[from].first_news;
+    reply.a = keys_left(&manager->boxes[from].news);
     reply.b = manager->boxes[from].n_passed;
     reply.body_bytes = (uint32_t)(end - answer);
     reply_commit(out, &reply);

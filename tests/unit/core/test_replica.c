@@ -68,12 +68,14 @@ static bool exchange(struct member *members)
     struct buffer body = {0}, out = {0};
     struct frame request, answer;
     uint64_t keys[BODY_KEYS];
+    int64_t deltas[BODY_KEYS * LENGTH];
     bool more;
     ok(replication_request(asking, OWNER, &body, &request, &more));
     assert_in_range(request.count, 0, BODY_KEYS);
     const uint8_t *bytes = buffer_head(&body);
     assert_true(keys_decode(bytes, request.keys_bytes, request.flags, request.count, keys));
-    ok(replication_merge(owner, OTHER, keys, request.count, bytes + request.keys_bytes));
+    memcpy(deltas, bytes + request.keys_bytes, frame_payload_bytes(&request));
+    ok(replication_merge(owner, OTHER, keys, request.count, deltas));
     assert_true(replication_news(owner, OTHER, &request, &out));
     ok(frame_decode(buffer_head(&out), &answer));
     ok(replication_answer(asking, OWNER, &answer, buffer_head(&out) + FRAME_HEADER_BYTES));
