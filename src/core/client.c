@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/defect.h"
+#include "core/manager.h"
 #include "wire/keys.h"
 
 enum {
@@ -325,6 +326,12 @@ bool op_outran_replicas(const struct op *op)
         defect(DEFECT_CATCH_UP_SKIPPED))
         return false;
     return op->behind || store_has_replica(&table->store, op->sorted, op->n);
+}
+
+bool op_outran_untold(const struct op *op)
+{
+    const struct core_table *table = op->of;
+    return table->manager && manager_has_untold(table->manager, op->sorted, op->n);
 }
 
 enum tern_status op_end(struct op *op)

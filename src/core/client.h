@@ -114,6 +114,10 @@ static inline bool op_is_done(const struct op *op)
  * before it goes on, and so sees what it wrote. */
 bool op_outran_replicas(const struct op *op);
 
+/* Whether such a write may be missing for longer: in a replica of which the owner does not know, and so sends no
+ * news. What is said of managers (manager.h) holds: the caller locks. */
+bool op_outran_untold(const struct op *op);
+
 /* Frees what the operation holds and gives its outcome, the sentence set. */
 enum tern_status op_end(struct op *op);
 

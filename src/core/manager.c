@@ -931,6 +931,17 @@ bool manager_is_busy(const struct manager *manager)
     return busy;
 }
 
+bool manager_has_untold(const struct manager *manager, const uint64_t *keys, size_t n)
+{
+    bool has_untold = false;
+    for (size_t i = 0; !has_untold && i < n; i++) {
+        struct entry *entry;
+        has_untold = entry_state(store_look(manager->store, keys[i], &entry)) == ENTRY_REPLICA &&
+                     !(wanted_get(manager, keys[i]) & WANTED_TOLD);
+    }
+    return has_untold;
+}
+
 bool manager_is_sharing(const struct manager *manager)
 {
     bool sharing = manager->n_shares > 0;

@@ -110,6 +110,10 @@ void manager_round_ended(struct manager *manager);
 /* Whether something is left over that another round must deal with: changes, asks, ends. */
 bool manager_is_busy(const struct manager *manager);
 
+/* Whether one of n keys has a replica here that its owner does not know of: it is ending, or asked for again,
+ * and gets no news until it is gone or known. */
+bool manager_has_untold(const struct manager *manager, const uint64_t *keys, size_t n);
+
 /* Whether replicas are here, or others have replicas of rows here. */
 bool manager_is_sharing(const struct manager *manager);
 

@@ -294,8 +294,13 @@ static void try_slot(struct worker *worker, struct slot *slot)
 static void finish_slot(struct worker *worker, struct slot *slot)
 {
     struct site *site = worker->site;
-    if (!slot->last_sweep && !slot->op.status && op_outran_replicas(&slot->op))
+    bool is_first = !slot->last_sweep && !slot->op.status && op_outran_replicas(&slot->op);
+    bool is_over = slot->last_sweep && slot->last_sweep <= site->n_sweeps && !slot->op.status;
+    bool is_untold = (is_first || is_over) && op_outran_untold(&slot->op);
+    if (is_first || (is_over && (slot->outran_untold || is_untold))) {
         slot->last_sweep = site->n_sweeps_begun + 1;
+        slot->outran_untold = is_untold;
+    }
     if (slot->last_sweep > site->n_sweeps && !site->rounds_over) {
         site->round_wanted = true;
         return;

@@ -534,6 +534,40 @@ static void a_remote_write_reaches_the_replicas(void **state)
     managers_free(&all);
 }
 
+/* A node writes to the main copy while a replica is on its way to it, and ends its interest before it hears of
+ * what it wrote. A replica that is changed in that moment stays a little, without what was written: whoever
+ * wrote must know. */
+static void a_replica_that_outlives_its_end_is_untold(void **state)
+{
+    (void)state;
+    struct managers all = integers(2, "adaptive");
+    const uint64_t key = KEY;
+    struct manager *manager = all.members[1].manager;
+    create(&all, KEY, 1);
+    want(&all.members[0], KEY);
+    want(&all.members[1], KEY);
+    assert_true(ask_peer(&all, 1, 0));
+    serve_peer(&all, 1, 0);
+    push(&all.members[0], KEY, 6);
+    assert_true(manager_written(all.members[0].manager, 1, &key, 1));
+    hear_peer(&all, 1, 0);
+    assert_int_equal(value(&all.members[1], KEY), 1);
+    assert_false(manager_has_untold(manager, &key, 1));
+    unwant(&all.members[1], KEY);
+    ok(manager_take(manager));
+    assert_true(ask_peer(&all, 1, 0));
+    push(&all.members[1], KEY, 20);
+    serve_peer(&all, 1, 0);
+    hear_peer(&all, 1, 0);
+    assert_int_equal(value(&all.members[1], KEY), 21);
+    assert_true(manager_has_untold(manager, &key, 1));
+    quiesce(&all);
+    assert_int_equal(state_of(&all.members[1], KEY), ENTRY_ELSEWHERE);
+    assert_false(manager_has_untold(manager, &key, 1));
+    assert_int_equal(value(&all.members[0], KEY), 27);
+    managers_free(&all);
+}
+
 /* The longest rows there are: of two that are changed, one at a time fits a frame. */
 static void the_longest_rows_are_shared_and_moved(void **state)
 {
@@ -1393,6 +1427,7 @@ int main(void)
         cmocka_unit_test(a_change_under_way_is_not_repeated),
         cmocka_unit_test(a_delta_that_misses_the_owner_comes_back),
         cmocka_unit_test(a_remote_write_reaches_the_replicas),
+        cmocka_unit_test(a_replica_that_outlives_its_end_is_untold),
         cmocka_unit_test(the_longest_rows_are_shared_and_moved),
         cmocka_unit_test(a_sweep_ends_whatever_is_added),
         cmocka_unit_test(changes_that_found_no_room_are_kept),
