@@ -110,8 +110,8 @@ static inline bool op_is_done(const struct op *op)
 }
 
 /* Whether a write that was done at other nodes may be missing in replicas of its keys that are here, or on
- * their way to here, until a further round has brought all that owners have. Who wrote waits for that
- * before it goes on, and so sees what it wrote. */
+ * their way to here, until all has come that owners have to tell (sweep.h). Who wrote waits for that before
+ * it goes on, and so sees what it wrote. */
 bool op_outran_replicas(const struct op *op);
 
 /* Whether such a write may be missing for longer: in a replica of which the owner does not know, and so sends no

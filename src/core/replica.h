@@ -7,8 +7,8 @@
  * The owner keeps, for each node, a bit per row: "this node has not got the present value".
  *
  *  1. A bit is cleared before the value is read, and set after it was changed; so no change is missed.
- *  2. A delta is taken and its base moved in one step under the row's latch; deltas of one round are in
- *     one request, which is executed exactly once (server.h). So each change is added once.
+ *  2. A delta is taken and its base moved in one step under the row's latch; it is in one request, which
+ *     is executed exactly once (server.h). So each change is added once.
  *  3. A node whose own delta was the row's only change is not sent the value: it has it.
  *  4. With an updater a replica keeps what is pushed to it apart, and shows the owner's last value. The
  *     owner applies what came of a round at once, and sends the value back. A set goes to the owner.

@@ -34,7 +34,7 @@ enum frame_kind {
     FRAME_BARRIER,   /* a: its number -> DONE, when all are there */
     FRAME_REDUCE,    /* a: its number, b: type; payload: elements -> VALUES: sums over all nodes */
     FRAME_BROADCAST, /* a: its number, b: root; payload of the root's -> VALUES */
-    FRAME_SYNC,      /* keys, payload of changes -> VALUES with keys: a round of replicas */
+    FRAME_SYNC,      /* keys, payload of changes -> VALUES with keys, a and b as of NEWS */
     FRAME_ROUND,     /* sections (section.h) -> NEWS: a round of a managed table; b: see server.h */
     FRAME_PING,      /* -> DONE; a: 1 + the number of a dead node, or 0 */
     FRAME_BYE,       /* an orderly end -> DONE */
@@ -46,7 +46,7 @@ enum frame_kind {
     FRAME_DONE,
     FRAME_ROSTER, /* payload: all addresses */
     FRAME_MOVED,  /* payload: a u32 location for each key of the request, none of which was served */
-    FRAME_NEWS,   /* to ROUND: sections; a: 1 if there are more */
+    FRAME_NEWS,   /* to ROUND: sections; a: how much is left to tell, 0 for nothing; b: see sweep.h */
     FRAME_ERROR,  /* status; payload: the sentence */
     FRAME_KINDS,
 };
