@@ -287,8 +287,18 @@ static void set_targets(struct bounded *bounded)
     bounded->peers[bounded->core->node].target = bounded->standing.merges;
 }
 
+static bool has_left_over(const struct bounded *bounded)
+{
+    bool found = false;
+    for (uint32_t i = 0; !found && i < bounded->n_nodes; i++)
+        found = bounded->peers[i].changed.n;
+    return found;
+}
+
 enum tern_status bounded_take(struct bounded *bounded, struct node_clock now)
 {
+    if (has_left_over(bounded))
+        return TERN_OK;
     bool begins = is_by_value(bounded) && !bounded->epoch;
     if (begins)
         begin_epoch(bounded);

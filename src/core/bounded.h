@@ -143,7 +143,9 @@ bool bounded_may_go_on(const struct bounded *bounded, const struct unseen *unsee
 enum tern_status bounded_want(struct bounded *bounded, const uint64_t *keys,
                               const uint32_t *positions, size_t n);
 
-/* Collects what was changed since the last time, and notes how far this node's workers had come before. */
+/* Collects what was changed since the last time, and notes how far this node's workers had come before; does
+ * nothing while some of the last time is left over. So a row is noted once, however often it is changed
+ * meanwhile, and all of one time is sent however fast the next grows. */
 enum tern_status bounded_take(struct bounded *bounded, struct node_clock now);
 
 /* Whether there is a reason to ask a peer. */

@@ -75,12 +75,14 @@ static enum tern_status exchange(struct tern_node *node, struct op *op, enum fra
     return status;
 }
 
-static enum tern_status check_array(const char *call, const void *array, size_t bytes)
+static enum tern_status check_array(const char *call, const void *array, size_t n,
+                                    size_t element_bytes)
 {
     if (!array)
         return fail(TERN_INVALID, "%s: the array is NULL", call);
-    if (bytes > MAX_BYTES)
-        return fail(TERN_LIMIT, "%s: %zu bytes are more than %d", call, bytes, MAX_BYTES);
+    if (n > MAX_BYTES / element_bytes)
+        return fail(TERN_LIMIT, "%s: %zu times %zu bytes are more than %d; give it in parts", call,
+                    n, element_bytes, MAX_BYTES);
     return TERN_OK;
 }
 
@@ -91,8 +93,7 @@ enum tern_status tern_all_reduce(struct tern_node *node, enum tern_type type, si
     if (!status && (unsigned)type > TERN_I64)
         status = fail(TERN_INVALID, "tern_all_reduce: type %d is unknown", (int)type);
     if (!status)
-        status =
-            check_array("tern_all_reduce", values, n > MAX_BYTES ? SIZE_MAX : n * type_bytes(type));
+        status = check_array("tern_all_reduce", values, n, type_bytes(type));
     if (status || !node->engine)
         return status;
     size_t bytes = n * type_bytes(type);
@@ -107,7 +108,7 @@ enum tern_status tern_broadcast(struct tern_node *node, uint32_t root, size_t by
 {
     enum tern_status status = check(node);
     if (!status)
-        status = check_array("tern_broadcast", data, bytes);
+        status = check_array("tern_broadcast", data, bytes, 1);
     if (status)
         return status;
     uint32_t count = node->engine ? node->engine->core.n_nodes : 1;

@@ -298,6 +298,34 @@ static void eager_replicas_follow_the_clock(void **state)
     pair_close(&pair);
 }
 
+/* Rows that change faster than they can be sent are noted once, and the clock is said all the same. */
+static void what_is_left_over_goes_before_what_is_new(void **state)
+{
+    (void)state;
+    struct pair pair;
+    int64_t x;
+    pair_open(&pair, "ssp:0");
+    struct bounded *bounded = pair.tables[0].bounded;
+    bounded->round_bytes = 1; /* a row in each question */
+    for (uint64_t clock = 1; clock <= 10; clock++) {
+        for (uint64_t key = 5; key < 10; key++) /* at home at node 1 */
+            push(&pair, 0, key, 1);
+        assert_int_equal(bounded_take(bounded, at(clock)), TERN_OK);
+        assert_true(exchange(&pair, 0));
+    }
+    /* Two times of five rows: what was changed at clock 1, and until clock 6. */
+    assert_int_equal(bounded->counts.deltas_sent, 10);
+    assert_int_equal(bounded_slowest(pair.tables[1].bounded).clock, 6);
+    store_pull_one(&pair.tables[1].store, 7, &x);
+    assert_true(x >= 6); /* a row is sent as it is then */
+    assert_int_equal(bounded_take(bounded, at(10)), TERN_OK);
+    settle(&pair);
+    store_pull_one(&pair.tables[1].store, 7, &x);
+    assert_int_equal(x, 10);
+    assert_int_equal(bounded_slowest(pair.tables[1].bounded).clock, 10);
+    pair_close(&pair);
+}
+
 static void nonsense_is_refused_and_has_no_effect(void **state)
 {
     (void)state;
@@ -338,6 +366,7 @@ int main(void)
         cmocka_unit_test(the_size_of_a_push_is_that_of_its_largest_sum),
         cmocka_unit_test(a_read_waits_for_the_slowest_and_then_for_the_value),
         cmocka_unit_test(eager_replicas_follow_the_clock),
+        cmocka_unit_test(what_is_left_over_goes_before_what_is_new),
         cmocka_unit_test(nonsense_is_refused_and_has_no_effect),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
