@@ -254,20 +254,18 @@ static enum tern_status start_away(struct tern_worker *worker, const struct tern
 
 /*
  * Keys of a managed table that are at another node when an operation is started may be here when the
- * next one is, which must not overtake it. So the keys under way are counted, by hash; an operation on
- * one that may be among them waits.
+ * next one is, which must not overtake it. So the keys under way are counted, and an operation on one of
+ * them waits until those before it are done. (Keys that tables have in common count as one.)
  */
-static uint16_t *under_way(const struct tern_worker *worker, uint64_t key)
+static void count_under_way(struct tern_worker *worker, struct pending *pending, bool counts)
 {
-    return &worker->space->under_way[key * UINT64_C(0x9e3779b97f4a7c15) >> (64 - UNDER_WAY_BITS)];
-}
-
-static void count_under_way(struct tern_worker *worker, const struct op *op, int by)
-{
-    for (size_t i = 0; op->of->manager && i < op->n; i++) {
-        uint16_t *count = under_way(worker, op->sorted[i]);
-        *count = (uint16_t)(*count + by);
+    struct keymap *under_way = &worker->space->under_way;
+    const struct op *op = &pending->op;
+    for (size_t i = 0; op->of->manager && pending->is_counted != counts && i < op->n; i++) {
+        uint32_t count = keymap_get(under_way, op->sorted[i]);
+        keymap_set(under_way, op->sorted[i], counts ? count + 1 : count - 1);
     }
+    pending->is_counted = counts;
 }
 
 static bool outran_untold(const struct tern_worker *worker, const struct op *op)
@@ -295,18 +293,30 @@ static enum tern_status catch_up(struct tern_worker *worker, const struct op *op
     return status;
 }
 
+static bool is_under_way(const struct tern_worker *worker, const struct tern_table *table,
+                         const uint64_t *keys, size_t n)
+{
+    const struct keymap *under_way = &worker->space->under_way;
+    bool found = false;
+    for (size_t i = 0; table->core.manager && under_way->n && !found && i < n; i++)
+        found = keymap_get(under_way, keys[i]);
+    return found;
+}
+
 static __attribute__((noinline)) enum tern_status wait_for_turn(struct tern_worker *worker,
                                                                 const struct tern_table *table,
                                                                 const uint64_t *keys, size_t n)
 {
-    bool may_overtake = false;
-    for (size_t i = 0; table->core.manager && !may_overtake && i < n; i++)
-        may_overtake = *under_way(worker, keys[i]);
+    if (!is_under_way(worker, table, keys, n))
+        return TERN_OK;
     enum tern_status status = TERN_OK;
-    for (struct pending *pending = worker->pending; may_overtake && pending && !status;
-         pending = pending->next) {
+    for (struct pending *pending = worker->pending; pending && !status; pending = pending->next) {
+        if (!pending->is_counted)
+            continue;
         remote_wait(worker->remote, &pending->op, false);
         status = catch_up(worker, &pending->op);
+        if (!status)
+            count_under_way(worker, pending, false);
     }
     return status;
 }
@@ -391,7 +401,8 @@ static void give_pending(struct tern_worker *worker, struct pending *pending)
 /* Puts an operation that was started under the next ticket. */
 static void add_pending(struct tern_worker *worker, struct pending *pending)
 {
-    count_under_way(worker, &pending->op, 1);
+    pending->is_counted = false;
+    count_under_way(worker, pending, true);
     pending->ticket = worker->last_ticket + 1;
     pending->next = NULL;
     if (worker->last_pending)
@@ -405,7 +416,9 @@ static void add_pending(struct tern_worker *worker, struct pending *pending)
 static enum tern_status start_pending(struct tern_worker *worker, struct tern_table *table,
                                       enum frame_kind kind, const uint64_t *keys, void *values)
 {
-    struct pending *pending = take_pending(worker);
+    bool has_room = !table->core.manager ||
+                    keymap_reserve(&worker->space->under_way, worker->space->n_away);
+    struct pending *pending = has_room ? take_pending(worker) : NULL;
     if (!pending)
         return fail(TERN_NO_MEMORY, "no memory for an operation under way");
     enum tern_status status = start_away(worker, table, kind, keys, values, &pending->op);
@@ -574,8 +587,9 @@ static enum tern_status end_pending(struct tern_worker *worker, struct pending *
         worker->pending = pending->next;
     if (worker->last_pending == pending)
         worker->last_pending = before;
-    count_under_way(worker, &pending->op, -1);
-    enum tern_status status = end_away(worker, &pending->op);
+    bool is_behind = pending->is_counted; /* else it was waited for already */
+    count_under_way(worker, pending, false);
+    enum tern_status status = is_behind ? end_away(worker, &pending->op) : op_end(&pending->op);
     give_pending(worker, pending);
     return status;
 }

@@ -14,16 +14,14 @@
 #include <pthread.h>
 
 #include "base/handle.h"
+#include "base/keymap.h"
 #include "core/bounded.h"
 #include "core/core.h"
 #include "core/hot.h"
 #include "node/engine.h"
 #include "node/remote.h"
 
-enum {
-    BLOCK_KEYS = 1024,   /* keys handed to the store at once */
-    UNDER_WAY_BITS = 10, /* of the hash by which keys under way are counted */
-};
+enum { BLOCK_KEYS = 1024 }; /* keys handed to the store at once */
 
 /* Keys a worker has used of one table. Written by its thread alone, read by anybody. */
 struct counts {
@@ -41,8 +39,7 @@ struct workspace {
     /* The positions of those keys of a call that are at other nodes. */
     uint32_t *away;
     size_t n_away, max_away;
-    /* Keys of managed tables in operations under way, counted by hash (access.c). */
-    uint16_t under_way[1 << UNDER_WAY_BITS];
+    struct keymap under_way; /* in how many operations keys of managed tables are (access.c) */
     struct unseen unseen[TERN_MAX_TABLES]; /* of tables bounded by value (bound.c) */
 };
 
@@ -93,6 +90,7 @@ struct tern_table {
 struct pending {
     struct pending *next;
     uint64_t ticket;
+    bool is_counted; /* its keys are among those under way */
     struct op op;
 };
 

@@ -109,6 +109,7 @@ enum tern_status tern_worker_close(struct tern_worker *worker)
             counts_sum(&node->tables[i]->ended, &worker->space->counts[i]);
     pthread_mutex_unlock(&node->lock);
     free(worker->space->away);
+    keymap_free(&worker->space->under_way);
     free(worker->space);
     handle_close(&worker->handle);
     return TERN_OK;

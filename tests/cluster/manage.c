@@ -402,14 +402,61 @@ static void localize_much(void)
     close_much(&much);
 }
 
+/* Many operations under way, on keys that move meanwhile: each sees those before it on its keys, and none after
+ * it. Every node has keys of its own, which it alone uses, but others want them, too. */
+static void under_way(void)
+{
+    enum { N_OPS = 3000, N_OWN = 60, N_EACH = 3 };
+    static int64_t given[N_OPS][N_EACH * LENGTH], got[N_OPS][N_EACH * LENGTH];
+    static uint64_t keys[N_OPS][N_EACH], tickets[N_OPS];
+    int64_t now[N_OWN] = {0};
+    struct tern_table *table = open_table("under way", TERN_I64, "adaptive", NULL);
+    uint64_t clock, own[N_OWN];
+    for (uint64_t i = 0; i < N_OWN; i++)
+        own[i] = n_nodes * i + self;
+    check(tern_worker_clock(worker, &clock));
+    for (uint64_t op = 0; op < N_OPS; op++) {
+        /* Waits are rare at first, and then there is one for nearly every operation. */
+        uint64_t first = op < N_OPS / 2 ? 7 * op % (N_OWN - N_EACH) : op % 5;
+        if ((op / 8 + self) % n_nodes == 0)
+            check(tern_intent(worker, table, all_keys, n_nodes * N_OWN, clock + 1, clock + 2));
+        if (op % 8 == 0)
+            check(tern_worker_advance(worker, &clock));
+        for (uint64_t i = 0; i < N_EACH; i++) {
+            keys[op][i] = own[first + i];
+            for (int j = 0; j < LENGTH; j++)
+                given[op][i * LENGTH + (uint64_t)j] = (int64_t)op;
+        }
+        if (op % 3 == 0)
+            check(tern_set_start(worker, table, keys[op], N_EACH, given[op], &tickets[op]));
+        else if (op % 3 == 1)
+            check(tern_push_start(worker, table, keys[op], N_EACH, given[op], &tickets[op]));
+        else
+            check(tern_pull_start(worker, table, keys[op], N_EACH, got[op], &tickets[op]));
+        for (uint64_t i = 0; i < N_EACH; i++) {
+            int64_t *value = &now[first + i];
+            *value = op % 3 == 0 ? (int64_t)op : op % 3 == 1 ? *value + (int64_t)op : *value;
+            for (int j = 0; op % 3 == 2 && j < LENGTH; j++)
+                given[op][i * LENGTH + (uint64_t)j] = *value;
+        }
+    }
+    for (size_t op = 0; op < N_OPS; op++)
+        check(tern_wait(worker, tickets[op]));
+    for (size_t op = 2; op < N_OPS; op += 3)
+        hold(!memcmp(got[op], given[op], sizeof got[op]));
+    check(tern_barrier(node));
+    check(tern_table_close(table));
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         void (*run)(void);
-    } cases[] = {{"bounds", bounds},     {"closing", closing}, {"closed-table", closed_table},
-                 {"localize", localize}, {"flush", flush},     {"updaters", updaters},
-                 {"sets", sets},         {"much", much},       {"localize-much", localize_much}};
+    } cases[] = {{"bounds", bounds},      {"closing", closing}, {"closed-table", closed_table},
+                 {"localize", localize},  {"flush", flush},     {"updaters", updaters},
+                 {"sets", sets},          {"much", much},       {"localize-much", localize_much},
+                 {"under-way", under_way}};
     alarm(HANGS_S);
     for (uint64_t i = 0; i < N_KEYS; i++)
         all_keys[i] = i;
