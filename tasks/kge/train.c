@@ -233,7 +233,10 @@ static bool add_negatives(struct trainee *trainee, struct batch *batch)
                            n, trainee->negatives))
         return false;
     source_add_negatives(&trainee->source, trainee->negatives, n, batch);
-    return true;
+    /* Keys that just happen to be here are asked to stay until the step is done. */
+    const uint64_t clock = trainee->loader.n_taken - 1;
+    return model->options->sampling != TERN_NON_CONFORM ||
+           params_intend(model->entities, trainee->worker, trainee->negatives, n, clock, clock + 1);
 }
 
 static bool learn(struct trainee *trainee, struct batch *batch, double *loss)
