@@ -270,7 +270,9 @@ struct tern_table_options {
 
 /* Opens the table `name`, creating it when it is new. Opening it again with the same options gives
  * the same table once more, to be closed once more; other options are a TERN_MISMATCH. In a cluster
- * every node opens it, with the same options; other nodes' requests wait until it has. */
+ * every node opens it, with the same options; other nodes' requests wait until it has. A table that was
+ * closed and is opened again is a new one, of any shape: again the same for all nodes that do so. A cluster
+ * can open 65536 in its life, a node have TERN_MAX_TABLES at a time. */
 TERN_API enum tern_status tern_table_open(struct tern_node *node, const char *name,
                                           const struct tern_table_options *options,
                                           struct tern_table **table);

@@ -291,20 +291,20 @@ static void start_many(struct client *client, struct op *op, const uint32_t *pos
 }
 
 enum tern_status client_start(struct client *client, struct op *op, enum frame_kind kind,
-                              uint16_t table, const uint64_t *keys, void *values,
+                              const struct core_table *table, const uint64_t *keys, void *values,
                               const uint32_t *positions, size_t n)
 {
-    struct core *core = client->core;
     op->kind = kind;
-    op->table = table;
-    op->of = atomic_load_explicit(&core->tables[table], memory_order_acquire);
+    op->table = table->number;
+    op->of = table;
     op->keys = keys;
     op->values = values;
     op->n = n;
     op->n_parts = 0;
     op->behind = false;
     op->status = TERN_OK;
-    bool ready = reserve_op(op, n) && reserve_parts(client, n / keys_per_part(op) + core->n_nodes);
+    bool ready = reserve_op(op, n) &&
+                 reserve_parts(client, n / keys_per_part(op) + client->core->n_nodes);
     if (ready && n > 1)
         ready = reserve_scratch(client, n);
     if (!ready) {

@@ -96,7 +96,7 @@ void client_fini(struct client *client);
  * until op_is_done, then be given to op_end.
  */
 enum tern_status client_start(struct client *client, struct op *op, enum frame_kind kind,
-                              uint16_t table, const uint64_t *keys, void *values,
+                              const struct core_table *table, const uint64_t *keys, void *values,
                               const uint32_t *positions, size_t n);
 
 /* Starts a call: a request of another kind, to any node. Its answer is in the op when it is done, and

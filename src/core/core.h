@@ -12,9 +12,11 @@
 #include "core/placement.h"
 #include "core/policy.h"
 #include "store/store.h"
+#include "wire/frame.h"
 
 struct core_table {
     struct store store;
+    uint16_t number; /* by which all nodes know it; no other table ever has it */
     const struct policy *policy;
     struct replication *replication; /* of a policy with replicas of every key (replica.h); else NULL */
     struct manager *manager;         /* of a policy whose keys come and go (manager.h); else NULL */
@@ -25,10 +27,31 @@ struct core {
     uint32_t node, n_nodes, epoch;
     uint64_t incarnation; /* of this process */
     struct ring *ring;
-    /* By the number all nodes know a table by. Published with release, read with acquire. */
+    /* Those that are open, at the places of their numbers if these were free. Published with release, read
+     * with acquire. */
     _Atomic(struct core_table *) tables[TERN_MAX_TABLES];
-    bool closed[TERN_MAX_TABLES]; /* numbers of tables that were open here and are not any more */
+    uint64_t closed[FRAME_MAX_TABLES / 64]; /* bits: the table was open here and is not any more */
 };
+
+/* The open table with a number; NULL: there is none. */
+static inline struct core_table *core_find_table(const struct core *core, uint16_t number)
+{
+    struct core_table *found = atomic_load_explicit(&core->tables[number % TERN_MAX_TABLES],
+                                                    memory_order_acquire);
+    for (size_t i = 0; i < TERN_MAX_TABLES && (!found || found->number != number); i++)
+        found = atomic_load_explicit(&core->tables[i], memory_order_acquire);
+    return found && found->number == number ? found : NULL;
+}
+
+static inline void core_note_closed(struct core *core, uint16_t number)
+{
+    core->closed[number / 64] |= UINT64_C(1) << number % 64;
+}
+
+static inline bool core_has_closed(const struct core *core, uint16_t number)
+{
+    return core->closed[number / 64] >> number % 64 & 1;
+}
 
 /* The node that has the main copy of a key unless it was moved, and always knows where it is. */
 static inline uint32_t core_home(const struct core *core, const struct store *store, uint64_t key)

@@ -28,6 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/keymap.h"
 #include "core/defect.h"
 #include "core/reply.h"
 #include "kernel/kernel.h"
@@ -68,9 +69,11 @@ struct member {
     char address[MAX_ADDRESS_BYTES];
 };
 
-/* A table's name and shape, as the first to open it gave them. */
+/* A table's name and shape, as the first to open it gave them, and how many of this name were before it: who
+ * has closed one and opens it again gets another. */
 struct known_table {
     uint32_t opener;
+    uint64_t turn;
     size_t shape_bytes;
     char name[TERN_MAX_NAME + 1];
     uint8_t shape[MAX_SHAPE_BYTES];
@@ -98,8 +101,9 @@ struct group {
     uint32_t n_joined;
     uint32_t n_dead; /* MISSING or DEAD */
     uint64_t passed; /* the latest barrier that all have passed */
-    size_t n_tables;
-    struct known_table *tables[TERN_MAX_TABLES];
+    size_t n_tables, room_for_tables;
+    struct known_table **tables; /* by number */
+    struct keymap numbers;       /* 1 + theirs, by name and turn (table_key) */
     struct slot slots[N_SEQUENCES][N_SLOTS];
     struct member members[];
 };
@@ -171,6 +175,8 @@ void group_free(struct group *group)
     }
     for (size_t i = 0; i < group->n_tables; i++)
         free(group->tables[i]);
+    free(group->tables);
+    keymap_free(&group->numbers);
     free(group);
 }
 
@@ -419,12 +425,21 @@ static enum served join(const struct call *call)
 
 /* ---- TABLE ----------------------------------------------------------------------------------- */
 
-static size_t find_table(const struct group *group, const char *name)
+static bool is_same_table(const struct known_table *one, const struct known_table *other)
 {
-    size_t i = 0;
-    while (i < group->n_tables && strcmp(group->tables[i]->name, name) != 0)
-        i++;
-    return i;
+    return one->turn == other->turn && !strcmp(one->name, other->name);
+}
+
+/* The key of a table in `numbers`: a hash, or if another table has that the next number, and so on. */
+static uint64_t table_key(const struct group *group, const struct known_table *table)
+{
+    uint64_t key = hash_u64(table->turn);
+    for (const char *c = table->name; *c; c++)
+        key = hash_u64(key ^ (unsigned char)*c);
+    for (uint32_t number; (number = keymap_get(&group->numbers, key)) != 0; key++)
+        if (is_same_table(group->tables[number - 1], table))
+            break;
+    return key;
 }
 
 /* Reads the name and the shape out of a payload. */
@@ -445,6 +460,7 @@ static enum tern_status read_table(const struct call *call, struct known_table *
                     " has a name of %zu bytes and a shape of %zu; at most %d and %d are possible",
                     call->from, name_bytes, shape_bytes, TERN_MAX_NAME, MAX_SHAPE_BYTES);
     table->opener = call->from;
+    table->turn = call->request->a;
     memcpy(table->name, call->payload + 2, name_bytes);
     table->name[name_bytes] = 0;
     table->shape_bytes = shape_bytes;
@@ -452,16 +468,33 @@ static enum tern_status read_table(const struct call *call, struct known_table *
     return TERN_OK;
 }
 
+static bool make_room_for_table(struct group *group)
+{
+    if (!keymap_reserve(&group->numbers, 1))
+        return false;
+    if (group->n_tables < group->room_for_tables)
+        return true;
+    size_t n = group->room_for_tables ? 2 * group->room_for_tables : 16;
+    struct known_table **tables = realloc(group->tables, n * sizeof *tables);
+    if (!tables)
+        return false;
+    group->tables = tables;
+    group->room_for_tables = n;
+    return true;
+}
+
 static enum tern_status add_table(struct group *group, const struct known_table *wanted)
 {
-    if (group->n_tables == TERN_MAX_TABLES)
-        return fail(TERN_LIMIT, "table '%s' would be one too many: there are %d", wanted->name,
-                    TERN_MAX_TABLES);
-    struct known_table *table = malloc(sizeof *table);
+    if (group->n_tables == FRAME_MAX_TABLES)
+        return fail(TERN_LIMIT, "table '%s' would be one too many: %d have been opened",
+                    wanted->name, FRAME_MAX_TABLES);
+    struct known_table *table = make_room_for_table(group) ? malloc(sizeof *table) : NULL;
     if (!table)
         return fail(TERN_NO_MEMORY, "no memory at the coordinator for table '%s'", wanted->name);
     *table = *wanted;
+    uint64_t key = table_key(group, wanted);
     group->tables[group->n_tables++] = table;
+    keymap_set(&group->numbers, key, (uint32_t)group->n_tables);
     return TERN_OK;
 }
 
@@ -470,13 +503,11 @@ static enum served open_table(const struct call *call)
     struct group *group = call->group;
     struct known_table wanted = {0};
     enum tern_status status = read_table(call, &wanted);
-    if (status != TERN_OK)
-        return answer_failure(call, status);
-    const size_t number = find_table(group, wanted.name);
-    if (number == group->n_tables)
+    if (status == TERN_OK && !keymap_get(&group->numbers, table_key(group, &wanted)))
         status = add_table(group, &wanted);
     if (status != TERN_OK)
         return answer_failure(call, status);
+    const uint32_t number = keymap_get(&group->numbers, table_key(group, &wanted)) - 1;
     const struct known_table *table = group->tables[number];
     if (table->shape_bytes != wanted.shape_bytes ||
         memcmp(table->shape, wanted.shape, wanted.shape_bytes) != 0)

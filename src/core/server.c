@@ -130,10 +130,7 @@ static enum tern_status write_values(struct server *server, struct store *store,
 
 static struct core_table *find_table(const struct server *server, const struct frame *request)
 {
-    if (request->table >= TERN_MAX_TABLES)
-        return NULL;
-    uint16_t number = request->table ^ defect(DEFECT_TABLE_MIXED);
-    return atomic_load_explicit(&server->core->tables[number], memory_order_acquire);
+    return core_find_table(server->core, request->table ^ defect(DEFECT_TABLE_MIXED));
 }
 
 static void advance(struct server_lane *lane, uint64_t number)
@@ -228,7 +225,7 @@ static enum served answer_moved(struct server *server, struct server_lane *lane,
 static enum served hold_or_refuse(const struct server *server, struct server_lane *lane,
                                   const struct frame *request, struct buffer *out)
 {
-    if (request->table >= TERN_MAX_TABLES || !server->core->closed[request->table])
+    if (!core_has_closed(server->core, request->table))
         return HELD;
     advance(lane, request->number);
     if (!note_void(lane, request->number))

@@ -244,7 +244,7 @@ static enum tern_status start_away(struct tern_worker *worker, const struct tern
                                    struct op *op)
 {
     struct client *client = &worker->remote->client;
-    enum tern_status status = client_start(client, op, kind, (uint16_t)table->id, keys, values,
+    enum tern_status status = client_start(client, op, kind, &table->core, keys, values,
                                            worker->space->away, worker->space->n_away);
     for (uint32_t i = 0; !status && i < client->core->n_nodes; i++)
         if (client->lanes[i].unsent)

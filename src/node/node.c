@@ -119,6 +119,10 @@ enum tern_status tern_node_close(struct tern_node *node)
     for (size_t i = 0; i < TERN_MAX_TABLES; i++)
         if (node->tables[i])
             table_end(node->tables[i]);
+    for (struct turns *turns = node->turns, *next; turns; turns = next) {
+        next = turns->next;
+        free(turns);
+    }
     bound_fini(node);
     pthread_mutex_destroy(&node->control_lock);
     pthread_mutex_destroy(&node->lock);

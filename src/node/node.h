@@ -56,6 +56,7 @@ struct tern_node {
     pthread_mutex_t control_lock;
     struct remote control; /* for calls to the coordinator; under control_lock */
     uint64_t n_barriers, n_reductions, n_broadcasts;
+    struct turns *turns; /* a list */
 
     struct tasks *tasks; /* tasks.h */
 
@@ -69,6 +70,14 @@ struct tern_node {
     _Atomic uint64_t table_clock;  /* of a node that is alone: that of its tables */
 };
 
+/* How many tables of a name were closed here. All nodes count alike, so that a table that is opened again is
+ * the same new one for all of them, whoever still has the old one. */
+struct turns {
+    struct turns *next;
+    uint64_t n_closed;
+    char name[TERN_MAX_NAME + 1];
+};
+
 struct tern_table {
     struct handle handle;
     struct tern_node *node;
@@ -80,6 +89,7 @@ struct tern_table {
     struct policy policy;
     struct tern_table_options options; /* with which it was opened */
     char updater_name[32];
+    struct turns *turns; /* in a cluster */
     struct counts ended; /* by workers that are closed */
     atomic_bool learns_hot; /* it is being found out which keys every node should have */
     struct hot hot;         /* for that; under the engine's lock */

@@ -61,7 +61,7 @@ static enum tern_status gather_page(struct tern_worker *worker, const struct ter
                                     uint32_t node, uint64_t begin, uint64_t end, uint32_t limit,
                                     struct gathered *to, bool *last)
 {
-    struct op op = {.table = (uint16_t)table->id, .a = begin, .b = end, .limit = limit};
+    struct op op = {.table = table->core.number, .a = begin, .b = end, .limit = limit};
     enum tern_status status = engine_call(worker->remote, node, &op, FRAME_RANGE);
     if (status)
         return status;

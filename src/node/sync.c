@@ -338,7 +338,7 @@ static enum tern_status look(struct rounds *round, uint64_t now_ns)
 static enum tern_status ask(struct rounds *round, uint32_t peer)
 {
     const struct core_table *table = table_at(round, round->table);
-    const uint16_t number = (uint16_t)round->table;
+    const uint16_t number = table->number;
     if (table->bounded)
         return ask_bounded(round, table->bounded, number, peer);
     return table->manager ? ask_peer(round, table->manager, number, peer)

@@ -275,29 +275,51 @@ static size_t shape_bytes(const char *name, const struct tern_table_options *opt
     return 2 + length + (size_t)n;
 }
 
+static struct turns *find_turns(struct tern_node *node, const char *name)
+{
+    struct turns *turns = node->turns;
+    while (turns && strcmp(turns->name, name))
+        turns = turns->next;
+    if (turns)
+        return turns;
+    turns = calloc(1, sizeof *turns);
+    if (!turns)
+        return NULL;
+    strcpy(turns->name, name);
+    turns->next = node->turns;
+    node->turns = turns;
+    return turns;
+}
+
 /* The number by which all nodes of a cluster know a table. */
 static enum tern_status agree_on_number(struct tern_node *node, const char *name,
-                                        const struct tern_table_options *options, uint32_t *id)
+                                        const struct tern_table_options *options, uint64_t turn,
+                                        uint16_t *number)
 {
     uint8_t shape[SHAPE_BYTES];
-    struct op op = {.payload = shape, .payload_bytes = (uint32_t)shape_bytes(name, options, shape)};
+    struct op op = {.a = turn,
+                    .payload = shape,
+                    .payload_bytes = (uint32_t)shape_bytes(name, options, shape)};
     enum tern_status status = node_call(node, &op, FRAME_TABLE);
     if (status)
         return status;
     buffer_free(&op.answer_body);
-    *id = op.answer.table;
-    if (*id >= TERN_MAX_TABLES || node->tables[*id])
+    *number = op.answer.table;
+    if (core_find_table(&node->engine->core, *number) ||
+        core_has_closed(&node->engine->core, *number))
         return fail(TERN_PEER, "the coordinator gave table '%s' a number in use", name);
     return TERN_OK;
 }
 
 /* Lets other nodes' requests, and the rounds of replicas, reach the table, or no longer. */
-static void publish(struct engine *engine, uint32_t id, struct core_table *table)
+static void publish(struct engine *engine, struct tern_table *table, bool is_open)
 {
     sync_lock(&engine->sync);
     pthread_mutex_lock(&engine->lock);
-    atomic_store_explicit(&engine->core.tables[id], table, memory_order_release);
-    engine->core.closed[id] = !table;
+    atomic_store_explicit(&engine->core.tables[table->id], is_open ? &table->core : NULL,
+                          memory_order_release);
+    if (!is_open)
+        core_note_closed(&engine->core, table->core.number);
     pthread_mutex_unlock(&engine->lock);
     sync_unlock(&engine->sync);
     engine_wake(engine);
@@ -349,15 +371,23 @@ static enum tern_status open_locked(struct tern_node *node, const char *name,
         return fail(TERN_LIMIT, "table '%s' would be one more than the %d a node can have", name,
                     TERN_MAX_TABLES);
     enum tern_status status = TERN_OK;
-    if (node->engine)
-        status = agree_on_number(node, name, options, &free_id);
+    uint16_t number = 0;
+    struct turns *turns = node->engine ? find_turns(node, name) : NULL;
+    if (turns)
+        status = agree_on_number(node, name, options, turns->n_closed, &number);
+    else if (node->engine)
+        status = fail(TERN_NO_MEMORY, "no memory to open table '%s'", name);
+    if (node->engine && !node->tables[number % TERN_MAX_TABLES])
+        free_id = number % TERN_MAX_TABLES;
     if (!status)
         status = make(node, free_id, name, options, table);
     if (status)
         return status;
+    (*table)->core.number = number;
+    (*table)->turns = turns;
     node->tables[free_id] = *table;
     if (node->engine)
-        publish(node->engine, free_id, &(*table)->core);
+        publish(node->engine, *table, true);
     if ((*table)->core.policy->replica == REPLICA_OF_LISTED && node->engine)
         status = want_listed(node->engine, *table, options);
     if (policy_is_bounded(&(*table)->policy))
@@ -399,8 +429,10 @@ void table_end(struct tern_table *table)
     struct tern_node *node = table->node;
     sample_end_table(table);
     node->tables[table->id] = NULL;
-    if (node->engine)
-        publish(node->engine, table->id, NULL);
+    if (node->engine) {
+        publish(node->engine, table, false);
+        table->turns->n_closed++;
+    }
     for (struct tern_worker *worker = node->workers; worker; worker = worker->next)
         worker_forget_table(worker, table->id);
     replication_free(table->core.replication);

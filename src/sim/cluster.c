@@ -66,7 +66,7 @@ static void strike_stale(struct cluster *cluster)
         ones[i] = 1;
     core->epoch--;
     if (caller_hello(core, (uint32_t)(GHOST_LANES + cluster->n_ghosts++), &out) &&
-        !client_start(&client, &op, FRAME_PUSH, machine->site.numbers[table], &key, ones, &position,
+        !client_start(&client, &op, FRAME_PUSH, &machine->tables[table], &key, ones, &position,
                       1) &&
         lane_send(&client, &client.lanes[node], SIZE_MAX, &out)) {
         struct sim_end *end = sim_connect(cluster->run.sim, core->node, node);

@@ -232,6 +232,7 @@ static void open_store(struct machine *machine, enum sim_table table, uint16_t n
     struct check *check = &machine->run->check;
     struct tern_table_options options = tables_options(&check->tables, table);
     struct core_table *made = &machine->tables[table];
+    made->number = number;
     made->policy = &check->tables.policies[table];
     struct store_home home = home_of(core, made->policy, options.n_keys);
     enum tern_status status = store_init(&made->store, table_name(table), &options, &home);
@@ -245,7 +246,6 @@ static void open_store(struct machine *machine, enum sim_table table, uint16_t n
                "no memory to manage a table");
     if (table == LIMITED_COUNTS)
         check->limited[core->node] = made;
-    machine->site.numbers[table] = number;
     atomic_store_explicit(&core->tables[number], made, memory_order_release);
     service_retry(&machine->service);
 }

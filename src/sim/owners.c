@@ -51,7 +51,7 @@ static bool is_on_its_way(const struct machine *from, const struct machine *to,
 {
     const uint32_t node = from->core.node;
     const struct rounds *rounds = &to->rounds;
-    if (!rounds->questions[node].asked || rounds->table != to->site.numbers[table])
+    if (!rounds->questions[node].asked || rounds->table != to->tables[table].number)
         return false;
     const struct server_lane *lane = service_lane(&from->service, to->core.node, rounds->caller.id);
     return lane && lane->sync_number == rounds->caller.client.lanes[node].last_number &&

@@ -52,7 +52,7 @@ static void add_intent(struct plans *plans, enum sim_table table, const uint64_t
     enum intent_kind kind = INTENT_HERE;
     if (tables_intended(tables, table))
         kind = tables->policies[table].timing == TIMING_AT_ONCE ? INTENT_AT_ONCE : INTENT_TIMED;
-    bool added = intents_add(plans->intents, kind, site->numbers[table],
+    bool added = intents_add(plans->intents, kind, site->tables[table].number,
                              manager_generation(site->tables[table].manager), keys, n, start, end);
     check_that(site->check, added, "no memory for an intent");
     plans->site->round_wanted = true;

@@ -31,7 +31,6 @@ struct site {
     struct figures *figures;
     struct core *core;
     struct core_table *tables; /* by enum sim_table */
-    uint16_t numbers[N_SIM_TABLES];
     struct intents
         *intents;     /* of its workers: a list; those of closed ones are the rounds' to free */
     struct pace pace; /* of its workers */

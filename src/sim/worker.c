@@ -232,7 +232,7 @@ static void start_slot(struct worker *worker, struct slot *slot)
     bounds_pushed(worker, slot);
     if (!status && slot->n_away)
         status = client_start(&worker->caller.client, &slot->op, slot->kind,
-                              site->numbers[slot->deed.table], slot->keys, slot->deed.values,
+                              &site->tables[slot->deed.table], slot->keys, slot->deed.values,
                               slot->away, slot->n_away);
     if (status || !slot->n_away)
         end_slot(worker, slot, status);

@@ -18,6 +18,7 @@ enum {
     FRAME_VERSION = 1,
     FRAME_HEADER_BYTES = 56,
     FRAME_MAX_KEYS = 1 << 16,
+    FRAME_MAX_TABLES = 1 << 16, /* that `table` can tell apart */
     FRAME_MAX_BODY_BYTES =
         (1 << 24) + (1 << 20), /* one value of TERN_MAX_VALUE_BYTES, and its keys */
 };

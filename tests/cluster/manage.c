@@ -448,15 +448,44 @@ static void under_way(void)
     check(tern_table_close(table));
 }
 
+/* A table that is closed and opened again is a new one, of any shape, however often. */
+static void again(void)
+{
+    enum { TURNS = TERN_MAX_TABLES + 20 };
+    int64_t values[8];
+    uint64_t key = self;
+    for (uint32_t turn = 0; turn < TURNS; turn++) {
+        static const char *const policies[] = {"adaptive", "static", "replicate", "relocate"};
+        struct tern_table_options options = {.struct_size = sizeof options,
+                                             .type = TERN_I64,
+                                             .n_keys = 40 + turn,
+                                             .length = 1 + turn % 8,
+                                             .policy = policies[turn % 4]};
+        char name[16];
+        struct tern_table *table;
+        snprintf(name, sizeof name, turn % 2 ? "again" : "again %" PRIu32, turn % 5);
+        check(tern_table_open(node, name, &options, &table));
+        for (uint32_t i = 0; i < n_nodes; i++) {
+            key = (13 * i + turn) % options.n_keys;
+            check(tern_push(worker, table, &key, 1, (int64_t[8]){1, 1, 1, 1, 1, 1, 1, 1}));
+        }
+        check(tern_quiesce(node));
+        check(tern_pull(worker, table, &key, 1, values));
+        hold(values[0] == n_nodes && values[options.length - 1] == n_nodes);
+        check(tern_barrier(node));
+        check(tern_table_close(table));
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         void (*run)(void);
-    } cases[] = {{"bounds", bounds},      {"closing", closing}, {"closed-table", closed_table},
-                 {"localize", localize},  {"flush", flush},     {"updaters", updaters},
-                 {"sets", sets},          {"much", much},       {"localize-much", localize_much},
-                 {"under-way", under_way}};
+    } cases[] = {{"bounds", bounds},       {"closing", closing}, {"closed-table", closed_table},
+                 {"localize", localize},   {"flush", flush},     {"updaters", updaters},
+                 {"sets", sets},           {"much", much},       {"localize-much", localize_much},
+                 {"under-way", under_way}, {"again", again}};
     alarm(HANGS_S);
     for (uint64_t i = 0; i < N_KEYS; i++)
         all_keys[i] = i;

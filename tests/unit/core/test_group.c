@@ -416,16 +416,29 @@ static void tables_have_a_limit(void **state)
     (void)state;
     struct scene s;
     join_all(&s, 2);
-    char name[16];
-    for (unsigned i = 0; i < TERN_MAX_TABLES; i++) {
-        snprintf(name, sizeof name, "table%u", i);
-        struct reply reply = open_table(&s, i % 2, name, &i, sizeof i);
+    for (unsigned i = 0; i < FRAME_MAX_TABLES; i++) {
+        struct reply reply = ask(&s, i % 2, FRAME_TABLE, i / 2, 0, i % 2 ? "\1\0b" : "\1\0a", 3);
         assert_done(reply);
         assert_int_equal(reply.frame.table, i);
     }
     assert_error(open_table(&s, 0, "straw", "", 0), TERN_LIMIT, "'straw'");
-    unsigned last = TERN_MAX_TABLES - 1;
-    assert_int_equal(open_table(&s, 0, "table255", &last, sizeof last).frame.table, last);
+    assert_int_equal(open_table(&s, 0, "b", "", 0).frame.table, 1);
+    scene_close(&s);
+}
+
+/* Who has closed a table and opens it again gets another one, of any shape, and the same as all who do. */
+static void tables_that_are_opened_again_are_new(void **state)
+{
+    (void)state;
+    struct scene s;
+    join_all(&s, 2);
+    assert_int_equal(open_table(&s, 0, "t", "one", 3).frame.table, 0);
+    struct reply reply = ask(&s, 0, FRAME_TABLE, 1, 0, "\1\0ttwo", 6);
+    assert_done(reply);
+    assert_int_equal(reply.frame.table, 1);
+    assert_int_equal(open_table(&s, 1, "t", "one", 3).frame.table, 0);
+    assert_error(ask(&s, 1, FRAME_TABLE, 1, 0, "\1\0tone", 6), TERN_MISMATCH, "by node 0 first");
+    assert_int_equal(ask(&s, 1, FRAME_TABLE, 1, 0, "\1\0ttwo", 6).frame.table, 1);
     scene_close(&s);
 }
 
@@ -1286,6 +1299,7 @@ int main(void)
         cmocka_unit_test(what_is_no_business_of_the_group_is_refused),
         cmocka_unit_test(a_name_keeps_its_number),
         cmocka_unit_test(tables_have_a_limit),
+        cmocka_unit_test(tables_that_are_opened_again_are_new),
         cmocka_unit_test(malformed_tables_are_errors),
         cmocka_unit_test(a_barrier_opens_when_all_are_there),
         cmocka_unit_test(who_did_not_look_gives_nobody_up),
