@@ -2,9 +2,11 @@
 #include "common/outputs.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,30 +26,69 @@ bool outputs_open(struct outputs *outputs, const char *folder)
     return true;
 }
 
+bool outputs_try(const char *folder)
+{
+    struct outputs outputs;
+    if (!outputs_open(&outputs, folder))
+        return false;
+    bool ok = outputs_add(&outputs, "model.txt") != NULL;
+    outputs_discard(&outputs);
+    return ok;
+}
+
+/* Whether the path still leads to an open file: another run may have given it its name meanwhile. */
+static bool is_at(int fd, const char *path)
+{
+    struct stat open_one, named;
+    return fstat(fd, &open_one) == 0 && stat(path, &named) == 0 &&
+           open_one.st_ino == named.st_ino && open_one.st_dev == named.st_dev;
+}
+
+/* Opens a temporary file, empty and locked; -1 after task_fail(). */
+static int open_temporary(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0) {
+        task_fail("cannot make the file %s: %s", path, strerror(errno));
+        return -1;
+    }
+    bool is_ours = flock(fd, LOCK_EX | LOCK_NB) == 0 && is_at(fd, path);
+    if (is_ours && ftruncate(fd, 0) == 0)
+        return fd;
+    if (is_ours)
+        task_fail("cannot write %s: %s", path, strerror(errno));
+    else
+        task_fail("another program is writing %s", path);
+    close(fd);
+    return -1;
+}
+
 struct outfile *outputs_add(struct outputs *outputs, const char *name)
 {
-    struct outfile *out = &outputs->at[outputs->n++];
+    struct outfile *out = &outputs->at[outputs->n];
+    *out = (struct outfile){0};
     if (asprintf(&out->path, "%s/%s", outputs->folder, name) < 0)
         out->path = NULL;
-    if (asprintf(&out->temporary, "%s/.%s.XXXXXX", outputs->folder, name) < 0)
+    if (asprintf(&out->temporary, "%s/.%s.new", outputs->folder, name) < 0)
         out->temporary = NULL;
-    if (out->path == NULL || out->temporary == NULL) {
+    int fd = -1;
+    if (out->path == NULL || out->temporary == NULL)
         task_fail_memory("the name of a file");
-        return NULL;
-    }
-    int fd = mkstemp(out->temporary);
-    if (fd >= 0) {
-        /* mkstemp is for secrets; these are not. */
-        mode_t mask = umask(0);
-        umask(mask);
-        fchmod(fd, 0666 & ~mask);
+    else
+        fd = open_temporary(out->temporary);
+    if (fd >= 0)
         out->file = fdopen(fd, "wb");
+    if (fd >= 0 && out->file == NULL) {
+        task_fail_memory("a file");
+        close(fd);
     }
-    if (out->file == NULL) {
-        task_fail("cannot make a file in %s: %s", outputs->folder, strerror(errno));
-        return NULL;
+    if (out->file != NULL) {
+        outputs->n++;
+        return out;
     }
-    return out;
+    free(out->path);
+    free(out->temporary);
+    return NULL;
 }
 
 void outfile_write(struct outfile *out, const void *bytes, size_t n)
@@ -70,10 +111,15 @@ static bool finish_file(struct outfile *out)
 {
     if (out->error == 0 && (fflush(out->file) != 0 || fsync(fileno(out->file)) != 0))
         out->error = errno;
-    if (fclose(out->file) != 0 && out->error == 0)
-        out->error = errno;
-    out->file = NULL;
     return out->error == 0 || task_fail("cannot write %s: %s", out->path, strerror(out->error));
+}
+
+/* Whether the file can get its name: all are asked before the first one does. */
+static bool may_name(const struct outfile *out)
+{
+    struct stat old;
+    return lstat(out->path, &old) != 0 || !S_ISDIR(old.st_mode) ||
+           task_fail("cannot write %s: it is a folder", out->path);
 }
 
 static bool name_file(struct outfile *out)
@@ -91,6 +137,10 @@ bool outputs_commit(struct outputs *outputs)
     for (size_t i = 0; i < outputs->n && ok; i++)
         ok = finish_file(&outputs->at[i]);
     for (size_t i = 0; i < outputs->n && ok; i++)
+        ok = may_name(&outputs->at[i]);
+    if (ok && outputs->n > 1)
+        unlink(outputs->at[0].path);
+    for (size_t i = outputs->n; i-- > 0 && ok;)
         ok = name_file(&outputs->at[i]);
     outputs->folder_is_new &= !ok;
     outputs_discard(outputs);

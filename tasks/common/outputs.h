@@ -1,10 +1,13 @@
 /*
- * outputs - the files of a folder that are written together: all of them appear, complete, or none.
+ * outputs - the files of a folder that are written together: where the first one is, all of them are, complete
+ * and of the same run.
  *
- * Each file is written under a temporary name in its folder. outputs_commit() looks whether every byte
- * has arrived, and only then gives the files their names, replacing those of an earlier run.
- * outputs_discard() removes what is not committed, and the folder if it was made for it. Writers do
- * not look at errors: the first one of a file is kept and reported by outputs_commit().
+ * Each file is written under a temporary name in its folder, the same one in every run, so that what an
+ * interrupted run leaves is used again; a lock tells it from that of a run under way. outputs_commit() looks
+ * whether every byte has arrived, and only then gives the files their names, replacing those of an earlier run: the
+ * first one goes before the others do and comes after them. outputs_discard() removes what is not committed,
+ * and the folder if it was made for it. Writers do not look at errors: the first one of a file is kept and
+ * reported by outputs_commit().
  */
 #ifndef TASKS_OUTPUTS_H
 #define TASKS_OUTPUTS_H
@@ -30,6 +33,9 @@ struct outputs {
 
 /* Makes the folder if there is none; the folders above it must exist. */
 bool outputs_open(struct outputs *outputs, const char *folder);
+
+/* Whether files can be made in a folder, which may have to be made for them; leaves everything as it was. */
+bool outputs_try(const char *folder);
 
 /* One more file; NULL after task_fail(). */
 struct outfile *outputs_add(struct outputs *outputs, const char *name);

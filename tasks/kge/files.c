@@ -113,8 +113,8 @@ bool files_write(const char *folder, const struct model_facts *facts, int format
     struct outputs outputs;
     if (!outputs_open(&outputs, folder))
         return false;
-    if (write_part(&outputs, &parts[0], formats, worker) &&
-        write_part(&outputs, &parts[1], formats, worker) && write_facts(&outputs, facts))
+    if (write_facts(&outputs, facts) && write_part(&outputs, &parts[0], formats, worker) &&
+        write_part(&outputs, &parts[1], formats, worker))
         return outputs_commit(&outputs);
     outputs_discard(&outputs);
     return false;

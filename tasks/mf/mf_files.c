@@ -132,9 +132,9 @@ bool mf_files_write(const char *folder, const struct mf_facts *facts, int format
     struct outputs outputs;
     if (!outputs_open(&outputs, folder))
         return false;
-    if (write_side(&outputs, facts->rank, formats, &sides[0], worker) &&
-        write_side(&outputs, facts->rank, formats, &sides[1], worker) &&
-        write_facts(&outputs, facts))
+    if (write_facts(&outputs, facts) &&
+        write_side(&outputs, facts->rank, formats, &sides[0], worker) &&
+        write_side(&outputs, facts->rank, formats, &sides[1], worker))
         return outputs_commit(&outputs);
     outputs_discard(&outputs);
     return false;

@@ -108,6 +108,59 @@ static void keeps_the_old_files_when_writing_fails(void **state)
     assert_string_equal(content, "old");
 }
 
+/* A name that cannot be had is found before any file gets its own. */
+static void keeps_the_old_files_when_a_name_is_taken(void **state)
+{
+    struct outputs outputs;
+    char content[64] = "";
+    (void)state;
+    assert_true(outputs_open(&outputs, path_of("taken")));
+    outfile_print(outputs_add(&outputs, "a"), "old");
+    assert_true(outputs_commit(&outputs));
+    assert_int_equal(mkdir(path_of("taken/b"), 0777), 0);
+    assert_true(outputs_open(&outputs, path_of("taken")));
+    outfile_print(outputs_add(&outputs, "a"), "new");
+    outfile_print(outputs_add(&outputs, "b"), "new");
+    outfile_print(outputs_add(&outputs, "c"), "new");
+    assert_false(outputs_commit(&outputs));
+    assert_non_null(strstr(task_error(), "taken/b: it is a folder"));
+    assert_int_equal(n_files(path_of("taken")), 2);
+    read_file(path_of("taken/a"), content, sizeof content);
+    assert_string_equal(content, "old");
+}
+
+/* What an interrupted run has left is written over; what one under way writes is not. */
+static void uses_what_was_left_again(void **state)
+{
+    struct outputs first, second;
+    char content[64] = "";
+    (void)state;
+    assert_int_equal(mkdir(path_of("left"), 0777), 0);
+    FILE *left = fopen(path_of("left/.a.new"), "wb");
+    assert_non_null(left);
+    fprintf(left, "half of something long");
+    fclose(left);
+    assert_true(outputs_open(&first, path_of("left")));
+    outfile_print(outputs_add(&first, "a"), "whole");
+    assert_true(outputs_open(&second, path_of("left")));
+    assert_null(outputs_add(&second, "a"));
+    assert_non_null(strstr(task_error(), "another program is writing"));
+    outputs_discard(&second);
+    assert_true(outputs_commit(&first));
+    assert_int_equal(n_files(path_of("left")), 1);
+    read_file(path_of("left/a"), content, sizeof content);
+    assert_string_equal(content, "whole");
+}
+
+static void tries_a_folder_and_leaves_it_as_it_was(void **state)
+{
+    struct stat status;
+    (void)state;
+    assert_true(outputs_try(path_of("tried")));
+    assert_int_equal(stat(path_of("tried"), &status), -1);
+    assert_false(outputs_try(path_of("no/where")));
+}
+
 static void names_a_folder_it_cannot_make(void **state)
 {
     struct outputs outputs;
@@ -200,6 +253,9 @@ int main(void)
         cmocka_unit_test(writes_all_files),
         cmocka_unit_test(leaves_nothing_when_discarded),
         cmocka_unit_test(keeps_the_old_files_when_writing_fails),
+        cmocka_unit_test(keeps_the_old_files_when_a_name_is_taken),
+        cmocka_unit_test(uses_what_was_left_again),
+        cmocka_unit_test(tries_a_folder_and_leaves_it_as_it_was),
         cmocka_unit_test(names_a_folder_it_cannot_make),
         cmocka_unit_test(reads_npy_again),
         cmocka_unit_test(writes_word2vec_formats),
