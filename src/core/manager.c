@@ -677,7 +677,7 @@ static void take_away_ask(struct manager *manager, uint32_t peer, const uint8_t 
     uint64_t key = section_get(item);
     uint32_t location = (uint32_t)section_get(item + 8), value = wanted_get(manager, key);
     if (location_node(location) != manager->core->node)
-        store_learn(manager->store, key, location);
+        store_learn_from(manager->store, key, location, peer);
     manager->counts.redirected++;
     if (!(value & WANTED_ASKED))
         return;
@@ -691,12 +691,13 @@ static void take_away_ask(struct manager *manager, uint32_t peer, const uint8_t 
     wanted_set(manager, key, value);
 }
 
-static void take_away_delta(struct manager *manager, const uint8_t *item, const struct buffer *sent)
+static void take_away_delta(struct manager *manager, uint32_t peer, const uint8_t *item,
+                            const struct buffer *sent)
 {
     uint64_t key = section_get(item);
     uint32_t location = (uint32_t)section_get(item + 8);
     if (location_node(location) != manager->core->node)
-        store_learn(manager->store, key, location);
+        store_learn_from(manager->store, key, location, peer);
     manager->counts.redirected++;
     /* The deltas are the first section of what was sent. */
     struct section deltas;
@@ -849,7 +850,7 @@ static enum tern_status take_section(struct manager *manager, uint32_t peer,
             take_away_ask(manager, peer, item);
             break;
         default:
-            take_away_delta(manager, item, sent);
+            take_away_delta(manager, peer, item, sent);
             manager->is_left_over = true;
             break;
         }

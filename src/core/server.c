@@ -377,13 +377,13 @@ static enum served serve_round(struct server *server, struct server_lane *lane,
     return buffer_append(out, buffer_head(kept), buffer_size(kept)) ? SERVED : REFUSED;
 }
 
-/* The keys with rows in [a, b), ascending, at most `count` of them. */
-static enum served serve_range(struct server *server, const struct frame *request,
-                               struct buffer *out)
+/* The keys that this node tells of in [a, b), ascending, at most `count` of them. */
+static enum served serve_range(struct server *server, struct server_lane *lane,
+                               const struct frame *request, struct buffer *out)
 {
     struct core_table *table = find_table(server, request);
     if (!table)
-        return HELD;
+        return hold_or_refuse(server, lane, request, out);
     const struct store *store = &table->store;
     uint64_t *keys = NULL;
     size_t n = 0;
@@ -392,11 +392,9 @@ static enum served serve_range(struct server *server, const struct frame *reques
         status = fail(TERN_RANGE, "there is no range [%" PRIu64 ", %" PRIu64 ") in table '%s'",
                       request->a, request->b, store->name);
     else
-        status = store_collect(&table->store, request->a, request->b, &keys, &n);
+        status = store_collect(&table->store, request->a, request->b, request->count, &keys, &n);
     if (status)
         return answer_failure(server, request, status, out);
-    if (n > request->count)
-        n = request->count;
     uint8_t *body = reply_reserve(out, keys_max_bytes(n));
     if (body) {
         struct frame reply = reply_frame(request, server->core->epoch, FRAME_VALUES);
@@ -453,7 +451,7 @@ enum served server_request(struct server *server, struct server_lane *lane,
     case FRAME_RANGE:
         if (request->number > lane->executed)
             lane->executed = request->number;
-        return serve_range(server, request, out);
+        return serve_range(server, lane, request, out);
     case FRAME_TASK:
     case FRAME_FINISHED:
         return serve_task(server, lane, request, body, out);

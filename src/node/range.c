@@ -1,9 +1,9 @@
 /*
  * range - the public calls on all existing entries of a range of keys, in ascending order.
  *
- * Dense: every key of the range. Sparse: what the indexes of all nodes hold, collected and sorted.
- * Since entries are never removed, equal numbers of entries mean equal entries; push_range relies on
- * it.
+ * Dense: every key of the range. Sparse: what the indexes of all nodes hold, collected and sorted; where keys come
+ * and go, what the homes know of. Since entries are never removed, equal numbers of entries mean equal
+ * entries; push_range relies on it.
  */
 #include "node/node.h"
 
@@ -111,7 +111,7 @@ static enum tern_status collect(struct tern_worker *worker, struct tern_table *t
     if (table->core.bounded)
         return fail(TERN_INVALID, "table '%s' is sparse, and under policy '%s' has no ranges",
                     table->core.store.name, table->policy.name);
-    enum tern_status status = store_collect(&table->core.store, begin, end, keys, n);
+    enum tern_status status = store_collect(&table->core.store, begin, end, most, keys, n);
     /* A table with replicas of every key has them all here. */
     if (status || !worker->remote || table->core.replication)
         return status;
@@ -182,22 +182,14 @@ static enum tern_status refuse_count(const struct store *store, uint64_t begin, 
 static enum tern_status push_dense(struct tern_worker *worker, struct tern_table *table,
                                    uint64_t begin, uint64_t end, const char *updates)
 {
-    const struct store *store = &table->core.store;
-    struct workspace *space = worker->space;
-    enum tern_status status = TERN_OK;
-    /* First every row, then every update: what fails must have changed nothing. */
-    for (int writing = 0; writing <= 1; writing++) {
-        for (uint64_t done = begin; !status && done < end; done += BLOCK_KEYS) {
-            size_t n = end - done < BLOCK_KEYS ? end - done : BLOCK_KEYS;
-            for (size_t i = 0; i < n; i++)
-                space->keys[i] = done + i;
-            if (writing)
-                status = tern_push(worker, table, space->keys, n,
-                                   updates + (done - begin) * store->value_bytes);
-            else
-                status = store_reserve(&table->core.store, space->keys, n, NULL);
-        }
-    }
+    size_t n = (size_t)(end - begin);
+    uint64_t *keys = malloc((n ? n : 1) * sizeof *keys);
+    if (!keys)
+        return fail(TERN_NO_MEMORY, "no memory for %zu keys of a range", n);
+    for (size_t i = 0; i < n; i++)
+        keys[i] = begin + i;
+    enum tern_status status = tern_push(worker, table, keys, n, updates);
+    free(keys);
     return status;
 }
 

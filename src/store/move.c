@@ -27,7 +27,20 @@ bool store_location(const struct store *store, uint64_t key, uint32_t *location)
     }
 }
 
+/* Whether a location that node `from` tells of is better than the one that is known. */
+static bool is_better(uint32_t location, uint32_t known, uint32_t from)
+{
+    return location_is_newer(location, known) ||
+           (location_node(known) == from && location_node(location) != from);
+}
+
 enum tern_status store_learn(struct store *store, uint64_t key, uint32_t location)
+{
+    return store_learn_from(store, key, location, UINT32_MAX);
+}
+
+enum tern_status store_learn_from(struct store *store, uint64_t key, uint32_t location,
+                                  uint32_t from)
 {
     uint64_t word;
     struct entry *entry = store_latch(store, key, &word);
@@ -35,13 +48,13 @@ enum tern_status store_learn(struct store *store, uint64_t key, uint32_t locatio
         return fail(TERN_NO_MEMORY, "no memory to note where a key of table '%s' is", store->name);
     enum entry_state state = entry_state(word);
     if (state == ENTRY_NONE ||
-        (state == ENTRY_ELSEWHERE && location_is_newer(location, entry_slot(word)))) {
+        (state == ENTRY_ELSEWHERE && is_better(location, entry_slot(word), from))) {
         entry_release(entry, word, ENTRY_ELSEWHERE, location);
         return TERN_OK;
     }
     if (state == ENTRY_REPLICA) {
         struct slot_facts *facts = store_facts(store, entry_slot(word));
-        if (location_is_newer(location, facts->location))
+        if (is_better(location, facts->location, from))
             atomic_store_explicit(&facts->location, location, memory_order_relaxed);
     }
     entry_release_same(entry, word);

@@ -421,18 +421,48 @@ bool store_unpin(struct store *store, uint64_t key)
 
 /* Keys gathered for a range. */
 struct collection {
+    const struct store *store;
     uint64_t begin, end;
+    size_t most; /* the lowest ones that are wanted */
     uint64_t *keys;
     size_t n, capacity;
-    bool with_replicas; /* of a table of which every node has every key */
     bool failed;
 };
+
+/* Whether it is for this node to say that a key exists. Where keys come and go it is for the key's home, which
+ * knows of every one that was ever made: so each counts once, wherever it is at the moment. */
+static bool is_told_here(const struct store *store, uint64_t key, uint64_t word)
+{
+    if (store->home.managed)
+        return store_is_home(store, key) && entry_state(word) > ENTRY_MOVED;
+    return store->home.tracked ? entry_has_row(word) : entry_is_main(word);
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Sorts, and leaves out what is not wanted; nothing that is higher will be taken any more. */
+static void sort_lowest(struct collection *to)
+{
+    if (to->n)
+        qsort(to->keys, to->n, sizeof *to->keys, compare_keys);
+    if (to->n > to->most)
+        to->n = to->most;
+    if (to->n && to->n == to->most)
+        to->end = to->keys[to->n - 1];
+}
 
 static void collect(void *context, uint64_t key, uint64_t word)
 {
     struct collection *to = context;
-    bool counts = to->with_replicas ? entry_has_row(word) : entry_is_main(word);
-    if (key < to->begin || key >= to->end || !counts || to->failed)
+    if (key < to->begin || key >= to->end || to->failed || !is_told_here(to->store, key, word))
+        return;
+    if (to->n == to->capacity && to->n / 2 >= to->most)
+        sort_lowest(to);
+    if (key >= to->end)
         return;
     if (to->n == to->capacity) {
         size_t capacity = to->capacity ? 2 * to->capacity : 64;
@@ -447,27 +477,21 @@ static void collect(void *context, uint64_t key, uint64_t word)
     to->keys[to->n++] = key;
 }
 
-static int compare_keys(const void *a, const void *b)
+enum tern_status store_collect(struct store *store, uint64_t begin, uint64_t end, size_t most,
+                               uint64_t **keys, size_t *n)
 {
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
-enum tern_status store_collect(struct store *store, uint64_t begin, uint64_t end, uint64_t **keys,
-                               size_t *n)
-{
-    struct collection found = {.begin = begin, .end = end, .with_replicas = store->home.tracked};
+    struct collection found = {.store = store, .begin = begin, .end = end, .most = most};
     uint64_t n_rows = atomic_load_explicit(&store->n_rows, memory_order_relaxed);
     if (store->index == TERN_DENSE || end - begin < n_rows) {
-        for (uint64_t key = begin; key < end; key++) {
-            const struct entry *entry = store_find(store, key);
+        for (uint64_t key = begin; key < end && found.n < most; key++) {
+            struct entry *entry;
+            uint64_t word = store_look(store, key, &entry);
             if (entry)
-                collect(&found, key, entry_read(entry));
+                collect(&found, key, word);
         }
     } else {
         sparse_visit(store->sparse, collect, &found);
-        if (found.n)
-            qsort(found.keys, found.n, sizeof *found.keys, compare_keys);
+        sort_lowest(&found);
     }
     if (found.failed) {
         free(found.keys);

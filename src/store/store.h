@@ -133,16 +133,24 @@ static inline struct entry *store_find(const struct store *store, uint64_t key)
     return store->index == TERN_DENSE ? &store->dense[key] : sparse_find(store->sparse, key);
 }
 
-/* The same with its word as of now; 0 if the key was never here. An entry of a sparse index that reads
- * as zero lies in an array that was given up in between (sparse.h), so the key is looked up again. */
+/* Whether an entry lies in an array of the sparse index that is being given up, or was (sparse.h): the key is
+ * to be looked up again. */
+static inline bool store_gives_up(const struct store *store, uint64_t word)
+{
+    return store->index == TERN_SPARSE &&
+           (!(word & ~ENTRY_LATCHED) || entry_state(word) == ENTRY_MOVED);
+}
+
+/* The entry of a key with its word as of now; 0 if the key was never here. */
 static inline uint64_t store_look(const struct store *store, uint64_t key, struct entry **entry)
 {
-    uint64_t word;
-    do {
+    uint64_t word = 0;
+    for (unsigned tries = 0;; spin_wait(&tries)) {
         *entry = store_find(store, key);
         word = *entry ? entry_read(*entry) : 0;
-    } while (*entry && !word && store->index == TERN_SPARSE);
-    return word;
+        if (!*entry || !store_gives_up(store, word))
+            return word;
+    }
 }
 
 /* Whether one of n keys has a replica here. */
@@ -308,6 +316,11 @@ bool store_location(const struct store *store, uint64_t key, uint32_t *location)
 /* Notes where the main copy of a key is, unless it is here or something newer is known. */
 enum tern_status store_learn(struct store *store, uint64_t key, uint32_t location);
 
+/* The same as node `from` says. It is believed whatever the numbers, which wrap around, if the key was taken to be
+ * there: it had the key, and knows of somebody who had it later. */
+enum tern_status store_learn_from(struct store *store, uint64_t key, uint32_t location,
+                                  uint32_t from);
+
 /* Takes the main copy away: its value and state, to be sent, and its number of moves. From now on the
  * key is at `node`, and its slot the caller's to give back. False if it is not here, or pinned. */
 bool store_send_away(struct store *store, uint64_t key, uint32_t node, void *value, void *state,
@@ -340,9 +353,10 @@ uint32_t store_pins_of(const struct store *store, uint32_t slot);
 /* Ends one pin; false if the key's row is not pinned. */
 bool store_unpin(struct store *store, uint64_t key);
 
-/* The keys with rows in [begin, end), ascending. *keys is malloc'ed, NULL when there are none. */
-enum tern_status store_collect(struct store *store, uint64_t begin, uint64_t end, uint64_t **keys,
-                               size_t *n);
+/* The lowest keys with rows in [begin, end), ascending, at most `most`; where keys come and go, those at home
+ * here that have one anywhere. *keys is malloc'ed, NULL when there are none. */
+enum tern_status store_collect(struct store *store, uint64_t begin, uint64_t end, size_t most,
+                               uint64_t **keys, size_t *n);
 
 uint64_t store_memory_bytes(const struct store *store);
 

@@ -373,6 +373,24 @@ static void old_news_do_not_replace_newer(void **state)
     managers_free(&all);
 }
 
+/* Numbers of moves wrap around. Who had a key is believed all the same, or it would be asked for ever. */
+static void who_had_a_key_knows_better(void **state)
+{
+    (void)state;
+    struct managers all = integers(3, "adaptive");
+    struct store *store = &all.members[2].store;
+    const uint64_t key = 4;
+    const uint32_t old = location_make(0, 5), later = location_make(1, 40005);
+    ok(store_learn(store, key, old));
+    ok(store_learn(store, key, later));
+    assert_int_equal(location_at(&all, 2, key), old);
+    ok(store_learn_from(store, key, later, 1));
+    assert_int_equal(location_at(&all, 2, key), old);
+    ok(store_learn_from(store, key, later, 0));
+    assert_int_equal(location_at(&all, 2, key), later);
+    managers_free(&all);
+}
+
 static void others_are_told_where_a_key_is(void **state)
 {
     (void)state;
@@ -1421,6 +1439,7 @@ int main(void)
         cmocka_unit_test(the_home_learns_where_a_key_went),
         cmocka_unit_test(an_ask_follows_a_key),
         cmocka_unit_test(old_news_do_not_replace_newer),
+        cmocka_unit_test(who_had_a_key_knows_better),
         cmocka_unit_test(others_are_told_where_a_key_is),
         cmocka_unit_test(changes_reach_all_through_the_owner),
         cmocka_unit_test(a_holder_does_not_get_its_own_delta),
