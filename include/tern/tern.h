@@ -26,7 +26,8 @@
  *   failed pull, or the row array of a failed pin, has unspecified content), and parameters are as
  *   they were before the call: a call does all or nothing. (A write that fails for want of memory may
  *   leave entries that were new to a sparse table, with their initial value. In a cluster, a write
- *   that fails with TERN_PEER may have been done at the nodes that did answer.) NULL, a closed handle,
+ *   that fails at another node, with TERN_PEER, TERN_NO_MEMORY or TERN_CLOSED, may have been done here and
+ *   at the nodes that did not fail.) NULL, a closed handle,
  *   a handle of another kind and a handle of another node are all reported, not followed: closed
  *   handles stay recognisable until a thousand more have been closed.
  *
@@ -278,7 +279,7 @@ TERN_API enum tern_status tern_table_open(struct tern_node *node, const char *na
                                           struct tern_table **table);
 
 /* Closes one opening of a table. The last one ends the table and its parameters; it is TERN_BUSY while
- * rows are pinned or distributions on it are open. */
+ * rows are pinned, operations that were started have not been waited for, or distributions on it are open. */
 TERN_API enum tern_status tern_table_close(struct tern_table *table);
 
 /* ---- Worker ---------------------------------------------------------------------------------- */

@@ -725,6 +725,8 @@ enum tern_status lane_reply(struct client *client, struct lane *lane, const stru
     struct part *part = lane->first;
     if (!part || part == lane->unsent || reply->number != part->number)
         return bad_reply(lane, reply);
+    if (reply->kind == FRAME_HOLD)
+        return TERN_OK;
     struct op *op = part->op;
     if (reply->kind == FRAME_ERROR && reply->status) {
         op_fail(op, (enum tern_status)reply->status, (const char *)body + reply->keys_bytes,

@@ -222,10 +222,11 @@ static enum served answer_moved(struct server *server, struct server_lane *lane,
 }
 
 /* A request for a table that is not open here waits until it is, unless it was and is closed. */
-static enum served hold_or_refuse(const struct server *server, struct server_lane *lane,
+static enum served hold_or_refuse(struct server *server, struct server_lane *lane,
                                   const struct frame *request, struct buffer *out)
 {
-    if (!core_has_closed(server->core, request->table))
+    server->holds_for_table = !core_has_closed(server->core, request->table);
+    if (server->holds_for_table)
         return HELD;
     advance(lane, request->number);
     if (!note_void(lane, request->number))

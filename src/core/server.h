@@ -11,7 +11,8 @@
  * is held until the node's present round is over, and then decided.
  *
  * A request that cannot be executed yet, because this node has not opened the table or because others
- * must come first (group.h), is held: it stays with its caller and is tried again.
+ * must come first (group.h), is held: it stays with its caller and is tried again. Who asked for a table is told
+ * by a HOLD, now and then, that it waits rightly.
  */
 #ifndef CORE_SERVER_H
 #define CORE_SERVER_H
@@ -51,6 +52,7 @@ struct server {
     struct entry **entries;
     struct buffer values; /* aligned ones */
     bool holds_for_round; /* a request is held until a round is over */
+    bool holds_for_table; /* the last request is held until its table is open */
     bool wants_round;     /* a request gave this node something to say: a round is to begin soon */
     /* Whether kept answers may be left in `kept`, to be sent behind `out`, instead of being copied there;
      * kept.n is then to be set to 0. They stay in place until the lane's next request. */

@@ -306,12 +306,13 @@ enum tern_status stream_connect(struct net *net, const char *address, struct str
     struct stream *made = NULL;
     for (int i = 0; i < n_found; i++) {
         stream_close(made);
+        made = NULL;
         status = connect_to(net, &found[i], &made);
-        if (status != TERN_OK)
-            return status;
-        if (i + 1 < n_found && try_out(made))
+        if (status == TERN_OK && i + 1 < n_found && try_out(made))
             break;
     }
+    if (status != TERN_OK)
+        return status;
     if (net->tls != NULL && found[0].any.sa_family != AF_UNIX && !made->failed) {
         status = tls_wrap(made);
         if (status != TERN_OK) {

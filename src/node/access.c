@@ -254,14 +254,21 @@ static enum tern_status start_away(struct tern_worker *worker, const struct tern
 
 /*
  * Keys of a managed table that are at another node when an operation is started may be here when the
- * next one is, which must not overtake it. So the keys under way are counted, and an operation on one of
- * them waits until those before it are done. (Keys that tables have in common count as one.)
+ * next one is, which must not overtake it; in a table with replicas of every key, that is so of sets that are
+ * done at the main copy. So the keys under way are counted, and an operation on one of them waits until
+ * those before it are done. (Keys that tables have in common count as one.)
  */
+static bool may_be_overtaken(const struct core_table *table)
+{
+    return table->manager || table->replication;
+}
+
 static void count_under_way(struct tern_worker *worker, struct pending *pending, bool counts)
 {
     struct keymap *under_way = &worker->space->under_way;
     const struct op *op = &pending->op;
-    for (size_t i = 0; op->of->manager && pending->is_counted != counts && i < op->n; i++) {
+    bool changes = may_be_overtaken(op->of) && pending->is_counted != counts;
+    for (size_t i = 0; changes && i < op->n; i++) {
         uint32_t count = keymap_get(under_way, op->sorted[i]);
         keymap_set(under_way, op->sorted[i], counts ? count + 1 : count - 1);
     }
@@ -298,7 +305,7 @@ static bool is_under_way(const struct tern_worker *worker, const struct tern_tab
 {
     const struct keymap *under_way = &worker->space->under_way;
     bool found = false;
-    for (size_t i = 0; table->core.manager && under_way->n && !found && i < n; i++)
+    for (size_t i = 0; may_be_overtaken(&table->core) && under_way->n && !found && i < n; i++)
         found = keymap_get(under_way, keys[i]);
     return found;
 }
@@ -403,8 +410,10 @@ static void add_pending(struct tern_worker *worker, struct pending *pending)
 {
     pending->is_counted = false;
     count_under_way(worker, pending, true);
+    atomic_fetch_add_explicit(&pending->table->n_under_way, 1, memory_order_relaxed);
     pending->ticket = worker->last_ticket + 1;
     pending->next = NULL;
+    pending->before = worker->last_pending;
     if (worker->last_pending)
         worker->last_pending->next = pending;
     else
@@ -416,11 +425,12 @@ static void add_pending(struct tern_worker *worker, struct pending *pending)
 static enum tern_status start_pending(struct tern_worker *worker, struct tern_table *table,
                                       enum frame_kind kind, const uint64_t *keys, void *values)
 {
-    bool has_room = !table->core.manager ||
+    bool has_room = !may_be_overtaken(&table->core) ||
                     keymap_reserve(&worker->space->under_way, worker->space->n_away);
     struct pending *pending = has_room ? take_pending(worker) : NULL;
     if (!pending)
         return fail(TERN_NO_MEMORY, "no memory for an operation under way");
+    pending->table = table;
     enum tern_status status = start_away(worker, table, kind, keys, values, &pending->op);
     if (status)
         give_pending(worker, pending);
@@ -564,32 +574,30 @@ enum tern_status tern_set_start(struct tern_worker *worker, struct tern_table *t
     return operate_start(worker, table, FRAME_SET, keys, n, (void *)(uintptr_t)values, ticket);
 }
 
-/* The operation with this ticket, and the one before it in the list; NULL if it is finished. */
-static struct pending *find_pending(const struct tern_worker *worker, uint64_t ticket,
-                                    struct pending **before)
+/* The operation with this ticket; NULL if it is finished. The list is searched from the end that is nearer. */
+static struct pending *find_pending(const struct tern_worker *worker, uint64_t ticket)
 {
-    struct pending *pending = worker->pending;
-    *before = NULL;
-    while (pending && pending->ticket < ticket) {
-        *before = pending;
+    struct pending *first = worker->pending, *last = worker->last_pending;
+    if (!first || ticket < first->ticket || ticket > last->ticket)
+        return NULL;
+    bool forwards = ticket - first->ticket < last->ticket - ticket;
+    struct pending *pending = forwards ? first : last;
+    while (forwards && pending->ticket < ticket)
         pending = pending->next;
-    }
-    return pending && pending->ticket == ticket ? pending : NULL;
+    while (!forwards && pending->ticket > ticket)
+        pending = pending->before;
+    return pending->ticket == ticket ? pending : NULL;
 }
 
 /* Takes a finished operation out of the list and gives its outcome. */
-static enum tern_status end_pending(struct tern_worker *worker, struct pending *before,
-                                    struct pending *pending)
+static enum tern_status end_pending(struct tern_worker *worker, struct pending *pending)
 {
-    if (before)
-        before->next = pending->next;
-    else
-        worker->pending = pending->next;
-    if (worker->last_pending == pending)
-        worker->last_pending = before;
+    *(pending->before ? &pending->before->next : &worker->pending) = pending->next;
+    *(pending->next ? &pending->next->before : &worker->last_pending) = pending->before;
     bool is_behind = pending->is_counted; /* else it was waited for already */
     count_under_way(worker, pending, false);
     enum tern_status status = is_behind ? end_away(worker, &pending->op) : op_end(&pending->op);
+    atomic_fetch_sub_explicit(&pending->table->n_under_way, 1, memory_order_release);
     give_pending(worker, pending);
     return status;
 }
@@ -608,11 +616,11 @@ enum tern_status tern_wait(struct tern_worker *worker, uint64_t ticket)
     enum tern_status status = check_ticket(worker, ticket);
     if (status)
         return status;
-    struct pending *before, *pending = find_pending(worker, ticket, &before);
+    struct pending *pending = find_pending(worker, ticket);
     if (!pending)
         return TERN_OK;
     remote_wait(worker->remote, &pending->op, false);
-    return end_pending(worker, before, pending);
+    return end_pending(worker, pending);
 }
 
 enum tern_status tern_test(struct tern_worker *worker, uint64_t ticket, bool *done)
@@ -622,12 +630,12 @@ enum tern_status tern_test(struct tern_worker *worker, uint64_t ticket, bool *do
     enum tern_status status = check_ticket(worker, ticket);
     if (status)
         return status;
-    struct pending *before, *pending = find_pending(worker, ticket, &before);
+    struct pending *pending = find_pending(worker, ticket);
     if (pending && !op_is_done(&pending->op))
         remote_progress(worker->remote);
     bool finished = !pending || op_is_done(&pending->op);
     if (pending && finished)
-        status = end_pending(worker, before, pending);
+        status = end_pending(worker, pending);
     if (!status)
         *done = finished;
     return status;
@@ -637,7 +645,7 @@ void access_finish_all(struct tern_worker *worker)
 {
     while (worker->pending) {
         remote_wait(worker->remote, &worker->pending->op, false);
-        end_pending(worker, NULL, worker->pending);
+        end_pending(worker, worker->pending);
     }
     for (struct pending *pending = worker->free_pending, *next; pending; pending = next) {
         next = pending->next;

@@ -78,7 +78,8 @@ void bound_begin(struct tern_node *node)
         atomic_store_explicit(&node->engine->is_prompt, true, memory_order_relaxed);
     pthread_mutex_lock(&node->pace_lock);
     for (struct tern_worker *worker = node->workers; worker; worker = worker->next)
-        if (node->pace.clocks.values[worker->pace_index] != CLOCK_RESTS)
+        if (worker->pace_index != NO_WORKER &&
+            node->pace.clocks.values[worker->pace_index] != CLOCK_RESTS)
             pace_set(&node->pace, worker->pace_index,
                      atomic_load_explicit(&worker->clock, memory_order_relaxed));
     publish(node);

@@ -55,6 +55,8 @@ static void settle(struct tasks *tasks, struct tern_worker *worker, struct outco
         outcome_fail(outcome, TERN_BUSY, tern_error());
     }
     worker->n_pins = 0; /* nobody can unpin those rows any more */
+    tern_worker_rest(
+        worker); /* an update of a bounded table made it take part: others would wait for it */
 }
 
 static void call(const struct function *function, struct tern_worker *worker,

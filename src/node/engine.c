@@ -49,7 +49,9 @@ struct incoming {
     struct incoming *next;
     struct connection connection;
     struct known_lane *known; /* NULL before HELLO */
-    bool held;                /* the frame at the head waits for others */
+    bool held;                /* the frame at the head waits for others, */
+    bool awaits_table;        /* namely for a table to be opened here; */
+    uint64_t told_ns;         /* when that was said, or it began */
     uint32_t events;          /* asked of epoll */
     uint64_t since_ns;
 };
@@ -171,6 +173,13 @@ static bool is_member(const struct engine *engine, const struct server_lane *lan
     return !joined || joined == lane->incarnation;
 }
 
+static void note_awaited(struct incoming *incoming, bool awaits_table, uint64_t now)
+{
+    if (awaits_table && !incoming->awaits_table)
+        incoming->told_ns = now;
+    incoming->awaits_table = awaits_table;
+}
+
 /* Executes the requests that have come. False: the connection must be closed. */
 static bool serve(struct engine *engine, struct incoming *incoming, uint64_t now, bool *changed)
 {
@@ -190,8 +199,10 @@ static bool serve(struct engine *engine, struct incoming *incoming, uint64_t now
         struct server_lane *lane = &incoming->known->lane;
         if (!is_member(engine, lane) && connection->frame.kind != FRAME_JOIN)
             return false;
+        engine->server.holds_for_table = false;
         enum served served = server_request(&engine->server, lane, &connection->frame, body, now,
                                             &connection->out, changed);
+        note_awaited(incoming, engine->server.holds_for_table, now);
         connection->rest = engine->server.kept;
         engine->server.kept.n = 0;
         if (served == REFUSED)
@@ -308,6 +319,33 @@ static void retry_held(struct engine *engine, uint64_t now)
     }
 }
 
+/* Says that a request waits rightly. False: the connection must be closed. */
+static bool tell_held(struct engine *engine, struct incoming *incoming)
+{
+    struct connection *connection = &incoming->connection;
+    struct frame hold = reply_frame(&connection->frame, engine->core.epoch, FRAME_HOLD);
+    uint8_t header[FRAME_HEADER_BYTES];
+    frame_encode(&hold, header);
+    if (!buffer_append(&connection->out, header, sizeof header) || !connection_write(connection))
+        return false;
+    ask_events(engine, incoming);
+    return true;
+}
+
+/* Gives those a sign of life who wait for a table to be opened here, before they believe this node dead. */
+static void tell_all_held(struct engine *engine, uint64_t now)
+{
+    for (struct incoming *incoming = engine->incoming, *next; incoming; incoming = next) {
+        next = incoming->next;
+        if (!incoming->held || !incoming->awaits_table ||
+            now - incoming->told_ns < engine->place.deadline_ns / 4)
+            continue;
+        incoming->told_ns = now;
+        if (!tell_held(engine, incoming))
+            close_incoming(engine, incoming);
+    }
+}
+
 static void close_late_strangers(struct engine *engine, uint64_t now)
 {
     for (struct incoming *incoming = engine->incoming, *next; incoming; incoming = next) {
@@ -317,10 +355,13 @@ static void close_late_strangers(struct engine *engine, uint64_t now)
     }
 }
 
-/* How long the service thread sleeps at the most: strangers and dead nodes must be noticed. */
+/* How long the service thread sleeps at the most: strangers and dead nodes must be noticed, and those who wait
+ * be told. */
 static int next_timeout_ms(const struct engine *engine)
 {
-    return engine->server.group ? TICK_MS : HELLO_MS;
+    uint64_t tell_ms = engine->place.deadline_ns / MS / 4;
+    int most_ms = engine->server.group ? TICK_MS : HELLO_MS;
+    return tell_ms < (uint64_t)most_ms ? (int)tell_ms + 1 : most_ms;
 }
 
 /* Handles what epoll reported. The caller holds the engine's lock. */
@@ -351,6 +392,7 @@ static void handle_events(struct engine *engine, const struct epoll_event *event
         engine->server.wants_round = false;
         sync_hurry(&engine->sync);
     }
+    tell_all_held(engine, now);
     close_late_strangers(engine, now);
 }
 

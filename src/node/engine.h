@@ -44,6 +44,7 @@ struct engine {
     bool has_service;
     atomic_bool stop;
     _Atomic uint64_t driven_ns; /* when a worker last drove, or tried to */
+    _Atomic uint64_t held_ns;   /* when another node last said that a request waits for a table */
     _Atomic uint64_t n_refused; /* connections that sent nonsense or were not of this job */
 
     pthread_t pulse;

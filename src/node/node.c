@@ -28,6 +28,11 @@ static enum tern_status join(struct tern_node *node, const struct place *place)
     node->engine->pace = &node->pace;
     node->engine->pace_lock = &node->pace_lock;
     status = remote_init(&node->control, node->engine);
+    if (!status) {
+        status = remote_init(&node->opening, node->engine);
+        if (status)
+            remote_fini(&node->control);
+    }
     if (status) {
         engine_leave(node->engine);
         engine_end(node->engine);
@@ -46,6 +51,7 @@ static enum tern_status leave(struct tern_node *node)
         tasks_free(node->tasks);
     if (node->engine) {
         remote_fini(&node->control);
+        remote_fini(&node->opening);
         engine_end(node->engine);
         free(node->engine);
         node->engine = NULL;

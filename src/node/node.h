@@ -54,7 +54,8 @@ struct tern_node {
     /* In a cluster. */
     struct engine *engine; /* NULL: alone */
     pthread_mutex_t control_lock;
-    struct remote control; /* for calls to the coordinator; under control_lock */
+    struct remote control; /* for calls to the coordinator that all make at once; under control_lock */
+    struct remote opening; /* for opening tables, which must not wait behind them; under lock */
     uint64_t n_barriers, n_reductions, n_broadcasts;
     struct turns *turns; /* a list */
 
@@ -86,6 +87,7 @@ struct tern_table {
     uint64_t n_straight;
     uint64_t n_open;
     uint32_t n_dists; /* open on it */
+    _Atomic uint64_t n_under_way; /* operations that were started and not waited for */
     struct policy policy;
     struct tern_table_options options; /* with which it was opened */
     char updater_name[32];
@@ -98,8 +100,9 @@ struct tern_table {
 
 /* An operation under way whose start was reported to the program. */
 struct pending {
-    struct pending *next;
+    struct pending *next, *before; /* of the list; only `next` while it is free */
     uint64_t ticket;
+    struct tern_table *table;
     bool is_counted; /* its keys are among those under way */
     struct op op;
 };

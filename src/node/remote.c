@@ -141,6 +141,8 @@ static bool take_frames(struct remote *remote, struct lane *lane)
                                    : take_welcome(remote, lane, frame, body);
         if (!fits)
             return false;
+        if (frame->kind == FRAME_HOLD)
+            atomic_store_explicit(&remote->engine->held_ns, clock_now_ns(), memory_order_relaxed);
         connection_drop(connection);
     }
 }
@@ -261,6 +263,11 @@ static void look_after(struct remote *remote, struct lane *lane, bool patient, u
                  "node %" PRIu32 " takes no further connection; is its limit of open files (ulimit "
                  "-Hn) too low? Each worker has one to each node",
                  lane->node);
+    else if (dead && silent < engine->place.deadline_ns && !peer->trouble[0])
+        snprintf(sentence, sizeof sentence,
+                 "node %" PRIu32 " at %s was given up: it gave no sign of life for %.1f s",
+                 lane->node, engine->addresses[lane->node],
+                 (double)engine->place.deadline_ns / 1e9);
     else if (peer->connection.stream || !peer->trouble[0])
         snprintf(sentence, sizeof sentence, "node %" PRIu32 " at %s has not answered for %.1f s",
                  lane->node, engine->addresses[lane->node], (double)silent / 1e9);
@@ -277,7 +284,10 @@ static void look_after(struct remote *remote, struct lane *lane, bool patient, u
 static void look_after_local(struct remote *remote, uint64_t now)
 {
     struct lane *local = &remote->client.local;
-    uint64_t waited = now - remote->local_since_ns;
+    /* They may be at a node that has still to open the table, and says so. */
+    uint64_t held_ns = atomic_load_explicit(&remote->engine->held_ns, memory_order_relaxed);
+    uint64_t since_ns = held_ns > remote->local_since_ns ? held_ns : remote->local_since_ns;
+    uint64_t waited = now > since_ns ? now - since_ns : 0;
     if (!lane_is_waiting(local) || !remote->local_waits)
         return;
     if (waited < remote->engine->place.deadline_ns &&

@@ -300,7 +300,7 @@ static enum tern_status agree_on_number(struct tern_node *node, const char *name
     struct op op = {.a = turn,
                     .payload = shape,
                     .payload_bytes = (uint32_t)shape_bytes(name, options, shape)};
-    enum tern_status status = node_call(node, &op, FRAME_TABLE);
+    enum tern_status status = engine_call(&node->opening, 0, &op, FRAME_TABLE);
     if (status)
         return status;
     buffer_free(&op.answer_body);
@@ -451,11 +451,17 @@ enum tern_status tern_table_close(struct tern_table *table)
     enum tern_status status = TERN_OK;
     pthread_mutex_lock(&node->lock);
     uint64_t n_pins = atomic_load_explicit(&table->core.store.n_pins, memory_order_relaxed);
+    uint64_t n_under_way = atomic_load_explicit(&table->n_under_way, memory_order_acquire);
     if (table->n_open > 1)
         table->n_open--;
     else if (n_pins)
         status = fail(TERN_BUSY, "%" PRIu64 " row%s of table '%s' still pinned; unpin first",
                       n_pins, n_pins == 1 ? " is" : "s are", table->core.store.name);
+    else if (n_under_way)
+        status = fail(TERN_BUSY,
+                      "%" PRIu64 " operation%s on table '%s' still under way; wait for %s first",
+                      n_under_way, n_under_way == 1 ? " is" : "s are", table->core.store.name,
+                      n_under_way == 1 ? "it" : "them");
     else if (table->n_dists)
         status = fail(TERN_BUSY, "%" PRIu32 " distribution%s on table '%s' still open; close first",
                       table->n_dists, table->n_dists == 1 ? " is" : "s are",

@@ -57,10 +57,10 @@ enum tern_status node_open_worker(struct tern_node *node, bool is_crew, struct t
 
     pthread_mutex_lock(&node->lock);
     made->number = node->n_workers_opened++;
+    status = bound_open(made); /* before a table that is being opened finds it in the list */
     made->next = node->workers;
     node->workers = made;
     pthread_mutex_unlock(&node->lock);
-    status = bound_open(made);
     if (status) {
         tern_worker_close(made);
         return status;
@@ -78,6 +78,27 @@ enum tern_status tern_worker_open(struct tern_node *node, struct tern_worker **w
     return node_open_worker(node, false, worker);
 }
 
+/* The rounds end the intents of a worker that is being closed; without rounds there are none. The caller holds
+ * the node's lock, so that none begin now. */
+static void end_intents(struct tern_worker *worker)
+{
+    struct engine *engine = worker->node->engine;
+    struct intents *intents = worker->intents;
+    if (atomic_load_explicit(&engine->sync.is_running, memory_order_relaxed)) {
+        /* Release: partner of the acquire in intents_round. */
+        atomic_store_explicit(&intents->is_over, true, memory_order_release);
+        sync_poke(&engine->sync);
+        return;
+    }
+    pthread_mutex_lock(&engine->lock);
+    struct intents **place = &engine->intents;
+    while (*place != intents)
+        place = &(*place)->next;
+    *place = intents->next;
+    pthread_mutex_unlock(&engine->lock);
+    intents_free(intents);
+}
+
 enum tern_status tern_worker_close(struct tern_worker *worker)
 {
     if (!handle_is((const struct handle *)worker, HANDLE_WORKER))
@@ -93,16 +114,15 @@ enum tern_status tern_worker_close(struct tern_worker *worker)
         access_finish_all(worker);
         remote_fini(worker->remote);
         free(worker->remote);
-        /* The rounds end its intents. Release: partner of the acquire in intents_round. */
-        atomic_store_explicit(&worker->intents->is_over, true, memory_order_release);
-        sync_poke(&node->engine->sync);
     }
-    bound_close(worker);
     pthread_mutex_lock(&node->lock);
     struct tern_worker **place = &node->workers;
     while (*place != worker)
         place = &(*place)->next;
     *place = worker->next;
+    if (worker->intents)
+        end_intents(worker);
+    bound_close(worker);
     sample_end_worker(worker);
     for (size_t i = 0; i < TERN_MAX_TABLES; i++)
         if (node->tables[i])

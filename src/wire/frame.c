@@ -172,7 +172,7 @@ const char *frame_kind_name(enum frame_kind kind)
         [FRAME_VALUES] = "VALUES", [FRAME_DONE] = "DONE",
         [FRAME_ROSTER] = "ROSTER", [FRAME_MOVED] = "MOVED",
         [FRAME_TASK] = "TASK",     [FRAME_FINISHED] = "FINISHED",
-        [FRAME_ERROR] = "ERROR",
+        [FRAME_ERROR] = "ERROR",   [FRAME_HOLD] = "HOLD",
     };
     if ((unsigned)kind >= FRAME_KINDS || names[kind] == NULL)
         return "unknown kind";

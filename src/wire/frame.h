@@ -49,6 +49,7 @@ enum frame_kind {
     FRAME_MOVED,  /* payload: a u32 location for each key of the request, none of which was served */
     FRAME_NEWS,   /* to ROUND: sections; a: how much is left to tell, 0 for nothing; b: see sweep.h */
     FRAME_ERROR,  /* status; payload: the sentence */
+    FRAME_HOLD,   /* no answer yet, but a sign of life: the request waits for its table to be opened */
     FRAME_KINDS,
 };
 

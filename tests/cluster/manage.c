@@ -448,6 +448,100 @@ static void under_way(void)
     check(tern_table_close(table));
 }
 
+/* Moves keys about, one batch of them after the other, and makes further ones that are no part of it. */
+static void stir(struct tern_table *table, uint64_t turn, uint64_t *n_made)
+{
+    enum { N_MADE = 200 };
+    uint64_t clock, made[N_MADE];
+    static const int64_t zeros[N_MADE * LENGTH];
+    check(tern_worker_advance(worker, &clock));
+    for (uint64_t i = 0; i < N_MADE; i++)
+        made[i] = 1000000 + n_nodes * (*n_made)++ + self;
+    check(tern_push(worker, table, made, N_MADE, zeros));
+    check(tern_intent(worker, table, all_keys + (turn * 37 + self * 91) % (N_KEYS - 50), 50,
+                      clock + 1, clock + 3));
+}
+
+/* Ranges of a sparse table have every key once, whatever moves and grows meanwhile. */
+static void ranges(void)
+{
+    enum { TURNS = 150 };
+    struct tern_table_options options = {
+        .struct_size = sizeof options, .index = TERN_SPARSE, .type = TERN_I64, .length = LENGTH};
+    struct tern_table *table;
+    static uint64_t keys[N_KEYS + 1];
+    static int64_t ones[N_KEYS * LENGTH];
+    uint64_t n_made = 0;
+    check(tern_table_open(node, "ranges", &options, &table));
+    if (self == 0)
+        push_all(table, 0, N_KEYS, 1);
+    for (size_t i = 0; i < N_KEYS * LENGTH; i++)
+        ones[i] = 1;
+    check(tern_barrier(node));
+    for (uint64_t turn = 0; turn < TURNS; turn++) {
+        size_t n;
+        stir(table, turn, &n_made);
+        check(tern_pull_range(worker, table, 0, N_KEYS, N_KEYS + 1, keys, NULL, &n));
+        hold(n == N_KEYS && !memcmp(keys, all_keys, sizeof all_keys));
+        check(tern_push_range(worker, table, 0, N_KEYS, N_KEYS, ones));
+    }
+    check(tern_quiesce(node));
+    hold(have_all(table, 0, N_KEYS, 1 + TURNS * (int64_t)n_nodes));
+    check(tern_barrier(node));
+    check(tern_table_close(table));
+}
+
+/* The last node opens a table later than the deadline, which the others have asked it about meanwhile. */
+static void late_under(const char *policy)
+{
+    if (self == n_nodes - 1)
+        usleep(1500000);
+    struct tern_table *table = open_table(policy, TERN_I64, policy, NULL);
+    uint64_t clock;
+    check(tern_worker_clock(worker, &clock));
+    check(tern_intent(worker, table, all_keys, N_KEYS, clock, UINT64_MAX));
+    check(tern_worker_advance(worker, NULL));
+    push_all(table, 0, N_KEYS, 1);
+    check(tern_flush(worker));
+    check(tern_quiesce(node));
+    hold(have_all(table, 0, N_KEYS, n_nodes));
+    check(tern_barrier(node));
+    check(tern_table_close(table));
+}
+
+static void late(void)
+{
+    late_under("replicate");
+    late_under("adaptive");
+    late_under("static");
+}
+
+/* What was started holds its table open, and is not overtaken where every node has every key. */
+static void started(void)
+{
+    const struct tern_updater sgd = tern_updater_sgd(1);
+    struct tern_table *table = open_table("started", TERN_F64, "replicate", &sgd);
+    static double sevens[N_KEYS * LENGTH], minus[N_KEYS * LENGTH], got[N_KEYS * LENGTH];
+    uint64_t ticket;
+    for (size_t i = 0; i < N_KEYS * LENGTH; i++) {
+        sevens[i] = 7;
+        minus[i] = -1;
+    }
+    if (self == 0) {
+        check(tern_set_start(worker, table, all_keys, N_KEYS, sevens, &ticket));
+        hold(tern_table_close(table) == TERN_BUSY);
+        check(tern_pull(worker, table, all_keys, N_KEYS, got));
+        hold(!memcmp(got, sevens, sizeof got));
+        check(tern_push(worker, table, all_keys, N_KEYS, minus));
+        check(tern_wait(worker, ticket));
+    }
+    check(tern_quiesce(node));
+    check(tern_pull(worker, table, all_keys, N_KEYS, got));
+    hold(got[0] == 8 && got[N_KEYS * LENGTH - 1] == 8);
+    check(tern_barrier(node));
+    check(tern_table_close(table));
+}
+
 /* A table that is closed and opened again is a new one, of any shape, however often. */
 static void again(void)
 {
@@ -485,7 +579,8 @@ int main(int argc, char **argv)
     } cases[] = {{"bounds", bounds},       {"closing", closing}, {"closed-table", closed_table},
                  {"localize", localize},   {"flush", flush},     {"updaters", updaters},
                  {"sets", sets},           {"much", much},       {"localize-much", localize_much},
-                 {"under-way", under_way}, {"again", again}};
+                 {"under-way", under_way}, {"again", again},     {"ranges", ranges},
+                 {"late", late},           {"started", started}};
     alarm(HANGS_S);
     for (uint64_t i = 0; i < N_KEYS; i++)
         all_keys[i] = i;

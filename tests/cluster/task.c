@@ -7,12 +7,15 @@
  *   change     the delay is raised and lowered while tasks run
  *   groups     who runs what, and with which keys
  *   failures   functions that fail, are missing or say too much
+ *   opening    a table is opened beside a barrier that waits for a task at that node
+ *   bounded    functions add to a table with bounded reads, and hold nobody back afterwards
  *   sums       every node has N tasks run at all nodes: each runs once, and the sums are exact
  *   kill       waits for a task that does not end, until the node it is at dies; prints "ready", then
  *              "error" with the status and the sentence of the wait, "again" with those of one more task,
  *              and "closed" with those of tern_node_close
  */
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -471,6 +474,79 @@ static void say(const char *what, enum tern_status status)
     fflush(stdout);
 }
 
+static void *open_another(void *context)
+{
+    struct tern_table_options options = {.struct_size = sizeof options, .n_keys = 10, .length = 1};
+    usleep(100000); /* the barrier is waited for by then */
+    check(tern_table_open(node, "another", &options, context));
+    return NULL;
+}
+
+/* Node 0 waits at a barrier, and opens a table in another thread; the others have it run a task before they come
+ * to the barrier. */
+static void opening(uint64_t n)
+{
+    (void)n;
+    struct tern_table *another;
+    pthread_t thread;
+    if (self == 0) {
+        hold(!pthread_create(&thread, NULL, open_another, &another));
+    } else {
+        usleep(200000);
+        struct tern_task_options options = of("note");
+        struct span results[MAX_NODES];
+        uint64_t id;
+        options.results = results;
+        options.result_bytes = sizeof results[0];
+        check(tern_task_submit(worker, &options, &id));
+        check(tern_task_wait(worker, id, 0));
+        open_another(&another);
+    }
+    check(tern_barrier(node));
+    if (self == 0)
+        pthread_join(thread, NULL);
+    check(tern_barrier(node));
+    check(tern_table_close(another));
+}
+
+/* Adds one to the first key of the table in the context. */
+static enum tern_status add_one(void *context, struct tern_task *task)
+{
+    const uint64_t key = 0;
+    const int64_t one = 1;
+    return tern_push(task->worker, *(struct tern_table **)context, &key, 1, &one);
+}
+
+static void bounded(uint64_t n)
+{
+    (void)n;
+    static struct tern_table *counts;
+    struct tern_table_options options = {.struct_size = sizeof options,
+                                         .type = TERN_I64,
+                                         .n_keys = 10,
+                                         .length = 1,
+                                         .policy = "bsp"};
+    struct tern_task_options task = of("add_one");
+    const uint64_t key = 0;
+    int64_t value;
+    uint64_t id;
+    check(tern_table_open(node, "counts", &options, &counts));
+    check(tern_function_register(node, "add_one", add_one, &counts));
+    check(tern_barrier(node));
+    check(tern_task_submit(worker, &task, &id));
+    check(tern_task_wait(worker, id, 0));
+    check(tern_barrier(node));
+    for (int clock = 0; clock < 5; clock++) {
+        check(tern_worker_advance(worker, NULL));
+        check(tern_pull(worker, counts, &key, 1, &value));
+    }
+    check(tern_quiesce(node));
+    check(tern_pull(worker, counts, &key, 1, &value));
+    hold(value == (int64_t)n_nodes * n_nodes);
+    check(tern_barrier(node));
+    check(tern_table_close(counts));
+}
+
 static int until_death(void)
 {
     struct tern_task_options options = of("doze");
@@ -493,10 +569,8 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(uint64_t n);
-    } cases[] = {{"order", order},
-                 {"change", change},
-                 {"groups", groups},
-                 {"failures", failures},
+    } cases[] = {{"order", order},       {"change", change},   {"groups", groups},
+                 {"failures", failures}, {"opening", opening}, {"bounded", bounded},
                  {"sums", sums}};
     const char *name = argc > 1 ? argv[1] : "";
     uint64_t n = argc > 2 ? strtoull(argv[2], NULL, 10) : 100;

@@ -50,7 +50,7 @@ case_holds() {
     [ "$statuses" = '0 0 0' ] && [ "$(grep -c "$1 holds" "$out")" -eq 3 ]
 }
 
-cases='bounds closing closed-table localize flush updaters sets under-way again much'
+cases='bounds closing closed-table localize flush updaters sets under-way again started ranges much'
 $quick || cases="$cases localize-much"
 for case in $cases; do
     new_unix
@@ -60,6 +60,13 @@ for case in $cases; do
     collect 0 1 2
     check "case: $case" case_holds $case
 done
+
+new_unix
+for i in 0 1 2; do
+    TERN_DEADLINE=1 start $i 3 "$programs/manage" late
+done
+collect 0 1 2
+check 'case: late' case_holds late
 
 # ---- Broken connections ---------------------------------------------------------------------------
 

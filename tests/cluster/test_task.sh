@@ -32,6 +32,10 @@ run groups
 check 'groups, homes of a range, tasks of tasks' holds groups
 run failures
 check 'failures name function and node' holds failures
+run opening
+check 'a table is opened beside a barrier that waits for a task' holds opening
+run bounded
+check 'functions that add to bounded tables hold nobody back' holds bounded
 new_tcp
 run sums $n_sums
 check 'each task runs once at each node' holds sums
