@@ -198,7 +198,7 @@ static enum tern_status push_sparse(struct tern_worker *worker, struct tern_tabl
 {
     uint64_t *found;
     size_t n_found;
-    enum tern_status status = collect(worker, table, begin, end, n + 1, &found, &n_found);
+    enum tern_status status = collect(worker, table, begin, end, SIZE_MAX, &found, &n_found);
     if (status)
         return status;
     if (n_found == n)
