@@ -410,7 +410,7 @@ static size_t at_most(size_t n, size_t most)
 /* Whether a key on a list for a node still has a reason to be there. */
 typedef bool keep_function(struct manager *manager, const struct box *box, uint64_t key);
 
-/* Writes one section of bare keys taken from the end of a list; `keep` says which still matter. */
+/* Writes one section of bare keys taken from the front of a list; `keep` says which still matter. */
 static uint8_t *write_keys(struct manager *manager, struct box *box, enum section_kind kind,
                            struct keys *list, size_t most, keep_function *keep, uint8_t *out)
 {

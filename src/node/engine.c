@@ -46,7 +46,7 @@ struct known_lane {
 };
 
 struct incoming {
-    struct incoming *next;
+    struct incoming *next, *before;
     struct connection connection;
     struct known_lane *known; /* NULL before HELLO */
     bool held;                /* the frame at the head waits for others, */
@@ -58,12 +58,35 @@ struct incoming {
 
 /* ---- The service thread's connections --------------------------------------------------------- */
 
+/* Adds a connection to the list, and to the table by descriptor; false when memory is used up. */
+static bool add_incoming(struct engine *engine, struct incoming *incoming)
+{
+    size_t fd = (size_t)stream_fd(incoming->connection.stream);
+    if (fd >= engine->n_by_fd) {
+        size_t n = 2 * fd + 64;
+        struct incoming **grown = realloc(engine->by_fd, n * sizeof(struct incoming *));
+        if (!grown)
+            return false;
+        memset(grown + engine->n_by_fd, 0, (n - engine->n_by_fd) * sizeof *grown);
+        engine->by_fd = grown;
+        engine->n_by_fd = n;
+    }
+    engine->by_fd[fd] = incoming;
+    incoming->next = engine->incoming;
+    if (incoming->next)
+        incoming->next->before = incoming;
+    engine->incoming = incoming;
+    engine->n_strangers++;
+    return true;
+}
+
 static void close_incoming(struct engine *engine, struct incoming *incoming)
 {
-    struct incoming **place = &engine->incoming;
-    while (*place != incoming)
-        place = &(*place)->next;
-    *place = incoming->next;
+    *(incoming->before ? &incoming->before->next : &engine->incoming) = incoming->next;
+    if (incoming->next)
+        incoming->next->before = incoming->before;
+    engine->by_fd[stream_fd(incoming->connection.stream)] = NULL;
+    engine->n_strangers -= !incoming->known;
     if (incoming->known && incoming->known->incoming == incoming)
         incoming->known->incoming = NULL;
     connection_fini(&incoming->connection);
@@ -96,16 +119,8 @@ static void ask_events(struct engine *engine, struct incoming *incoming)
     if (events == incoming->events)
         return;
     incoming->events = events;
-    struct epoll_event event = {.events = events, .data.ptr = incoming};
-    epoll_ctl(engine->epoll_fd, EPOLL_CTL_MOD, stream_fd(connection->stream), &event);
-}
-
-static size_t count_strangers(const struct engine *engine)
-{
-    size_t n = 0;
-    for (const struct incoming *incoming = engine->incoming; incoming; incoming = incoming->next)
-        n += !incoming->known;
-    return n;
+    struct epoll_event event = {.events = events, .data.fd = stream_fd(connection->stream)};
+    epoll_ctl(engine->epoll_fd, EPOLL_CTL_MOD, event.data.fd, &event);
 }
 
 /* The list has the youngest first. Its place is given to a new one, so that many who say nothing do not
@@ -156,6 +171,7 @@ static bool greet(struct engine *engine, struct incoming *incoming, const uint8_
         close_incoming(engine, known->incoming);
     known->incoming = incoming;
     incoming->known = known;
+    engine->n_strangers--;
     struct frame welcome = {.kind = FRAME_WELCOME,
                             .epoch = engine->core.epoch,
                             .a = engine->core.incarnation,
@@ -282,21 +298,20 @@ static void accept_incoming(struct engine *engine, uint64_t now, bool *changed)
 {
     struct stream *stream;
     while ((stream = listener_accept(engine->listener))) {
-        if (count_strangers(engine) >= STRANGERS)
+        if (engine->n_strangers >= STRANGERS)
             refuse_incoming(engine, oldest_stranger(engine));
         struct incoming *incoming = calloc(1, sizeof *incoming);
-        if (!incoming) {
+        if (incoming)
+            *incoming = (struct incoming){
+                .connection.stream = stream, .since_ns = now, .events = EPOLLIN};
+        if (!incoming || !add_incoming(engine, incoming)) {
             atomic_fetch_add_explicit(&engine->n_refused, 1, memory_order_relaxed);
+            free(incoming);
             stream_close(stream);
             continue;
         }
-        incoming->connection.stream = stream;
-        incoming->since_ns = now;
-        incoming->next = engine->incoming;
-        engine->incoming = incoming;
-        incoming->events = EPOLLIN;
-        struct epoll_event event = {.events = EPOLLIN, .data.ptr = incoming};
-        if (epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, stream_fd(stream), &event))
+        struct epoll_event event = {.events = EPOLLIN, .data.fd = stream_fd(stream)};
+        if (epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, event.data.fd, &event))
             refuse_incoming(engine, incoming);
         else
             handle_event(engine, incoming, EPOLLIN, now, changed);
@@ -364,24 +379,40 @@ static int next_timeout_ms(const struct engine *engine)
     return tell_ms < (uint64_t)most_ms ? (int)tell_ms + 1 : most_ms;
 }
 
+/* Looks at all connections, now and then. */
+static void look_at_all(struct engine *engine, uint64_t now)
+{
+    uint64_t tick_ns = TICK_MS * MS, tell_ns = engine->place.deadline_ns / 4;
+    if (now - engine->looked_ns < (tell_ns < tick_ns ? tell_ns : tick_ns))
+        return;
+    engine->looked_ns = now;
+    tell_all_held(engine, now);
+    if (engine->n_strangers)
+        close_late_strangers(engine, now);
+}
+
+static struct incoming *incoming_at(const struct engine *engine, int fd)
+{
+    return (size_t)fd < engine->n_by_fd ? engine->by_fd[fd] : NULL;
+}
+
 /* Handles what epoll reported. The caller holds the engine's lock. */
 static void handle_events(struct engine *engine, const struct epoll_event *events, int n)
 {
     uint64_t now = clock_now_ns();
     bool changed = false;
     for (int i = 0; i < n; i++) {
-        if (events[i].data.ptr == &engine->listener) {
+        int fd = events[i].data.fd;
+        /* It may have been closed since, and the descriptor be another connection's, of which nothing is known
+         * then: to look at that one does no harm. */
+        struct incoming *incoming = incoming_at(engine, fd);
+        if (fd == listener_fd(engine->listener)) {
             accept_incoming(engine, now, &changed);
-        } else if (events[i].data.ptr == &engine->wake_fd) {
+        } else if (fd == engine->wake_fd) {
             uint64_t count;
             changed |= read(engine->wake_fd, &count, sizeof count) == sizeof count;
-        } else {
-            /* An earlier event of this round may have closed it. */
-            struct incoming *incoming = engine->incoming;
-            while (incoming && incoming != events[i].data.ptr)
-                incoming = incoming->next;
-            if (incoming)
-                handle_event(engine, incoming, events[i].events, now, &changed);
+        } else if (incoming) {
+            handle_event(engine, incoming, events[i].events, now, &changed);
         }
     }
     if (engine->server.group && group_tick(engine->server.group, now))
@@ -392,8 +423,7 @@ static void handle_events(struct engine *engine, const struct epoll_event *event
         engine->server.wants_round = false;
         sync_hurry(&engine->sync);
     }
-    tell_all_held(engine, now);
-    close_late_strangers(engine, now);
+    look_at_all(engine, now);
 }
 
 /* Gives the last answers a moment to be taken. */
@@ -566,11 +596,11 @@ static enum tern_status open_epoll(struct engine *engine)
 {
     engine->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     engine->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    struct epoll_event listener = {.events = EPOLLIN, .data.ptr = &engine->listener};
-    struct epoll_event wake = {.events = EPOLLIN, .data.ptr = &engine->wake_fd};
+    struct epoll_event listener = {.events = EPOLLIN, .data.fd = listener_fd(engine->listener)};
+    struct epoll_event wake = {.events = EPOLLIN, .data.fd = engine->wake_fd};
     if (engine->epoll_fd < 0 || engine->wake_fd < 0 ||
-        epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, listener_fd(engine->listener), &listener) ||
-        epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, engine->wake_fd, &wake))
+        epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, listener.data.fd, &listener) ||
+        epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, wake.data.fd, &wake))
         return fail(TERN_NETWORK, "no descriptors to wait with: %s", strerror(errno));
     return TERN_OK;
 }
@@ -637,6 +667,7 @@ void engine_end(struct engine *engine)
     }
     while (engine->incoming)
         close_incoming(engine, engine->incoming);
+    free(engine->by_fd);
     for (struct known_lane *known = engine->lanes, *next; known; known = next) {
         next = known->next;
         server_lane_fini(&known->lane);

@@ -37,8 +37,11 @@ struct engine {
 
     pthread_mutex_t lock;
     struct server server;
-    struct incoming *incoming; /* a list */
-    struct known_lane *lanes;  /* a list: what is remembered across connections */
+    struct incoming *incoming; /* a list, */
+    struct incoming **by_fd;   /* and by descriptor; NULL: none has this one */
+    size_t n_by_fd, n_strangers;
+    uint64_t looked_ns;       /* when all connections were last looked at */
+    struct known_lane *lanes; /* a list: what is remembered across connections */
     int epoll_fd, wake_fd;
     pthread_t service;
     bool has_service;
@@ -54,7 +57,7 @@ struct engine {
 
     struct sync sync;
     atomic_bool is_prompt; /* what comes is dealt with at once, not when a worker looks */
-    struct pace *pace; /* of the node's workers (node/bound.h) */
+    struct pace *pace;     /* of the node's workers (node/bound.h) */
     pthread_mutex_t *pace_lock;
     struct intents *intents; /* of this node's workers; a list, under the lock */
     uint32_t n_managers;     /* made so far */
