@@ -112,6 +112,23 @@ bool train_agree(struct train *train, bool ok)
     return first == train->self ? false : task_fail("%s", "");
 }
 
+/* Waits until replicas agree, so that all nodes measure and save the same model, and until the rows of
+ * the first batches have come. */
+static bool come_to_rest(struct train *train)
+{
+    return train->node == NULL || !tern_quiesce(train->node) ||
+           task_fail_tern("cannot wait for the other nodes");
+}
+
+bool train_share_saved(struct train *train, bool ok, size_t bytes, void *facts)
+{
+    if (!train_agree(train, ok))
+        return false;
+    if (train->n_nodes > 1 && tern_broadcast(train->node, 0, bytes, facts))
+        return task_fail_tern("cannot tell the nodes of the saved model");
+    return come_to_rest(train);
+}
+
 /* ---- One epoch ------------------------------------------------------------------------------- */
 
 struct epoch {
@@ -324,14 +341,6 @@ static bool save(struct epoch *epoch)
         !train_agree(train, epoch->task->gather(epoch->model, train)))
         return false;
     return train_agree(train, train->self != 0 || epoch->task->save(epoch->model, train));
-}
-
-/* Waits until replicas agree, so that all nodes measure and save the same model, and until the rows of
- * the first batches have come. */
-static bool come_to_rest(struct train *train)
-{
-    return train->node == NULL || !tern_quiesce(train->node) ||
-           task_fail_tern("cannot wait for the other nodes");
 }
 
 static bool judge(struct epoch *epoch, struct course *course, struct train_quality *quality)

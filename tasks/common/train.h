@@ -93,6 +93,13 @@ bool train_agree(struct train *train, bool ok);
 /* Sums over all nodes; without effect when there is one. */
 bool train_sum(struct train *train, size_t n, double *values);
 
+/*
+ * After node 0 has read a saved model and set its rows for all, which went well if `ok`: all get so many
+ * bytes of what it knows of the model, and wait until they see the rows. Other nodes need not have the
+ * folder, and their `ok` is true.
+ */
+bool train_share_saved(struct train *train, bool ok, size_t bytes, void *facts);
+
 /* Whether this node prints: node 0 does. */
 static inline bool train_speaks(const struct train *train)
 {

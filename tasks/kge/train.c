@@ -324,31 +324,31 @@ static bool save(void *context, struct train *train)
                        train_worker(train, 0));
 }
 
-/* Node 0 sets the rows for all. */
-static bool read_model(struct model *model, const char *folder)
+/* Sets the rows for all nodes. */
+static bool read_model(const struct model *model, const char *folder, struct model_facts *facts)
 {
-    struct model_facts facts;
     struct model_part parts[2];
-    struct train *train = model->train;
+    struct tern_worker *worker = train_worker(model->train, 0);
     parts_of(model, parts);
-    if (!files_read_facts(folder, &facts))
+    if (!files_read_facts(folder, facts))
         return false;
-    if (facts.model != model->settings.model || facts.dim != model->settings.n)
+    if (facts->model != model->settings.model || facts->dim != model->settings.n)
         return task_fail("the model in %s is %s with --dim %" PRIu64, folder,
-                         model_names[facts.model], facts.dim);
-    train->n_epochs_done = (int64_t)facts.n_epochs;
-    return train->self != 0 || (files_read_part(folder, &parts[0], train_worker(train, 0)) &&
-                                files_read_part(folder, &parts[1], train_worker(train, 0)));
+                         model_names[facts->model], facts->dim);
+    return files_read_part(folder, &parts[0], worker) && files_read_part(folder, &parts[1], worker);
 }
 
 static bool resume(struct model *model, const char *folder)
 {
     struct train *train = model->train;
+    struct model_facts facts = {0};
     if (folder == NULL)
         return true;
-    return train_agree(train, read_model(model, folder)) &&
-           (train->node == NULL || !tern_quiesce(train->node) ||
-            task_fail_tern("cannot wait for the other nodes"));
+    bool ok = train->self != 0 || read_model(model, folder, &facts);
+    if (!train_share_saved(train, ok, sizeof facts.n_epochs, &facts.n_epochs))
+        return false;
+    train->n_epochs_done = (int64_t)facts.n_epochs;
+    return true;
 }
 
 /* ---- The whole ------------------------------------------------------------------------------- */

@@ -335,21 +335,17 @@ static bool save(void *context, struct train *train)
                           train_worker(train, 0));
 }
 
-/* Node 0 sets the rows for all. */
-static bool read_model(struct model *model, const char *folder)
+/* Sets the rows for all nodes. */
+static bool read_model(const struct model *model, const char *folder, struct mf_facts *facts)
 {
-    struct mf_facts facts;
     struct mf_side sides[2];
-    struct train *train = model->train;
     sides_of(model, sides);
-    if (!mf_files_read_facts(folder, &facts))
+    if (!mf_files_read_facts(folder, facts))
         return false;
-    if (facts.rank != model->factors.rank)
-        return task_fail("the model in %s has --rank %" PRIu64, folder, facts.rank);
-    train->n_epochs_done = (int64_t)facts.n_epochs;
-    model->factors.mean = (float)facts.mean;
-    for (size_t i = 0; train->self == 0 && i < 2; i++)
-        if (!mf_files_read_side(folder, facts.rank, &sides[i], train_worker(train, 0)))
+    if (facts->rank != model->factors.rank)
+        return task_fail("the model in %s has --rank %" PRIu64, folder, facts->rank);
+    for (size_t i = 0; i < 2; i++)
+        if (!mf_files_read_side(folder, facts->rank, &sides[i], train_worker(model->train, 0)))
             return false;
     return true;
 }
@@ -357,11 +353,15 @@ static bool read_model(struct model *model, const char *folder)
 static bool resume(struct model *model)
 {
     struct train *train = model->train;
+    struct mf_facts facts = {0};
     if (train->options->resume == NULL)
         return true;
-    return train_agree(train, read_model(model, train->options->resume)) &&
-           (train->node == NULL || !tern_quiesce(train->node) ||
-            task_fail_tern("cannot wait for the other nodes"));
+    bool ok = train->self != 0 || read_model(model, train->options->resume, &facts);
+    if (!train_share_saved(train, ok, sizeof facts, &facts))
+        return false;
+    train->n_epochs_done = (int64_t)facts.n_epochs;
+    model->factors.mean = (float)facts.mean;
+    return true;
 }
 
 /* ---- The whole ------------------------------------------------------------------------------- */

@@ -1,6 +1,8 @@
 # lib.sh - what the scripts of tests/cli share; each begins with:  . "$(dirname "$0")/lib.sh"
 #
 #   try COMMAND...          runs it; then $status, $out and $err (files) say how it ended
+#   try_apart COMMAND...    the same with two nodes, each in a folder of its own under $tmp/apart, as on hosts
+#                           that share none
 #   check NAME COMMAND...   one test: prints "ok NAME" when the command succeeds, else "not ok NAME"
 #                           and what the last `try` left
 #   finish                  the last line of a script
@@ -23,6 +25,11 @@ failures=0
 
 try() {
     "$@" >"$out" 2>"$err" && status=0 || status=$?
+}
+
+try_apart() {
+    try "$tern" run -n 2 --no-prefix -- \
+        sh -c 'mkdir -p "$0/$TERN_NODE" && cd "$0/$TERN_NODE" && exec "$@"' "$tmp/apart" "$@"
 }
 
 check() {

@@ -109,6 +109,11 @@ check 'refuses a model of another shape' says '--dim 32'
 sed 's/a7/other/' "$graph/train.txt" >"$tmp/other.txt"
 train --data "$tmp/other.txt" --resume "$tmp/first"
 check 'refuses a model of another graph' says 'entities.txt:'
+try_apart "$tern" train kge --data "$graph" --dim 32 --epochs 2 --threads 1 --out model
+check 'hosts need not share a folder to test the model that was written' grep -q '^test: MRR' "$out"
+try_apart "$tern" train kge --data "$graph" --dim 32 --epochs 3 --threads 1 --resume model
+check 'nor to go on' grep -q '^epoch 3 of 3' "$err"
+check 'only node 0 has a model' [ ! -e "$tmp/apart/1/model" ]
 truncate -s 1000 "$tmp/first/entities.npy"
 train --resume "$tmp/first"
 check 'refuses a model that was cut off' says 'entities.npy ends before'

@@ -70,6 +70,10 @@ saved=$(quality "$out")
 try "$tern" train mf --data "$data" --epochs 25 --seed 3 --json --nodes 2 --resume "$model"
 check "training goes on at the next epoch" grep -q '"epoch":25,' "$out"
 check "from where it was" near "$(quality "$out")" "$saved"
+mkdir -p "$tmp/apart/0"
+cp -r "$model" "$tmp/apart/0/model"
+try_apart "$tern" train mf --data "$data" --epochs 25 --seed 3 --json --threads 1 --resume model
+check "also where only node 0 has the model" near "$(quality "$out")" "$saved"
 try "$tern" train mf --data "$data" --rank 8 --resume "$model"
 check "a model of another rank is refused" grep -q 'has --rank 32' "$err"
 

@@ -83,6 +83,10 @@ try "$tern" train wordvec --data "$text" --dim 20 --epochs 5 --seed 3 --sample 0
     --threads 1 --resume "$model" --similarity "$tmp/pairs.txt"
 check "training goes on at the next epoch" [ "$(field epoch),$(wc -l <"$out")" = 5,1 ]
 check "from where it was" awk -v q="$(field quality)" 'BEGIN { exit !(q > 0.7) }'
+mkdir -p "$tmp/apart/0"
+cp -r "$model" "$tmp/apart/0/model"
+try_apart "$tern" train wordvec --data "$text" --dim 20 --epochs 5 --json --threads 1 --resume model
+check "also where only node 0 has the model" [ "$(field epoch),$(wc -l <"$out")" = 5,1 ]
 try "$tern" train wordvec --data "$text" --dim 30 --resume "$model"
 check "a model of another size is refused" grep -q 'have 20 numbers, not 30' "$err"
 try "$tern" train wordvec --data "$tmp/pairs.txt" --dim 20 --resume "$model" --min-count 1
