@@ -5,18 +5,68 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/team.h"
 
 /* ---- Opening and closing --------------------------------------------------------------------- */
 
+/* What all nodes must have alike: numbers, and whether an option is given. */
+enum { ALIKE_THREADS, ALIKE_OUT = 6, N_ALIKE = 8 };
+
+static const char *const alike_names[N_ALIKE] = {"--threads",  "--epochs", "--seed", "--eval-every",
+                                                 "--patience", "--clocks", "--out",  "--resume"};
+
+static void list_alike(const struct train_options *options, int64_t values[N_ALIKE])
+{
+    const int64_t own[N_ALIKE] = {options->n_threads,   options->n_epochs,      options->seed,
+                                  options->eval_every,  options->patience,      options->n_clocks,
+                                  options->out != NULL, options->resume != NULL};
+    memcpy(values, own, sizeof own);
+}
+
+/* Compares this node's values with those of node 0. */
+static bool compare_alike(uint32_t self, const int64_t own[N_ALIKE], const int64_t first[N_ALIKE])
+{
+    size_t i = 0;
+    while (i < N_ALIKE && own[i] == first[i])
+        i++;
+    if (i == N_ALIKE)
+        return true;
+    const char *name = alike_names[i];
+    if (i >= ALIKE_OUT)
+        return task_fail(
+            "node %u was%s given %s, but node 0 was%s: give it to all nodes or to none", self,
+            own[i] ? "" : " not", name, first[i] ? "" : " not");
+    return task_fail("node %u has %s %" PRId64 ", but node 0 has %s %" PRId64 ": %s", self, name,
+                     own[i], name, first[i],
+                     i == ALIKE_THREADS ? "the default is the cores of the host, so give --threads"
+                                        : "give all nodes the same");
+}
+
+/* Nodes that were started with different options would wait for what the others never do. */
+static bool check_alike(struct train *train)
+{
+    int64_t own[N_ALIKE], first[N_ALIKE];
+    if (train->n_nodes == 1)
+        return true;
+    list_alike(train->options, own);
+    list_alike(train->options, first);
+    if (tern_broadcast(train->node, 0, sizeof first, first))
+        return task_fail_tern("cannot compare the options of the nodes");
+    return train_agree(train, compare_alike(train->self, own, first));
+}
+
 static bool open_node(struct train *train)
 {
-    if (tern_node_open(NULL, &train->node))
-        return task_fail_tern("cannot open the node");
-    if (tern_node_self(train->node, &train->self, &train->n_nodes))
-        return task_fail_tern("cannot open the node");
+    return (!tern_node_open(NULL, &train->node) &&
+            !tern_node_self(train->node, &train->self, &train->n_nodes)) ||
+           task_fail_tern("cannot open the node");
+}
+
+static bool open_workers(struct train *train)
+{
     train->workers = calloc(train->n_threads, sizeof *train->workers);
     train->waited_s = calloc(train->n_threads, sizeof *train->waited_s);
     if (train->workers == NULL || train->waited_s == NULL)
@@ -33,7 +83,7 @@ bool train_open(struct train *train, const struct train_options *options)
                             .n_nodes = 1,
                             .n_threads = (size_t)options->n_threads,
                             .started_s = seconds_now()};
-    bool ok = options->plain || open_node(train);
+    bool ok = options->plain || (open_node(train) && check_alike(train) && open_workers(train));
     bool bar = train_speaks(train) && !options->json && isatty(STDERR_FILENO);
     ok = ok && progress_init(&train->progress, train->n_threads, bar);
     return ok || train_close(train, false);

@@ -73,7 +73,7 @@ struct train_task {
     bool (*save)(void *model, struct train *train);
 };
 
-/* Opens the node and its workers. */
+/* Opens the node and its workers; fails everywhere when nodes were started with different options. */
 bool train_open(struct train *train, const struct train_options *options);
 
 /* Closes workers, parameters and node; `ok` says whether all went well so far, and so does the result.

@@ -97,6 +97,21 @@ try "$tern" train mf --data "$tmp/huge.csv" --test-share 0
 check "a loss that explodes is reported" grep -q 'is not a finite number' "$err"
 try "$tern" train mf --data "$tmp/nowhere"
 check "a missing file is named" grep -q "$tmp/nowhere" "$err"
+# unlike NAME SENTENCE OPTION... - two nodes are refused whose options differ; $TERN_NODE is their number.
+unlike() {
+    unlike_name=$1 sentence=$2
+    shift 2
+    try timeout 60 "$tern" run -n 2 --no-prefix -- \
+        sh -c "exec \"\$0\" train mf --data \"\$1\" --epochs 2 $*" "$tern" "$tmp/train.csv"
+    check "$unlike_name" [ "$(grep -cF -- "$sentence" "$err"),$status" = 1,1 ]
+}
+unlike "different threads are refused" \
+    'node 1 has --threads 2, but node 0 has --threads 1: the default is the cores of the host' \
+    '--threads $((1 + TERN_NODE))'
+unlike "so are different epochs" 'node 1 has --epochs 5, but node 0 has --epochs 4' \
+    '--threads 1 --epochs $((4 + TERN_NODE))'
+unlike "and a model that only one node is to write" 'node 1 was given --out, but node 0 was not' \
+    '--threads 1 $([ $TERN_NODE = 0 ] || echo --out none)'
 try "$tern" train mf
 check "without data there is nothing to do" [ "$status" -eq 2 ]
 
