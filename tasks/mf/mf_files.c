@@ -120,9 +120,9 @@ static bool write_facts(struct outputs *outputs, const struct mf_facts *facts)
         return false;
     outfile_print(out,
                   "rank %" PRIu64 "\nepochs %" PRIu64 "\nusers %" PRIu64 "\nitems %" PRIu64
-                  "\nmean %.9g\nlow %.9g\nhigh %.9g\n",
+                  "\nmean %.9g\nlow %.9g\nhigh %.9g\nseed %" PRIu64 "\ntest-share %.9g\n",
                   facts->rank, facts->n_epochs, facts->n_users, facts->n_items, facts->mean,
-                  facts->low, facts->high);
+                  facts->low, facts->high, facts->seed, facts->test_share);
     return true;
 }
 
@@ -151,12 +151,17 @@ static char *path_of(const char *folder, const char *kind, const char *ending)
     return NULL;
 }
 
+/* What read_fact() must have seen, by its names: all but seed and test-share, which older models lack. */
+enum { SEEN_NEEDED = 0xef };
+
 /* One line of model.txt. */
 static bool read_fact(struct input *input, char *line, struct mf_facts *facts, unsigned *seen)
 {
-    static const char *const names[] = {"rank", "epochs", "users", "items", "mean", "low", "high"};
-    uint64_t *const whole[] = {&facts->rank, &facts->n_epochs, &facts->n_users, &facts->n_items};
-    double *const real[] = {&facts->mean, &facts->low, &facts->high};
+    static const char *const names[] = {"rank", "epochs", "users", "items",     "seed",
+                                        "mean", "low",    "high",  "test-share"};
+    uint64_t *const whole[] = {&facts->rank, &facts->n_epochs, &facts->n_users, &facts->n_items,
+                               &facts->seed};
+    double *const real[] = {&facts->mean, &facts->low, &facts->high, &facts->test_share};
     char *words[2] = {0}, *end = NULL;
     size_t i = 0, n = sizeof names / sizeof *names, n_whole = sizeof whole / sizeof *whole;
     if (input_fields(line, " ", words, 2) != 2)
@@ -183,14 +188,15 @@ static bool read_facts(struct input *input, struct mf_facts *facts)
     while (ok && (result = input_line(input, &line, &length)) == INPUT_LINE)
         ok = read_fact(input, line, facts, &seen);
     return ok && result == INPUT_END &&
-           (seen == 127 || task_fail("%s does not describe a factorization", input->path));
+           ((seen & SEEN_NEEDED) == SEEN_NEEDED ||
+            task_fail("%s does not describe a factorization", input->path));
 }
 
 bool mf_files_read_facts(const char *folder, struct mf_facts *facts)
 {
     struct input input;
     char *path = path_of(folder, "model", ".txt");
-    *facts = (struct mf_facts){0};
+    *facts = (struct mf_facts){.test_share = -1};
     bool ok = path != NULL && input_open(&input, path);
     free(path);
     if (!ok)

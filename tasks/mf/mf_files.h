@@ -1,7 +1,8 @@
 /*
  * mf_files - a factorization as files of a folder.
  *
- *   model.txt           "name value" lines: rank, epochs, users, items, mean, low, high
+ *   model.txt           "name value" lines: rank, epochs, users, items, mean, low, high, seed,
+ *                       test-share; older ones lack the last two
  *   users.npy           the factors of the users, one row each; users.txt has their names, line by line
  *   users_biases.npy    two columns: the bias, and AdaGrad's sum of it
  *   users_sums.npy      AdaGrad's sums of the factors, needed to go on training
@@ -20,6 +21,8 @@ enum { MF_FILES_TEXT = 1, MF_FILES_BINARY = 2 };
 struct mf_facts {
     uint64_t rank, n_epochs, n_users, n_items;
     double mean, low, high; /* of the ratings */
+    uint64_t seed;          /* by which ratings were drawn for the test */
+    double test_share;      /* of the ratings; 0: none; below 0: model.txt does not tell */
 };
 
 /* All users, or all items. */

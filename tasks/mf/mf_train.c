@@ -21,6 +21,8 @@
 
 enum { TESTS_AT_ONCE = 256, KEYS_AT_ONCE = 256 };
 
+static const double SHARE_PRECISION = 1e-8; /* of a share that was written to a file and read */
+
 struct model;
 
 /* One thread's part in the training. */
@@ -330,9 +332,28 @@ static bool save(void *context, struct train *train)
                                    .n_items = model->ratings.columns.n,
                                    .mean = (double)model->factors.mean,
                                    .low = (double)model->factors.low,
-                                   .high = (double)model->factors.high};
+                                   .high = (double)model->factors.high,
+                                   .seed = (uint64_t)train->options->seed,
+                                   .test_share = model->ratings.drawn_share};
     return mf_files_write(train->options->out, &facts, model->options->formats, sides,
                           train_worker(train, 0));
+}
+
+/* Whether the ratings that are drawn for the test are those that the model has not learned from. */
+static bool check_split(const struct model *model, const char *folder, const struct mf_facts *facts)
+{
+    double share = model->ratings.drawn_share;
+    bool same = facts->seed == (uint64_t)model->train->options->seed &&
+                fabs(facts->test_share - share) < SHARE_PRECISION;
+    if (share == 0 || facts->test_share < 0 || same)
+        return true;
+    if (facts->test_share == 0)
+        return task_fail("the model in %s has learned from all ratings, so none of them can test "
+                         "it: give --test-share 0, or a file of other ratings to test",
+                         folder);
+    return task_fail("the model in %s has learned from ratings that would test it now: give the "
+                     "--seed %" PRIu64 " and --test-share %g that it was trained with",
+                     folder, facts->seed, facts->test_share);
 }
 
 /* Sets the rows for all nodes. */
@@ -344,6 +365,8 @@ static bool read_model(const struct model *model, const char *folder, struct mf_
         return false;
     if (facts->rank != model->factors.rank)
         return task_fail("the model in %s has --rank %" PRIu64, folder, facts->rank);
+    if (!check_split(model, folder, facts))
+        return false;
     for (size_t i = 0; i < 2; i++)
         if (!mf_files_read_side(folder, facts->rank, &sides[i], train_worker(model->train, 0)))
             return false;

@@ -179,10 +179,11 @@ static bool read_file(struct reading *reading, const char *path)
 static bool read_files(struct ratings *ratings, const struct ratings_source *source,
                        const char *train, const char *test)
 {
+    ratings->drawn_share = test == NULL ? source->test_share : 0;
     struct reading first = {.ratings = ratings,
                             .list = &ratings->train,
                             .unknown = RATINGS_ADD,
-                            .test_share = test == NULL ? source->test_share : 0,
+                            .test_share = ratings->drawn_share,
                             .rng = rng_seed(source->seed, UINT64_MAX)};
     struct reading second = {
         .ratings = ratings, .list = &ratings->test, .unknown = source->unknown};

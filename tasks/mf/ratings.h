@@ -32,8 +32,9 @@ enum ratings_unknown {
 struct ratings {
     struct names rows, columns;
     struct rating_list train, test;
-    size_t n_skipped; /* ratings that were left out */
-    double mean;      /* of the ratings to learn from, their smallest and their largest value */
+    size_t n_skipped;   /* ratings that were left out */
+    double drawn_share; /* of the ratings, which was drawn for the test; 0: none was */
+    double mean;        /* of the ratings to learn from, their smallest and their largest value */
     float low, high;
 };
 

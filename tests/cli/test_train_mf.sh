@@ -77,6 +77,22 @@ check "also where only node 0 has the model" near "$(quality "$out")" "$saved"
 try "$tern" train mf --data "$data" --rank 8 --resume "$model"
 check "a model of another rank is refused" grep -q 'has --rank 32' "$err"
 
+try "$tern" train mf --data "$data" --epochs 25 --seed 4 --json --resume "$model"
+check "so is another draw of the test" grep -q 'give the --seed 3 and --test-share 0.1 that' "$err"
+try "$tern" train mf --data "$data" --epochs 25 --seed 3 --test-share 0.2 --json --resume "$model"
+check "and another share" [ "$status,$(wc -l <"$out")" = 1,0 ]
+try "$tern" train mf --data "$data" --epochs 25 --seed 4 --test-share 0 --json --resume "$model" \
+    --out "$tmp/all"
+check "without a test no draw matters" [ "$status,$(wc -l <"$out")" = 0,1 ]
+try "$tern" train mf --data "$data" --epochs 26 --seed 4 --json --resume "$tmp/all"
+check "a model that knows all ratings cannot be tested by some" grep -q 'has learned from all' "$err"
+try "$tern" train mf --data "$data/ratings.tsv,$data/ratings.tsv" --epochs 25 --json --resume "$model"
+check "a file to test by is taken" [ "$status,$(wc -l <"$out")" = 0,1 ]
+cp -r "$model" "$tmp/older"
+sed '/^seed/d; /^test-share/d' "$model/model.txt" >"$tmp/older/model.txt"
+try "$tern" train mf --data "$data" --epochs 25 --seed 4 --json --resume "$tmp/older"
+check "models that do not tell the draw may go on" [ "$status,$(wc -l <"$out")" = 0,1 ]
+
 # ---- Failures ------------------------------------------------------------------------------------
 
 printf '1,2,3\n1,3,four\n' >"$tmp/bad.csv"

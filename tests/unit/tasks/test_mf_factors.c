@@ -219,7 +219,7 @@ static void files_bring_a_model_back(void **state)
     struct names users = {0}, items = {0};
     struct params written[2], read[2];
     struct factors_start start = {1, RANK}, other = {2, RANK};
-    const struct mf_facts facts = {RANK, 7, N_USERS, N_ITEMS, 3.25, 1, 5};
+    const struct mf_facts facts = {RANK, 7, N_USERS, N_ITEMS, 3.25, 1, 5, 9, 0.25};
     struct mf_facts got;
     uint32_t key_of[2][N_USERS];
     size_t length = factors_length(RANK);
