@@ -390,7 +390,9 @@ static bool save(struct epoch *epoch)
     if (epoch->task->gather != NULL &&
         !train_agree(train, epoch->task->gather(epoch->model, train)))
         return false;
-    return train_agree(train, train->self != 0 || epoch->task->save(epoch->model, train));
+    train->has_saved =
+        train_agree(train, train->self != 0 || epoch->task->save(epoch->model, train));
+    return train->has_saved;
 }
 
 static bool judge(struct epoch *epoch, struct course *course, struct train_quality *quality)
@@ -446,11 +448,24 @@ static void print_traffic(const struct train *train, const struct course *course
                 course->bytes / 1e6);
 }
 
+/* A model that was resumed may have seen all epochs before. */
+static void say_done(const struct train *train)
+{
+    const struct train_options *options = train->options;
+    if (options->resume != NULL && train_speaks(train) && !options->json)
+        fprintf(stderr,
+                "the model in %s has seen %" PRId64 " epochs already, so there are none left of "
+                "--epochs %" PRId64 "; a larger number goes on with it\n",
+                options->resume, train->n_epochs_done, options->n_epochs);
+}
+
 bool train_loop(struct train *train, const struct train_task *task, void *model)
 {
     struct course course = {.over = train->n_epochs_done >= train->options->n_epochs};
     if (!come_to_rest(train))
         return false;
+    if (course.over)
+        say_done(train);
     while (!course.over) {
         struct epoch epoch = {train, task, model, train->n_epochs_done + 1};
         if (!one_epoch(&epoch, &course))

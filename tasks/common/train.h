@@ -44,6 +44,7 @@ struct train {
     struct params params[TRAIN_MAX_PARAMS];
     size_t n_params;
     int64_t n_epochs_done; /* set by a task that resumes */
+    bool has_saved;        /* what is in options->out was written by this run */
     double *waited_s;      /* by each worker until the last epoch's end */
     uint64_t epoch_clock;  /* of the workers at the begin of this epoch; only with n_clocks */
     struct progress progress;

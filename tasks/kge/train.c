@@ -367,13 +367,16 @@ static struct step_settings settings_of(const struct kge_options *options, uint6
     };
 }
 
-/* The model that was written is the best by the valid facts, not the last; it is the one to test. */
+/* The model that was written is the best by the valid facts, not the last; it is the one to test.
+ * What another run has written there is not. */
 static bool test(struct model *model)
 {
     struct train_quality quality;
     struct train *train = model->train;
-    if (model->graph.test.n == 0 || !resume(model, train->options->out))
-        return model->graph.test.n == 0;
+    if (model->graph.test.n == 0)
+        return true;
+    if (train->has_saved && !resume(model, train->options->out))
+        return false;
     if (!train_agree(train, rank(model, &model->graph.test, &quality)))
         return false;
     if (train_speaks(train) && train->options->json)

@@ -106,6 +106,17 @@ train --nodes 2 --threads 1 --epochs 7 --resume "$tmp/first"
 check 'goes on with two nodes' [ "$status" -eq 0 ]
 train --dim 16 --resume "$tmp/first"
 check 'refuses a model of another shape' says '--dim 32'
+train --epochs 5 --resume "$tmp/first"
+said="the model in $tmp/first has seen 5 epochs already, so there are none left of --epochs 5;"
+check 'says when there is nothing left to do' grep -qF "$said" "$err"
+first=$(cat "$out")
+train --epochs 1 --dim 32 --out "$tmp/another"
+train --epochs 5 --resume "$tmp/first" --out "$tmp/another"
+check 'and tests the model that it resumed, not what another run wrote' [ "$(cat "$out")" = "$first" ]
+train --epochs 5 --resume "$tmp/first" --out "$tmp/new"
+check 'nor what nobody wrote' [ "$status,$(cat "$out")" = "0,$first" ]
+train --epochs 5 --resume "$tmp/first" --json
+check 'but not in JSON' [ "$status,$(cat "$err")" = 0, ]
 sed 's/a7/other/' "$graph/train.txt" >"$tmp/other.txt"
 train --data "$tmp/other.txt" --resume "$tmp/first"
 check 'refuses a model of another graph' says 'entities.txt:'
