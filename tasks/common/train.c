@@ -448,6 +448,21 @@ static void print_traffic(const struct train *train, const struct course *course
                 course->bytes / 1e6);
 }
 
+/* A model that was resumed is the best until one is better; --out gets it, too. */
+static bool judge_resumed(struct epoch *epoch, struct course *course)
+{
+    const struct train *train = epoch->train;
+    struct train_quality quality = {0};
+    if (train->options->resume == NULL)
+        return true;
+    if (!judge(epoch, course, &quality))
+        return false;
+    if (train_speaks(train) && !train->options->json)
+        fprintf(stderr, "resumed after epoch %" PRId64 "%s%s\n", epoch->number,
+                quality.text[0] != '\0' ? ": " : "", quality.text);
+    return true;
+}
+
 /* A model that was resumed may have seen all epochs before. */
 static void say_done(const struct train *train)
 {
@@ -462,7 +477,8 @@ static void say_done(const struct train *train)
 bool train_loop(struct train *train, const struct train_task *task, void *model)
 {
     struct course course = {.over = train->n_epochs_done >= train->options->n_epochs};
-    if (!come_to_rest(train))
+    struct epoch resumed = {train, task, model, train->n_epochs_done};
+    if (!come_to_rest(train) || !judge_resumed(&resumed, &course))
         return false;
     if (course.over)
         say_done(train);

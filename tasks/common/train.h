@@ -129,7 +129,8 @@ static inline bool train_done(struct train *train, size_t thread, uint64_t n, do
 }
 
 /* Trains until the epochs, the time or the patience are used up. The model is saved whenever it is the
- * best so far, or in the end when it is not measured. */
+ * best so far, or in the end when it is not measured. A resumed model is measured first, so that no worse one takes
+ * its place. */
 bool train_loop(struct train *train, const struct train_task *task, void *model);
 
 #endif

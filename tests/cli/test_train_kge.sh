@@ -120,6 +120,16 @@ check 'but not in JSON' [ "$status,$(cat "$err")" = 0, ]
 sed 's/a7/other/' "$graph/train.txt" >"$tmp/other.txt"
 train --data "$tmp/other.txt" --resume "$tmp/first"
 check 'refuses a model of another graph' says 'entities.txt:'
+train --epochs 8 --eval-every 1 --rate 500 --resume "$tmp/first" --out "$tmp/best"
+check 'measures what it resumes' [ "$(grep -c '^resumed after epoch 5: MRR [01]\.' "$err")" -eq 1 ]
+check 'a worse model does not take its place' grep -q '^epochs 5$' "$tmp/best/model.txt"
+check 'and it is tested' [ "$(cat "$out")" = "$first" ]
+train --epochs 8 --rate 500 --json --resume "$tmp/first"
+check 'JSON tells of epochs alone' \
+    [ "$(cut -c 1-10 "$out" | tr '\n' ' ')" = '{"epoch":6 {"epoch":7 {"epoch":8 {"test_qua ' ]
+train --data "$graph/train.txt" --epochs 2 --out "$tmp/unmeasured"
+train --data "$graph/train.txt" --epochs 3 --resume "$tmp/unmeasured" --out "$tmp/unmeasured"
+check 'what is not measured is written in the end' grep -q '^epochs 3$' "$tmp/unmeasured/model.txt"
 try_apart "$tern" train kge --data "$graph" --dim 32 --epochs 2 --threads 1 --out model
 check 'hosts need not share a folder to test the model that was written' grep -q '^test: MRR' "$out"
 try_apart "$tern" train kge --data "$graph" --dim 32 --epochs 3 --threads 1 --resume model

@@ -115,6 +115,9 @@ saved=$(sed -n 's/^epochs //p' "$model/model.txt")
 train --nodes 3 --threads 1 --resume "$model" --epochs $((saved + 1))
 check "training goes on at the next epoch" grep -q "\"epoch\":$((saved + 1))," "$out"
 check "from where it was" near "$(quality "$out")" "$best"
+train --nodes 2 --threads 1 --resume "$model" --epochs "$saved" --out "$tmp/again"
+check "a model that is complete is written again as it is" \
+    cmp "$model/assignments.npy" "$tmp/again/assignments.npy"
 try "$tern" train lda --data "$data" --topics 9 --resume "$model"
 check "a model of other topics is refused" grep -q 'has --topics 20' "$err"
 try "$tern" train lda --data "$tmp/bow" --topics 20 --resume "$model"
