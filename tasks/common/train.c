@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/outputs.h"
 #include "common/team.h"
 
 /* ---- Opening and closing --------------------------------------------------------------------- */
@@ -448,6 +449,13 @@ static void print_traffic(const struct train *train, const struct course *course
                 course->bytes / 1e6);
 }
 
+/* Whether the model can be written, which is better known before it is trained. */
+static bool try_out(struct train *train)
+{
+    const char *out = train->options->out;
+    return train_agree(train, train->self != 0 || out == NULL || outputs_try(out));
+}
+
 /* A model that was resumed is the best until one is better; --out gets it, too. */
 static bool judge_resumed(struct epoch *epoch, struct course *course)
 {
@@ -478,7 +486,7 @@ bool train_loop(struct train *train, const struct train_task *task, void *model)
 {
     struct course course = {.over = train->n_epochs_done >= train->options->n_epochs};
     struct epoch resumed = {train, task, model, train->n_epochs_done};
-    if (!come_to_rest(train) || !judge_resumed(&resumed, &course))
+    if (!try_out(train) || !come_to_rest(train) || !judge_resumed(&resumed, &course))
         return false;
     if (course.over)
         say_done(train);

@@ -210,6 +210,10 @@ check 'a full disk' says "cannot write $tmp/full/entities"
 check 'leaves nothing behind' [ ! -e "$tmp/full" ]
 train --out "$tmp/no/where" --epochs 1
 check 'a folder that cannot be made' says "cannot make the folder $tmp/no/where"
+check 'is found before the first epoch' [ "$(grep -c '^epoch ' "$err")" -eq 0 ]
+train --nodes 2 --threads 1 --out "$graph/train.txt" --epochs 1
+check 'a file in the place of the folder' says 'Not a directory'
+check 'is found before the first epoch, too' [ "$(grep -c '^epoch ' "$err")" -eq 0 ]
 
 train --plain --nodes 2
 check '--plain takes no nodes' [ "$status" -eq 2 ]
