@@ -6,6 +6,8 @@
 #include "lda/lda.h"
 #include "train.h"
 
+static const double MIN_BETA = 1e-6;
+
 static struct lda_options args;
 
 static const struct option options[] = {
@@ -18,9 +20,11 @@ static const struct option options[] = {
     {"epochs", OPTION_INT, &train_args.n_epochs, "100", "N", "times to go through the documents",
      .min = 0, .max = 1e9},
     {"alpha", OPTION_DOUBLE, &args.alpha, "0", "X",
-     "how much a document is inclined to each topic; 0: 50 / topics", .min = 0, .max = 1e6},
-    {"beta", OPTION_DOUBLE, &args.beta, "0.01", "X", "how much a topic is inclined to each word",
-     .min = 1e-6, .max = 1e6},
+     "how much a document is inclined to each topic; 0: as in --resume, else 50 / topics", .min = 0,
+     .max = 1e6},
+    {"beta", OPTION_DOUBLE, &args.beta, "0", "X",
+     "how much a topic is inclined to each word; 0: as in --resume, else 0.01", .min = 0,
+     .max = 1e6},
     {"top", OPTION_INT, &args.n_top, "10", "N", "words of each topic to print in the end", .min = 0,
      .max = 1000},
     {"ahead", OPTION_INT, &args.ahead, "64", "N", "batches to prepare before they are used",
@@ -52,6 +56,10 @@ int train_lda_command(int argc, char **argv)
         return status;
     if (train_args.data == NULL) {
         complain("which documents? --data PATH; see 'tern train lda --help'");
+        return EXIT_USAGE;
+    }
+    if (args.beta > 0 && args.beta < MIN_BETA) {
+        complain("--beta is %g at least; see 'tern train lda --help'", MIN_BETA);
         return EXIT_USAGE;
     }
     return train_end(lda_train(&train_args, &args));

@@ -11,10 +11,10 @@
 
 struct lda_options {
     int64_t n_topics;
-    double alpha;      /* how much a document is inclined to each topic; 0: 50 / n_topics */
-    double beta;       /* how much a topic is inclined to each word */
-    int64_t ahead;     /* batches that are prepared before they are used */
-    int64_t n_top;     /* words of each topic to print in the end */
+    double alpha;  /* how much a document is inclined to each topic; 0: see lda_choose_priors() */
+    double beta;   /* how much a topic is inclined to each word; 0: likewise */
+    int64_t ahead; /* batches that are prepared before they are used */
+    int64_t n_top; /* words of each topic to print in the end */
     const char *vocab; /* the file of words; NULL: the one beside the documents */
 };
 

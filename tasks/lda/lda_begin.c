@@ -1,5 +1,5 @@
 /*
- * lda_begin - the topics a model begins with. See lda_model.h.
+ * lda_begin - what a model begins with: its priors, and the topics of its words. See lda_model.h.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -7,6 +7,23 @@
 #include "common/team.h"
 #include "lda/lda_files.h"
 #include "lda/lda_model.h"
+
+static double first_above_0(double told, double resumed, double otherwise)
+{
+    return told > 0 ? told : resumed > 0 ? resumed : otherwise;
+}
+
+bool lda_choose_priors(struct model *model)
+{
+    const struct lda_options *options = model->options;
+    const char *folder = model->train->options->resume;
+    struct lda_facts facts = {0};
+    if (folder != NULL && !lda_files_read_facts(folder, &facts))
+        return false;
+    model->alpha = first_above_0(options->alpha, facts.alpha, 50.0 / (double)model->n_topics);
+    model->beta = first_above_0(options->beta, facts.beta, 0.01);
+    return true;
+}
 
 /* Topics at random, which depend on the seed and the document alone, not on whose it is. */
 static void draw_topics(const struct model *model, const struct part *part, uint16_t *topics)

@@ -49,6 +49,9 @@ enum { RISER_ALPHA, RISER_ALPHA_SUM, RISER_BETA, N_RISERS };
 
 static const uint64_t totals_key = 0;
 
+/* Sets alpha and beta: as told, else as in the model that is to go on, else 50 / n_topics and 0.01. */
+bool lda_choose_priors(struct model *model);
+
 /* Gives every word its first topic and counts them; called by all nodes. */
 bool lda_begin(struct model *model);
 

@@ -110,7 +110,8 @@ static bool make_risers(struct model *model)
 
 static bool load(struct model *model)
 {
-    if (!bags_read(&model->bags, model->train->options->data, model->options->vocab) ||
+    if (!lda_choose_priors(model) ||
+        !bags_read(&model->bags, model->train->options->data, model->options->vocab) ||
         !make_risers(model) || !make_trainees(model))
         return false;
     bags_forget(&model->bags);
@@ -344,12 +345,8 @@ bool lda_train(const struct train_options *common, const struct lda_options *opt
     struct train train;
     if (!train_open(&train, common))
         return false;
-    struct model model = {.options = options,
-                          .train = &train,
-                          .n_topics = (size_t)options->n_topics,
-                          .alpha = options->alpha > 0 ? options->alpha
-                                                      : 50.0 / (double)options->n_topics,
-                          .beta = options->beta};
+    struct model model = {
+        .options = options, .train = &train, .n_topics = (size_t)options->n_topics};
     bool ok = train_agree(&train, load(&model)) && run(&model);
     for (size_t i = 0; model.trainees != NULL && i < train.n_threads; i++)
         trainee_fini(&model.trainees[i]);

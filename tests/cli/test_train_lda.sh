@@ -118,6 +118,19 @@ check "from where it was" near "$(quality "$out")" "$best"
 train --nodes 2 --threads 1 --resume "$model" --epochs "$saved" --out "$tmp/again"
 check "a model that is complete is written again as it is" \
     cmp "$model/assignments.npy" "$tmp/again/assignments.npy"
+# priors OPTION... - alpha and beta of the model when it goes on.
+priors() {
+    try "$tern" train lda --data "$data" --topics 20 --top 0 --resume "$tmp/priors" --epochs 2 "$@"
+    sed -n 's/^20 topics, \(.*\);.*/\1/p' "$err"
+}
+try "$tern" train lda --data "$data" --topics 20 --alpha 0.3 --beta 0.2 --epochs 1 --out "$tmp/priors"
+check "alpha and beta go on as they were" [ "$(priors)" = "alpha 0.3, beta 0.2" ]
+check "at all nodes" [ "$(priors --nodes 2)" = "alpha 0.3, beta 0.2" ]
+check "unless they are given" [ "$(priors --beta 0.1)" = "alpha 0.3, beta 0.1" ]
+try "$tern" train lda --data "$data" --topics 20 --epochs 1
+check "and have defaults" grep -q '^20 topics, alpha 2.5, beta 0.01;' "$err"
+try "$tern" train lda --data "$data" --beta 1e-9
+check "a beta that is too small is refused" [ "$status" -eq 2 ]
 try "$tern" train lda --data "$data" --topics 9 --resume "$model"
 check "a model of other topics is refused" grep -q 'has --topics 20' "$err"
 try "$tern" train lda --data "$tmp/bow" --topics 20 --resume "$model"
