@@ -62,17 +62,23 @@ int train_command(int argc, char **argv)
     return command_dispatch(&train_set, argc, argv);
 }
 
-/* Whether a launcher has started this process; it then left one of these variables. */
-static bool is_node(void)
+/* As many nodes as the launcher that has started this process has made; 0: there is no launcher. The
+ * variables are those by which the library finds its place. */
+static long count_launched(void)
 {
-    static const char *const marks[] = {"TERN_NODE", "OMPI_COMM_WORLD_RANK", "RANK",
-                                        "SLURM_STEP_ID"};
-    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
-        const char *mark = getenv(marks[i]);
+    static const struct {
+        const char *mark, *n_nodes;
+    } launchers[] = {{"TERN_NODE", "TERN_NODES"},
+                     {"RANK", "WORLD_SIZE"},
+                     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                     {"SLURM_STEP_ID", "SLURM_NTASKS"}};
+    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
+        const char *mark = getenv(launchers[i].mark), *n_nodes = getenv(launchers[i].n_nodes);
+        long n = n_nodes != NULL ? strtol(n_nodes, NULL, 10) : 1;
         if (mark != NULL && mark[0] != '\0')
-            return true;
+            return n > 1 ? n : 1;
     }
-    return false;
+    return 0;
 }
 
 /* Runs `tern train argv...` as nodes; its exit status. */
@@ -113,21 +119,36 @@ static bool is_bounded(const char *policy)
     return found;
 }
 
+/* Whether --plain, if given, goes with the rest. */
+static bool may_be_plain(void)
+{
+    const long n_launched = count_launched();
+    if (!train_args.plain)
+        return true;
+    if (train_args.n_nodes > 1 || train_args.policy != NULL)
+        complain("--plain goes with neither --nodes nor --policy: it is one process with arrays");
+    else if (n_launched > 1)
+        complain("--plain is one process with arrays, but a launcher has started %ld, which would "
+                 "train as many models: let it start one, or leave --plain out",
+                 n_launched);
+    else
+        return true;
+    return false;
+}
+
 bool train_begin(const struct option_set *set, int argc, char **argv, int *status)
 {
     if (!options_read(set, argc, argv, status))
         return false;
     *status = EXIT_USAGE;
-    if (train_args.plain && (train_args.n_nodes > 1 || train_args.policy != NULL)) {
-        complain("--plain goes with neither --nodes nor --policy: it is one process with arrays");
+    if (!may_be_plain())
         return false;
-    }
     if (train_args.n_clocks > 0 && !is_bounded(train_args.policy)) {
         complain("--clocks goes with a policy that bounds reads: bsp, ssp:S, essp:S or vap:V");
         return false;
     }
     choose_threads();
-    if (train_args.n_nodes == 1 || is_node())
+    if (train_args.n_nodes == 1 || count_launched() > 0)
         return true;
     *status = start_nodes(argc, argv);
     return false;

@@ -59,6 +59,17 @@ static bool check_alike(struct train *train)
     return train_agree(train, compare_alike(train->self, own, first));
 }
 
+/* A launcher decides how many nodes there are, and --nodes may only say the same. */
+static bool check_number(struct train *train)
+{
+    int64_t wanted = train->options->n_nodes;
+    bool ok = wanted <= 1 || wanted == train->n_nodes ||
+              task_fail("--nodes %" PRId64 " was given to a process that a launcher has started as "
+                        "one of %u: let the launcher start %" PRId64 ", or leave --nodes out",
+                        wanted, train->n_nodes, wanted);
+    return train_agree(train, ok);
+}
+
 static bool open_node(struct train *train)
 {
     return (!tern_node_open(NULL, &train->node) &&
@@ -84,7 +95,8 @@ bool train_open(struct train *train, const struct train_options *options)
                             .n_nodes = 1,
                             .n_threads = (size_t)options->n_threads,
                             .started_s = seconds_now()};
-    bool ok = options->plain || (open_node(train) && check_alike(train) && open_workers(train));
+    bool ok = options->plain || (open_node(train) && check_number(train) && check_alike(train) &&
+                                 open_workers(train));
     bool bar = train_speaks(train) && !options->json && isatty(STDERR_FILENO);
     ok = ok && progress_init(&train->progress, train->n_threads, bar);
     return ok || train_close(train, false);

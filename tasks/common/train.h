@@ -19,7 +19,7 @@ enum { TRAIN_MAX_PARAMS = 8 };
 
 /* What the user may choose for every task. */
 struct train_options {
-    int64_t n_nodes;   /* for the command line; a task takes the nodes there are */
+    int64_t n_nodes;   /* that were asked for, if more than 1: others are refused */
     int64_t n_threads; /* of each node */
     int64_t seed;
     int64_t n_epochs;

@@ -63,6 +63,11 @@ for policy in static replicate relocate adaptive; do
 done
 try "$tern" run -n 2 --no-prefix -- "$tern" train kge --data "$graph" --dim 32 --epochs 1 --nodes 2
 check 'joins the nodes of a launcher' grep -q '; 2 nodes with' "$err"
+try "$tern" run -n 2 --no-prefix -- "$tern" train kge --data "$graph" --dim 32 --epochs 1 --nodes 3
+check 'refuses a launcher with another number of nodes' \
+    says '--nodes 3 was given to a process that a launcher has started as one of 2'
+try env SLURM_STEP_ID=0 "$tern" train kge --data "$graph" --epochs 1 --nodes 2
+check 'also one that has started one process' says 'a launcher has started as one of 1'
 for sampling in bounded long-term non-conform; do
     train --nodes 2 --threads 1 --sampling $sampling --epochs 2
     check "runs with sampling $sampling" [ "$status" -eq 0 ]
@@ -217,6 +222,10 @@ check 'is found before the first epoch, too' [ "$(grep -c '^epoch ' "$err")" -eq
 
 train --plain --nodes 2
 check '--plain takes no nodes' [ "$status" -eq 2 ]
+try "$tern" run -n 2 --no-prefix -- "$tern" train kge --data "$graph" --epochs 1 --plain
+check 'also not those of a launcher' grep -q 'but a launcher has started 2, which' "$err"
+try "$tern" run -n 1 --no-prefix -- "$tern" train kge --data "$graph" --epochs 1 --plain
+check 'but a launcher may start one' [ "$status" -eq 0 ]
 train --dim 31
 check 'complex numbers have two parts' says '--dim must be even'
 train --policy frobnicate
