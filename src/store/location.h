@@ -5,7 +5,8 @@
  *   bits 16..31  node
  *
  * Of two statements about one key the one with the higher number is the newer. Numbers wrap around:
- * a statement that is 2^15 moves old would be taken for new, and whoever follows it is told better.
+ * a statement that is 2^15 moves old would be taken for new, and whoever follows it is told better, by the node
+ * that it leads to, which is believed whatever its number (store_learn_from).
  */
 #ifndef STORE_LOCATION_H
 #define STORE_LOCATION_H
