@@ -7,9 +7,11 @@
 #include "train.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "command.h"
@@ -81,6 +83,25 @@ static long count_launched(void)
     return 0;
 }
 
+/* Complains of a file among --data that is a pipe: each node reads all data itself, and a pipe gives
+ * every byte to one of them. */
+static bool nodes_can_read(const char *data)
+{
+    char path[PATH_MAX];
+    struct stat status;
+    for (size_t length; data != NULL && *data != '\0'; data += length + (data[length] == ',')) {
+        length = strcspn(data, ",");
+        snprintf(path, sizeof path, "%.*s", (int)length, data);
+        if (stat(path, &status) == 0 && S_ISFIFO(status.st_mode)) {
+            complain(
+                "%s is a pipe, which several nodes cannot read; write the data to a file first",
+                path);
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Runs `tern train argv...` as nodes; its exit status. */
 static int start_nodes(int argc, char **argv)
 {
@@ -150,7 +171,7 @@ bool train_begin(const struct option_set *set, int argc, char **argv, int *statu
     choose_threads();
     if (train_args.n_nodes == 1 || count_launched() > 0)
         return true;
-    *status = start_nodes(argc, argv);
+    *status = nodes_can_read(train_args.data) ? start_nodes(argc, argv) : EXIT_FAILED;
     return false;
 }
 

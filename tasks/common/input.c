@@ -1,8 +1,9 @@
 /*
  * input - reads files of lines. See input.h.
  *
- * Below lines there is a decoder: zlib's, which also passes plain files on, or zstd's. Both are asked
- * for the next bytes and give 0 of them at the end. A compressed file that ends too early is a failure.
+ * Below lines there is a decoder, which reads blocks of the file and unpacks them with zlib or zstd. It is
+ * asked for the next bytes and gives 0 of them at the end. A compressed file that ends too early is a
+ * failure. Nothing is read twice and nothing is sought, so a file may be a pipe.
  */
 #include "common/input.h"
 
@@ -24,113 +25,186 @@ enum {
     LINE_MAX_BYTES = 1 << 26,
 };
 
-/* ---- Decoders -------------------------------------------------------------------------------- */
+/* ---- Files ----------------------------------------------------------------------------------- */
+
+enum packing { PLAIN, GZIP, ZSTD };
 
 struct decoder {
-    gzFile gzip; /* NULL: zstd */
-    FILE *file;
+    int fd;
+    enum packing packing;
+    z_stream gzip;
     ZSTD_DStream *zstd;
-    ZSTD_inBuffer pending; /* compressed bytes not used yet */
-    size_t wanted;         /* what zstd returned last; 0: a frame is complete */
-    char block[BLOCK_BYTES];
+    bool inside;    /* a gzip member or zstd frame has begun, but is not complete */
+    size_t at, end; /* bytes of the file that are not decoded yet: block[at .. end) */
+    unsigned char block[BLOCK_BYTES];
 };
 
-static void decoder_close(struct decoder *decoder)
+static bool unreadable(const struct input *input, const char *why)
 {
-    if (decoder->gzip != NULL)
-        gzclose(decoder->gzip);
-    if (decoder->file != NULL)
-        fclose(decoder->file);
-    ZSTD_freeDStream(decoder->zstd);
-    free(decoder);
+    return task_fail("%s: cannot read it: %s", input->path, why);
 }
 
-static bool starts_like_zstd(int fd)
+/* The next bytes of the file as it is; *n is 0 at its end. */
+static bool read_file(const struct input *input, void *bytes, size_t size, size_t *n)
 {
-    static const unsigned char magic[4] = {0x28, 0xb5, 0x2f, 0xfd};
-    unsigned char start[4];
-    return pread(fd, start, sizeof start, 0) == sizeof start &&
-           memcmp(start, magic, sizeof magic) == 0;
-}
-
-/* Takes over `fd` when it succeeds. */
-static bool decoder_attach(struct decoder *decoder, int fd)
-{
-    if (!starts_like_zstd(fd)) {
-        decoder->gzip = gzdopen(fd, "rb");
-        return decoder->gzip != NULL && gzbuffer(decoder->gzip, BLOCK_BYTES) == 0;
-    }
-    decoder->zstd = ZSTD_createDStream();
-    if (decoder->zstd == NULL)
-        return false;
-    decoder->file = fdopen(fd, "rb");
-    return decoder->file != NULL;
-}
-
-static bool read_gzip(struct input *input, void *bytes, size_t size, size_t *n)
-{
-    gzFile gzip = input->decoder->gzip;
-    int error = Z_OK;
-    int got = gzread(gzip, bytes, (unsigned)size);
-    const char *reason = gzerror(gzip, &error);
-    if (got < 0 || error == Z_BUF_ERROR)
-        return task_fail("%s: cannot read it: %s", input->path,
-                         error == Z_ERRNO       ? strerror(errno)
-                         : error == Z_BUF_ERROR ? "the gzip file ends too early"
-                                                : reason);
+    ssize_t got;
+    do {
+        got = read(input->decoder->fd, bytes, size);
+    } while (got < 0 && errno == EINTR);
+    if (got < 0)
+        return unreadable(input, strerror(errno));
     *n = (size_t)got;
     return true;
 }
 
-static bool read_zstd(struct input *input, void *bytes, size_t size, size_t *n)
+/* Sees to it that the block has `n` bytes that are not decoded yet, or all that the file still has. */
+static bool peek(const struct input *input, size_t n)
 {
     struct decoder *decoder = input->decoder;
-    ZSTD_outBuffer out = {bytes, size, 0};
-    while (out.pos == 0) {
-        if (decoder->pending.pos == decoder->pending.size) {
-            size_t got = fread(decoder->block, 1, sizeof decoder->block, decoder->file);
-            decoder->pending = (ZSTD_inBuffer){decoder->block, got, 0};
-            if (got == 0 && ferror(decoder->file))
-                return task_fail("%s: cannot read it: %s", input->path, strerror(errno));
-            if (got == 0 && decoder->wanted != 0)
-                return task_fail("%s: cannot read it: the zstd file ends too early", input->path);
-            if (got == 0)
-                break;
-        }
-        decoder->wanted = ZSTD_decompressStream(decoder->zstd, &out, &decoder->pending);
-        if (ZSTD_isError(decoder->wanted))
-            return task_fail("%s: cannot read it: %s", input->path,
-                             ZSTD_getErrorName(decoder->wanted));
-    }
-    *n = out.pos;
+    size_t left = decoder->end - decoder->at, got = 1;
+    if (left >= n)
+        return true;
+    memmove(decoder->block, decoder->block + decoder->at, left);
+    decoder->at = 0;
+    for (decoder->end = left; decoder->end < n && got > 0; decoder->end += got)
+        if (!read_file(input, decoder->block + decoder->end, BLOCK_BYTES - decoder->end, &got))
+            return false;
     return true;
 }
 
-static bool decode(struct input *input, void *bytes, size_t size, size_t *n)
+static bool open_file(const struct input *input)
+{
+    struct decoder *decoder = input->decoder;
+    struct stat status;
+    decoder->fd = open(input->path, O_RDONLY | O_CLOEXEC);
+    if (decoder->fd < 0)
+        return task_fail("cannot open %s: %s", input->path, strerror(errno));
+    if (fstat(decoder->fd, &status) == 0 && S_ISDIR(status.st_mode))
+        return task_fail("cannot read %s: it is a folder", input->path);
+    return true;
+}
+
+/* ---- Decoders -------------------------------------------------------------------------------- */
+
+static const unsigned char gzip_magic[] = {0x1f, 0x8b};
+static const unsigned char zstd_magic[] = {0x28, 0xb5, 0x2f, 0xfd};
+
+/* Whether the block goes on with these bytes, after peek(). */
+static bool goes_on_with(const struct decoder *decoder, const unsigned char *magic, size_t n)
+{
+    return decoder->end - decoder->at >= n && memcmp(decoder->block + decoder->at, magic, n) == 0;
+}
+
+/* By the first bytes, which stay in the block: a pipe would not give them twice. */
+static bool find_packing(const struct input *input)
+{
+    enum { GZIP_ALONE = 16 + MAX_WBITS };
+    struct decoder *decoder = input->decoder;
+    if (!peek(input, sizeof zstd_magic))
+        return false;
+    if (goes_on_with(decoder, zstd_magic, sizeof zstd_magic)) {
+        decoder->zstd = ZSTD_createDStream();
+        decoder->packing = ZSTD;
+        return decoder->zstd != NULL || task_fail_memory(input->path);
+    }
+    if (goes_on_with(decoder, gzip_magic, sizeof gzip_magic)) {
+        if (inflateInit2(&decoder->gzip, GZIP_ALONE) != Z_OK)
+            return task_fail_memory(input->path);
+        decoder->packing = GZIP;
+    }
+    return true;
+}
+
+static void decoder_close(struct decoder *decoder)
+{
+    if (decoder->fd >= 0)
+        close(decoder->fd);
+    if (decoder->packing == GZIP)
+        inflateEnd(&decoder->gzip);
+    ZSTD_freeDStream(decoder->zstd);
+    free(decoder);
+}
+
+/* Further members may follow one that is complete. What else follows does not count, as for gzip. */
+static bool next_member(const struct input *input)
+{
+    struct decoder *decoder = input->decoder;
+    if (!peek(input, sizeof gzip_magic))
+        return false;
+    if (goes_on_with(decoder, gzip_magic, sizeof gzip_magic))
+        return inflateReset(&decoder->gzip) == Z_OK || unreadable(input, "zlib has failed");
+    while (decoder->at < decoder->end) {
+        decoder->at = decoder->end;
+        if (!peek(input, 1))
+            return false;
+    }
+    return true;
+}
+
+static bool unpack_gzip(const struct input *input, void *bytes, size_t size, size_t *n)
+{
+    struct decoder *decoder = input->decoder;
+    z_stream *gzip = &decoder->gzip;
+    gzip->next_in = decoder->block + decoder->at;
+    gzip->avail_in = (uInt)(decoder->end - decoder->at);
+    gzip->next_out = bytes;
+    gzip->avail_out = (uInt)size;
+    int result = inflate(gzip, Z_NO_FLUSH);
+    decoder->at = decoder->end - gzip->avail_in;
+    decoder->inside = result != Z_STREAM_END;
+    *n = size - gzip->avail_out;
+    if (result != Z_OK && result != Z_STREAM_END)
+        return unreadable(input, gzip->msg != NULL ? gzip->msg : "it is no gzip file");
+    return result == Z_OK || next_member(input);
+}
+
+static bool unpack_zstd(const struct input *input, void *bytes, size_t size, size_t *n)
+{
+    struct decoder *decoder = input->decoder;
+    ZSTD_inBuffer in = {decoder->block, decoder->end, decoder->at};
+    ZSTD_outBuffer out = {bytes, size, 0};
+    size_t wanted = ZSTD_decompressStream(decoder->zstd, &out, &in);
+    decoder->at = in.pos;
+    decoder->inside = wanted != 0;
+    *n = out.pos;
+    return !ZSTD_isError(wanted) || unreadable(input, ZSTD_getErrorName(wanted));
+}
+
+static bool read_packed(const struct input *input, void *bytes, size_t size, size_t *n)
+{
+    struct decoder *decoder = input->decoder;
+    bool is_gzip = decoder->packing == GZIP, ok = true;
+    for (*n = 0; ok && *n == 0;) {
+        if (!peek(input, 1))
+            return false;
+        if (decoder->at == decoder->end)
+            return !decoder->inside || unreadable(input, is_gzip ? "the gzip file ends too early"
+                                                                 : "the zstd file ends too early");
+        ok = is_gzip ? unpack_gzip(input, bytes, size, n) : unpack_zstd(input, bytes, size, n);
+    }
+    return ok;
+}
+
+static bool read_plain(const struct input *input, void *bytes, size_t size, size_t *n)
+{
+    struct decoder *decoder = input->decoder;
+    size_t left = decoder->end - decoder->at;
+    if (left == 0)
+        return read_file(input, bytes, size, n);
+    *n = left < size ? left : size;
+    memcpy(bytes, decoder->block + decoder->at, *n);
+    decoder->at += *n;
+    return true;
+}
+
+static bool decode(const struct input *input, void *bytes, size_t size, size_t *n)
 {
     size = size < (1 << 30) ? size : 1 << 30;
-    return input->decoder->gzip != NULL ? read_gzip(input, bytes, size, n)
-                                        : read_zstd(input, bytes, size, n);
+    return input->decoder->packing == PLAIN ? read_plain(input, bytes, size, n)
+                                            : read_packed(input, bytes, size, n);
 }
 
-/* ---- Files ----------------------------------------------------------------------------------- */
-
-static bool open_decoder(struct input *input)
-{
-    struct stat status;
-    int fd = open(input->path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return task_fail("cannot open %s: %s", input->path, strerror(errno));
-    if (fstat(fd, &status) == 0 && S_ISDIR(status.st_mode)) {
-        close(fd);
-        return task_fail("cannot read %s: it is a folder", input->path);
-    }
-    if (!decoder_attach(input->decoder, fd)) {
-        close(fd);
-        return task_fail_memory(input->path);
-    }
-    return true;
-}
+/* ---- Inputs ---------------------------------------------------------------------------------- */
 
 bool input_open(struct input *input, const char *path)
 {
@@ -138,8 +212,10 @@ bool input_open(struct input *input, const char *path)
                             .decoder = calloc(1, sizeof *input->decoder),
                             .buffer = malloc(BLOCK_BYTES),
                             .capacity = BLOCK_BYTES};
+    if (input->decoder != NULL)
+        input->decoder->fd = -1;
     bool ok = input->path != NULL && input->decoder != NULL && input->buffer != NULL
-                  ? open_decoder(input)
+                  ? open_file(input) && find_packing(input)
                   : task_fail_memory(path);
     if (!ok)
         input_close(input);

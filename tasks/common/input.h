@@ -1,5 +1,6 @@
 /*
- * input - reads files of lines, plain, gzip or zstd; what it is tells the content, not the name.
+ * input - reads files of lines, plain, gzip or zstd; what it is tells the content, not the name. A file may
+ * be a pipe.
  *
  * A line ends with LF or CRLF, which the reader does not see; the last one may have no end. A line may
  * hold any bytes. Failures name the file and, where there is one, the line: "data/train.txt:7: ...".

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/dense.h"
 #include "common/input.h"
@@ -230,9 +231,14 @@ static bool read_word2vec(struct lexicon *lexicon, const char *path)
 
 /* ---- .npy ------------------------------------------------------------------------------------ */
 
+/* What is no regular file is not looked into: a pipe does not give its first bytes twice, and could have
+ * no names beside it. */
 static bool is_npy(const char *path)
 {
     char start[6] = "";
+    struct stat status;
+    if (stat(path, &status) != 0 || !S_ISREG(status.st_mode))
+        return false;
     FILE *file = fopen(path, "rbe");
     bool is = file != NULL && fread(start, 1, sizeof start, file) == sizeof start &&
               memcmp(start, "\x93NUMPY", sizeof start) == 0;

@@ -98,6 +98,22 @@ if command -v zstd >/dev/null; then
     train --data "$packed" --epochs 1
     check 'nor does zstd' grep -q '^407 entities, .* 50 to choose by, 50 to test$' "$err"
 fi
+# piped FILE OPTION... - trains on what comes through a pipe.
+piped() {
+    file=$1
+    shift
+    try sh -c 'cat "$0" | "$@"' "$file" "$tern" train kge --data /dev/stdin --dim 8 \
+        --negatives 4 --epochs 1 "$@"
+}
+gzip -c "$graph/train.txt" >"$tmp/facts.gz"
+for file in "$graph/train.txt" "$tmp/facts.gz" "$packed/test.zst"; do
+    [ -e "$file" ] || continue
+    piped "$file"
+    check "reads ${file##*/} from a pipe" [ "$status" -eq 0 ]
+    check "and all of it" grep -q "$([ "${file##*.}" = zst ] && echo 50 || echo 500) facts to" "$err"
+done
+piped "$graph/train.txt" --nodes 2
+check 'but not for several nodes' says '/dev/stdin is a pipe'
 train --data "$graph/train.txt,$graph/valid.txt" --epochs 1
 check 'takes files' grep -q '500 facts to learn from, 50 to choose by, 0 to test' "$err"
 

@@ -56,6 +56,11 @@ check "MovieLens' form, compressed, is the same" [ "$(quality "$out")" = "$wante
 } >"$tmp/matrix.csv"
 try "$tern" train mf --data "$tmp/matrix.csv" --epochs 24 --seed 3 --json --threads 1
 check "so is CSV with a heading and CRLF" [ "$(quality "$out")" = "$wanted" ]
+for file in "$tmp/matrix.csv" "$tmp/movielens.dat.gz"; do
+    try sh -c 'cat "$0" | "$@"' "$file" "$tern" train mf --data /dev/stdin --epochs 24 --seed 3 \
+        --json --threads 1
+    check "and ${file##*/} from a pipe" [ "$(quality "$out")" = "$wanted" ]
+done
 
 # ---- Models --------------------------------------------------------------------------------------
 

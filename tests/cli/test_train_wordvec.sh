@@ -71,6 +71,8 @@ done
 gzip -c "$model/words.vec" >"$tmp/words.vec.gz"
 try "$tern" nearest "$tmp/words.vec.gz" b4 --top 1 --json
 check "neighbours as JSON" grep -Eq '^\{"word":"b[0-9]","similarity":0\.[0-9]+\}$' "$out"
+try sh -c 'cat "$0" | "$@"' "$tmp/words.vec.gz" "$tern" nearest /dev/stdin b4 --top 1 --json
+check "neighbours from a pipe" grep -Eq '^\{"word":"b[0-9]","similarity":0\.[0-9]+\}$' "$out"
 try "$tern" nearest "$model/words.vec" nobody
 check "an unknown word is named" grep -q "no vector of 'nobody'" "$err"
 check "and fails" [ "$status" -eq 1 ]

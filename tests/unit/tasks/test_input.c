@@ -1,7 +1,10 @@
 /* test_input - lines of plain, gzip and zstd files come out the same, and what is wrong is named. */
 #include "support/check.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
 
@@ -103,6 +106,73 @@ static void reads_every_packing(void **state)
     expect_lines("zstd", lines, COUNT(lines));
     put("empty", "", 0);
     expect_lines("empty", NULL, 0);
+}
+
+/* Appends a file to another. */
+static void append(const char *name, const char *more)
+{
+    char command[300];
+    snprintf(command, sizeof command, "cat %s/%s >> %s/%s", folder, more, folder, name);
+    assert_int_equal(system(command), 0);
+}
+
+/* Archives that were put together are one file; what else follows gzip's is left out, as gzip does. */
+static void reads_several_archives_as_one(void **state)
+{
+    static const char *const lines[] = {"one", "two"};
+    (void)state;
+    put_gzip("first", "one\nt", 5);
+    put_gzip("second", "wo\n", 3);
+    append("first", "second");
+    expect_lines("first", lines, COUNT(lines));
+    put("padding", "\0\0\0\0", 4);
+    append("first", "padding");
+    expect_lines("first", lines, COUNT(lines));
+    put_zstd("first", "one\nt", 5);
+    put_zstd("second", "wo\n", 3);
+    append("first", "second");
+    expect_lines("first", lines, COUNT(lines));
+}
+
+/* Reads a file through a pipe that has it in pieces of `step` bytes. */
+static void expect_piped_lines(const char *name, size_t step, const char *const *lines, size_t n)
+{
+    char bytes[256];
+    FILE *file = fopen(path_of(name), "rb");
+    assert_non_null(file);
+    size_t size = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    assert_int_equal(mkfifo(path_of("pipe"), 0600), 0);
+    pid_t writer = fork();
+    if (writer == 0) {
+        int fd = open(path_of("pipe"), O_WRONLY);
+        bool ok = fd >= 0;
+        for (size_t i = 0, left; ok && i < size; i += step) {
+            left = size - i < step ? size - i : step;
+            ok = write(fd, bytes + i, left) == (ssize_t)left;
+        }
+        _exit(!ok);
+    }
+    expect_lines("pipe", lines, n);
+    int status;
+    assert_int_equal(waitpid(writer, &status, 0), writer);
+    assert_int_equal(status, 0);
+    assert_int_equal(unlink(path_of("pipe")), 0);
+}
+
+static void reads_every_packing_from_a_pipe(void **state)
+{
+    static const char text[] = "one\r\n\ntwo\tthree\nthe last has no end";
+    static const char *const lines[] = {"one", "", "two\tthree", "the last has no end"};
+    static const char *const names[] = {"plain", "gzip", "zstd"};
+    (void)state;
+    put("plain", text, strlen(text));
+    put_gzip("gzip", text, strlen(text));
+    put_zstd("zstd", text, strlen(text));
+    for (size_t i = 0; i < COUNT(names); i++) {
+        expect_piped_lines(names[i], 1, lines, COUNT(lines));
+        expect_piped_lines(names[i], 256, lines, COUNT(lines));
+    }
 }
 
 /* Longer than any buffer, and an end that falls between buffers. */
@@ -240,6 +310,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_every_packing),
+        cmocka_unit_test(reads_several_archives_as_one),
+        cmocka_unit_test(reads_every_packing_from_a_pipe),
         cmocka_unit_test(reads_long_lines),
         cmocka_unit_test(names_what_is_wrong),
         cmocka_unit_test(names_file_and_line),
