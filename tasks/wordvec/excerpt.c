@@ -1,6 +1,7 @@
 /* excerpt - some sentences as one step learns from them. See excerpt.h. */
 #include "wordvec/excerpt.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -209,6 +210,19 @@ static float progress(const struct excerpts *excerpts)
     return (float)(((double)excerpts->epoch + share) / excerpts->n_epochs);
 }
 
+/* Somebody who empties or shortens the files would otherwise get vectors that nothing was learned for. */
+static bool end_epoch(struct excerpts *excerpts)
+{
+    if (excerpts->n_read < excerpts->n_own)
+        return task_fail("the text has changed since its words were counted: of %" PRIu64
+                         " words that a worker had there are %" PRIu64
+                         "; leave the files as they are until the training ends",
+                         excerpts->n_own, excerpts->n_read);
+    excerpts->n_read = 0;
+    excerpts->epoch++;
+    return true;
+}
+
 bool excerpts_next(struct excerpts *excerpts, struct excerpt *excerpt)
 {
     excerpt->n_read = excerpt->n_tokens = excerpt->n_words = excerpt->n_keys = 0;
@@ -221,7 +235,6 @@ bool excerpts_next(struct excerpts *excerpts, struct excerpt *excerpt)
     uint32_t n_predicted = draw_pool(excerpts, excerpt, n_pool);
     pick_negatives(excerpts, excerpt, n_pool);
     set_keys(excerpt, n_predicted);
-    excerpts->n_read = excerpt->ends_epoch ? 0 : excerpts->n_read + excerpt->n_read;
-    excerpts->epoch += excerpt->ends_epoch;
-    return true;
+    excerpts->n_read += excerpt->n_read;
+    return !excerpt->ends_epoch || end_epoch(excerpts);
 }

@@ -86,6 +86,18 @@ bool text_init(struct text *text, const char *data)
     return is_folder(data) ? add_folder(text, data) : add_list(text, data);
 }
 
+bool text_can_be_reread(const struct text *text)
+{
+    struct stat status;
+    for (size_t i = 0; i < text->n; i++)
+        if (stat(text->paths[i], &status) == 0 && !S_ISREG(status.st_mode))
+            return task_fail(
+                "%s is not a regular file; the text is read anew in every epoch, which "
+                "a pipe or device does not allow: write it to a file first",
+                text->paths[i]);
+    return true;
+}
+
 void text_fini(struct text *text)
 {
     for (size_t i = 0; i < text->n; i++)

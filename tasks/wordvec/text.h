@@ -24,6 +24,11 @@ struct text {
 
 /* `data` is a file, a folder, or several files separated by commas. */
 bool text_init(struct text *text, const char *data);
+
+/* Fails when a file is none that can be read more than once, such as a pipe, which would be empty the next
+ * time. Whether files exist is seen when they are opened. */
+bool text_can_be_reread(const struct text *text);
+
 void text_fini(struct text *text);
 
 enum text_part { TEXT_WORD, TEXT_SENTENCE_END, TEXT_END, TEXT_FAILED };

@@ -48,7 +48,7 @@ static bool load(struct model *model)
 {
     const struct wordvec_options *options = model->options;
     const struct train *train = model->train;
-    return text_init(&model->text, train->options->data) &&
+    return text_init(&model->text, train->options->data) && text_can_be_reread(&model->text) &&
            vocab_read(&model->vocab, &model->text, (uint64_t)options->min_count, options->sample,
                       train->n_nodes * train->n_threads) &&
            wordtest_read(&model->test, &model->vocab.names, options->questions, options->similarity,

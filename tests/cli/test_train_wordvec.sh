@@ -122,6 +122,8 @@ refused 'a missing text' "$tmp/nowhere" --data "$tmp/nowhere"
 : >"$tmp/empty"
 refused 'an empty text' 'there are no words' --data "$tmp/empty"
 refused 'rare words alone' 'none occurs 1000000 times' --min-count 1000000
+mkfifo "$tmp/pipe"
+refused 'a pipe' 'pipe is not a regular file' --data "$tmp/pipe"
 printf ': pairs\na0 a1 b0 b1\na0 a1 b0\n' >"$tmp/questions"
 refused 'a question of three words' 'questions:3: a question has four words' \
     --questions "$tmp/questions"

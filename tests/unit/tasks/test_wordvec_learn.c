@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "common/sentence.h"
 #include "wordvec/skipgram.h"
 
 enum { N_WORDS = 300, WINDOW = 4, N_NEGATIVES = 7, LINE_WORDS = 50, STEP_TOKENS = 500 };
@@ -127,6 +128,33 @@ static void excerpts_cover_every_epoch(void **state)
         assert_true(progress <= (float)(epoch + 1) / 2);
     }
     close_reading(reading);
+}
+
+/* Reads on until an epoch is over or something fails. */
+static bool read_epoch(struct reading *reading)
+{
+    bool ok = true;
+    do {
+        ok = excerpts_next(&reading->excerpts, &reading->excerpt);
+    } while (ok && !reading->excerpt.ends_epoch);
+    return ok;
+}
+
+static void a_text_that_loses_words_is_noticed(void **state)
+{
+    char file[] = "/tmp/test_wordvec.XXXXXX";
+    const char *words = "a b a b a b\na b a b\n";
+    int fd = mkstemp(file);
+    (void)state;
+    assert_int_equal(write(fd, words, strlen(words)), strlen(words));
+    struct reading *reading = open_file(file, N_NEGATIVES, 0, 1);
+    assert_true(read_epoch(reading));
+    assert_int_equal(ftruncate(fd, 10), 0);
+    assert_false(read_epoch(reading));
+    assert_non_null(strstr(task_error(), "of 10 words that a worker had there are 5"));
+    close_reading(reading);
+    close(fd);
+    unlink(file);
 }
 
 static void sentences_are_not_mixed(void **state)
@@ -378,6 +406,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(excerpts_cover_every_epoch),
+        cmocka_unit_test(a_text_that_loses_words_is_noticed),
         cmocka_unit_test(sentences_are_not_mixed),
         cmocka_unit_test(the_same_seed_gives_the_same_excerpts),
         cmocka_unit_test(a_step_agrees_with_double_precision),
