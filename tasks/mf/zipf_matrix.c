@@ -9,7 +9,10 @@
 #include "common/rng.h"
 #include "common/sentence.h"
 
-enum { TRUE_RANK = 10 };
+enum {
+    TRUE_RANK = 10,
+    DRAWS_PER_CELL = 100, /* that a row may take in the mean */
+};
 
 /* ---- Zipf ------------------------------------------------------------------------------------ */
 
@@ -66,6 +69,8 @@ struct making {
     double most;     /* cells of a row */
     double scale;    /* row i has scale * i^-skew cells, or `most` */
     int64_t *row_of; /* of each column, the last row that has a cell in it */
+    int64_t n_draws; /* that are left to the row */
+    int64_t passed;  /* columns 1 .. passed are taken in the row */
     float *factors;  /* of each column */
     struct outfile *out;
 };
@@ -84,30 +89,42 @@ static void draw_factors(struct rng *rng, float factors[TRUE_RANK])
         factors[i] = size * draw_normal(rng);
 }
 
-/* Shares the cells out to the rows, beginning with those that get as many as a row may have. */
+/* Shares the cells out to the rows, the first of which get as many as a row may have. It looks for the first
+ * row that gets less from the last row on: the smallest weights come first, lest they be lost in the sum. */
 static void find_scale(struct making *making)
 {
     const struct zipf_matrix *matrix = making->matrix;
-    double n_left = (double)matrix->n_cells, weight = 0;
-    for (int64_t row = 1; row <= matrix->n_rows; row++)
-        weight += pow((double)row, -matrix->skew);
-    making->scale = n_left / weight;
-    for (int64_t row = 1; row < matrix->n_rows; row++) {
+    double weight = 0;
+    for (int64_t row = matrix->n_rows; row > 0; row--) {
         double own = pow((double)row, -matrix->skew);
-        if (making->scale * own <= making->most)
+        double n_left = (double)matrix->n_cells - (double)(row - 1) * making->most;
+        weight += own;
+        if (row < matrix->n_rows && n_left / weight * own > making->most)
             break;
-        n_left -= making->most;
-        weight -= own;
-        making->scale = n_left / weight;
+        making->scale = fmax(n_left, 0) / weight;
     }
+}
+
+/*
+ * A column that the row does not have yet. With a steep law a row that is half full would draw the columns
+ * it has practically for ever. When it has drawn too often it gets the most frequent of those it lacks,
+ * which is also the likeliest one.
+ */
+static int64_t choose_column(struct making *making, int64_t row)
+{
+    for (making->n_draws += DRAWS_PER_CELL; making->n_draws > 0; making->n_draws--) {
+        int64_t column = zipf_draw(&making->columns, &making->rng);
+        if (making->row_of[column - 1] != row)
+            return column;
+    }
+    while (making->row_of[making->passed] == row)
+        making->passed++;
+    return making->passed + 1;
 }
 
 static void write_cell(struct making *making, int64_t row, const float *row_factors)
 {
-    int64_t column;
-    do {
-        column = zipf_draw(&making->columns, &making->rng);
-    } while (making->row_of[column - 1] == row);
+    int64_t column = choose_column(making, row);
     making->row_of[column - 1] = row;
     const float *column_factors = making->factors + (column - 1) * TRUE_RANK;
     double value = making->matrix->noise * (double)draw_normal(&making->rng);
@@ -123,6 +140,7 @@ static void write_rows(struct making *making)
     double wanted = 0, n_written = 0;
     for (int64_t row = 1; row <= matrix->n_rows; row++) {
         draw_factors(&making->rng, factors);
+        making->n_draws = making->passed = 0;
         wanted += fmin(making->scale * pow((double)row, -matrix->skew), making->most);
         for (; n_written < round(wanted); n_written++)
             write_cell(making, row, factors);

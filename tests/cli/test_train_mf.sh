@@ -8,6 +8,9 @@ try "$tern" data zipf-matrix "$data" --rows 4000 --columns 1000 --cells 300000 -
 check "the matrix is made" [ "$status" -eq 0 ]
 check "it has the cells that were asked for" [ "$(wc -l <"$data/ratings.tsv")" -eq 300000 ]
 check "no cell is there twice" [ "$(cut -f1,2 "$data/ratings.tsv" | sort -u | wc -l)" -eq 300000 ]
+try timeout 120 "$tern" data zipf-matrix "$tmp/steep" --rows 1000 --columns 1000 --cells 100000 --skew 3
+check "a steep law comes to an end" [ "$status" -eq 0 ]
+check "with all its cells, none twice" [ "$(cut -f1,2 "$tmp/steep/ratings.tsv" | sort -u | wc -l)" -eq 100000 ]
 try "$tern" data zipf-matrix "$data" --rows 10 --columns 10 --cells 60
 check "more cells than there can be are refused" grep -q 'more than half of the 10 x 10' "$err"
 check "and what was there stays" [ "$(wc -l <"$data/ratings.tsv")" -eq 300000 ]

@@ -100,6 +100,23 @@ static void columns_follow_the_power(void **state)
     free(cells);
 }
 
+/* A law under which a row would draw the same few columns for ever, and weights that differ by more than a
+ * double can tell. */
+static void steep_laws_have_an_end(void **state)
+{
+    static const double skews[] = {3, 10};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        const struct zipf_matrix matrix = {N_ROWS, N_COLUMNS, N_CELLS, skews[i], 0.5, 1};
+        struct cells *cells = make(&matrix);
+        assert_int_equal(cells->n, N_CELLS);
+        assert_int_equal(cells->of_row[1], N_COLUMNS / 2);
+        assert_true(cells->known[1][1] && cells->known[1][100]);
+        assert_true(cells->of_column[1] > cells->of_column[N_COLUMNS]);
+        free(cells);
+    }
+}
+
 static void too_many_cells(void **state)
 {
     const struct zipf_matrix matrix = {10, 10, 51, 1.1, 0.5, 1};
@@ -113,6 +130,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cells_are_as_promised),
         cmocka_unit_test(columns_follow_the_power),
+        cmocka_unit_test(steep_laws_have_an_end),
         cmocka_unit_test(too_many_cells),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
