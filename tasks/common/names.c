@@ -111,6 +111,24 @@ bool names_add(struct names *names, const char *text, size_t length, uint32_t *n
     return true;
 }
 
+const char *names_flaw(const char *name, size_t length)
+{
+    if (memchr(name, '\0', length) != NULL)
+        return "a NUL character";
+    return memchr(name, '\r', length) != NULL ? "a carriage return (CR)" : NULL;
+}
+
+static bool read_name(struct input *input, struct names *names, const char *name, size_t length)
+{
+    uint32_t number = 0, expected = names->n;
+    const char *flaw = names_flaw(name, length);
+    if (flaw != NULL)
+        return input_fail(input, "the name has %s in it; a line is a name and ends with LF or CRLF",
+                          flaw);
+    return names_add(names, name, length, &number) &&
+           (number == expected || input_fail(input, "'%s' stands here a second time", name));
+}
+
 bool names_read(struct names *names, const char *path)
 {
     struct input input;
@@ -120,11 +138,8 @@ bool names_read(struct names *names, const char *path)
     if (!input_open(&input, path))
         return false;
     bool ok = true;
-    while (ok && (result = input_line(&input, &line, &length)) == INPUT_LINE) {
-        uint32_t number = 0, expected = names->n;
-        ok = names_add(names, line, length, &number) &&
-             (number == expected || input_fail(&input, "'%s' stands here a second time", line));
-    }
+    while (ok && (result = input_line(&input, &line, &length)) == INPUT_LINE)
+        ok = read_name(&input, names, line, length);
     ok = ok && result == INPUT_END;
     input_close(&input);
     return ok;

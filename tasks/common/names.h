@@ -37,4 +37,8 @@ const char *names_at(const struct names *names, uint32_t number);
 /* Adds the lines of a file, each a new name. */
 bool names_read(struct names *names, const char *path);
 
+/* What keeps a name from being written as a line and read back as it was: "a NUL character" or "a carriage
+ * return (CR)", which would be taken for a part of the line's end; or NULL. */
+const char *names_flaw(const char *name, size_t length);
+
 #endif

@@ -53,9 +53,16 @@ static bool read_fact(struct input *input, char *line, struct graph *graph, stru
                           "a fact is subject, relation and object separated by tabs, but this line "
                           "has %zu field%s",
                           n, n == 1 ? "" : "s");
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < 3; i++) {
+        const char *flaw = names_flaw(names[i], strlen(names[i]));
         if (names[i][0] == '\0')
             return input_fail(input, "field %zu of the fact is empty", i + 1);
+        if (flaw != NULL)
+            return input_fail(input,
+                              "field %zu of the fact has %s in it, which a name cannot have; lines "
+                              "end with LF or CRLF",
+                              i + 1, flaw);
+    }
     if (!read_name(input, &graph->entities, names[0], unknown, &fact.subject, &skip) ||
         !read_name(input, &graph->relations, names[1], unknown, &fact.relation, &skip) ||
         !read_name(input, &graph->entities, names[2], unknown, &fact.object, &skip))

@@ -115,8 +115,15 @@ static bool read_name(struct reading *reading, const char *kind, struct names *n
                       const char *name, uint32_t *number, bool *skip)
 {
     size_t length = strlen(name);
+    const char *flaw = names_flaw(name, length);
     if (length == 0)
         return input_fail(&reading->input, "the name of the %s is empty", kind);
+    if (flaw != NULL)
+        return input_fail(
+            &reading->input,
+            "the name of the %s has %s in it, which a name cannot have; lines end with "
+            "LF or CRLF",
+            kind, flaw);
     if (reading->unknown == RATINGS_ADD)
         return names_add(names, name, length, number);
     *number = names_find(names, name, length);

@@ -197,6 +197,10 @@ check 'an empty name' says "$wrong/train.txt:501: field 2"
 put train.txt 'a\000b\ttwin\tc\n'
 train --data "$wrong"
 check 'a NUL character' says "$wrong/train.txt:501: "
+put train.txt 'a1\ttwin\tb1\r\r\n'
+train --data "$wrong" --out "$tmp/none"
+check 'a name that ends in CR' says "$wrong/train.txt:501: field 3 of the fact has a carriage return"
+check 'is not written' [ ! -e "$tmp/none" ]
 put valid.txt 'a1\ttwin\tb2\na1\ttwin\tstranger\n'
 train --data "$wrong" --epochs 1
 check 'an unknown name in valid' says "$wrong/valid.txt:2: 'stranger'"

@@ -152,6 +152,9 @@ check "with file and line" grep -q "docword.bad.txt:4: document 3 is not one of 
 check "and leaves nothing behind" [ ! -e "$tmp/none" ]
 try "$tern" train lda --data "$tmp/docword.bad.txt" --nodes 2
 check "of several nodes one says so" [ "$(grep -c 'docword.bad.txt:4:' "$err")" -eq 1 ]
+sed '2s/$/\r\r/' "$data/vocab.txt" >"$tmp/vocab.bad.txt"
+try "$tern" train lda --data "$data" --vocab "$tmp/vocab.bad.txt"
+check "a word that ends in CR is refused" grep -q 'vocab.bad.txt:2: the name has a carriage' "$err"
 try "$tern" train lda --data "$data" --topics 10 --epochs 1 --out "$tmp/no/where"
 check "a folder that cannot be made is named" grep -q 'cannot make the folder' "$err"
 try "$tern" train lda --data "$tmp/nowhere"

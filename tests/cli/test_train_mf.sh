@@ -110,6 +110,10 @@ check "with file and line" grep -q "bad.csv:2: 'four' is not a number" "$err"
 check "and leaves nothing behind" [ ! -e "$tmp/none" ]
 try "$tern" train mf --data "$tmp/bad.csv" --nodes 2
 check "of several nodes one says so" [ "$(grep -c 'bad.csv:2:' "$err")" -eq 1 ]
+printf '1,2,3\n1,4\r,3\n' >"$tmp/return.csv"
+try "$tern" train mf --data "$tmp/return.csv"
+check "a name that ends in CR is refused" \
+    grep -q 'return.csv:2: the name of the item has a carriage return' "$err"
 printf '1,2,3\n' >"$tmp/train.csv"
 printf '1,9,3\n' >"$tmp/test.csv"
 try "$tern" train mf --data "$tmp/train.csv,$tmp/test.csv"

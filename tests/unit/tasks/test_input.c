@@ -297,12 +297,18 @@ static void numbers_names_in_their_order(void **state)
     names_fini(&names);
 }
 
-static void refuses_a_name_that_stands_twice(void **state)
+static void refuses_names_that_cannot_be(void **state)
 {
     struct names names = {0};
     (void)state;
     put("names", "a\nb\na\n", 6);
     fails_with(names_read(&names, path_of("names")), "/names:3: 'a'");
+    names_fini(&names);
+    put("names", "a\nb\r\r\n", 6);
+    fails_with(names_read(&names, path_of("names")), "/names:2: the name has a carriage return");
+    names_fini(&names);
+    put("names", "a\nb\0\n", 5);
+    fails_with(names_read(&names, path_of("names")), "/names:2: the name has a NUL character");
     names_fini(&names);
 }
 
@@ -318,7 +324,7 @@ int main(void)
         cmocka_unit_test(finds_files_of_a_folder),
         cmocka_unit_test(cuts_fields),
         cmocka_unit_test(numbers_names_in_their_order),
-        cmocka_unit_test(refuses_a_name_that_stands_twice),
+        cmocka_unit_test(refuses_names_that_cannot_be),
     };
     return cmocka_run_group_tests(tests, make_folder, drop_folder);
 }
