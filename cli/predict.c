@@ -20,7 +20,7 @@ static struct {
 static const struct option options[] = {
     {"top", OPTION_INT, &args.n_answers, "10", "N", "answers to print", .min = 1, .max = 1e6},
     {"data", OPTION_STRING, &args.data, .takes = "PATH",
-     .help = "the facts the model has learned from: answers that are among them are marked"},
+     .help = "as for the training: answers among the facts it has learned from are marked"},
     {"json", OPTION_FLAG, &args.json, .help = "one JSON line per answer"},
 };
 

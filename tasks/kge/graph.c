@@ -8,7 +8,7 @@
 #include "common/input.h"
 #include "common/sentence.h"
 
-/* ---- Reading --------------------------------------------------------------------------------- */
+/* ---- Facts ----------------------------------------------------------------------------------- */
 
 static bool facts_add(struct facts *facts, struct fact fact)
 {
@@ -91,47 +91,63 @@ static bool read_facts(struct graph *graph, const char *path, struct facts *fact
     return ok;
 }
 
-/* Reads files[i], if there is one, into part i. */
-static bool read_files(struct graph *graph, char *const files[3], enum graph_unknown unknown)
+/* ---- Files ----------------------------------------------------------------------------------- */
+
+static bool find_files(const char *folder, char *files[3])
 {
-    return read_facts(graph, files[0], &graph->train, GRAPH_ADD) &&
-           (files[1] == NULL || read_facts(graph, files[1], &graph->valid, unknown)) &&
-           (files[2] == NULL || read_facts(graph, files[2], &graph->test, unknown));
+    if (!input_find(folder, "train", &files[0]) || !input_find(folder, "valid", &files[1]) ||
+        !input_find(folder, "test", &files[2]))
+        return false;
+    return files[0] != NULL ||
+           task_fail("there is no file 'train', train.txt or train.tsv, plain, .gz or .zst, in %s",
+                     folder);
 }
 
-static bool read_folder(struct graph *graph, const char *folder, enum graph_unknown unknown)
+static bool cut_list(const char *list, char *files[3])
 {
-    char *files[3] = {0};
-    bool ok = input_find(folder, "train", &files[0]) && input_find(folder, "valid", &files[1]) &&
-              input_find(folder, "test", &files[2]);
-    if (ok && files[0] == NULL)
-        ok = task_fail(
-            "there is no file 'train', train.txt or train.tsv, plain, .gz or .zst, in %s", folder);
-    ok = ok && read_files(graph, files, unknown);
-    for (size_t i = 0; i < 3; i++)
-        free(files[i]);
-    return ok;
-}
-
-static bool read_list(struct graph *graph, const char *list, enum graph_unknown unknown)
-{
-    char *files[3] = {0};
-    char *copy = strdup(list);
+    char *names[3] = {0}, *copy = strdup(list);
     if (copy == NULL)
         return task_fail_memory("the names of files");
-    bool ok = input_fields(copy, ",", files, 3) <= 3
-                  ? read_files(graph, files, unknown)
-                  : task_fail("'%s' names more than three files", list);
+    size_t n = input_fields(copy, ",", names, 3);
+    bool ok = n <= 3 || task_fail("'%s' names more than three files", list);
+    for (size_t i = 0; ok && i < n; i++)
+        ok = (files[i] = strdup(names[i])) != NULL || task_fail_memory("the names of files");
     free(copy);
     return ok;
 }
 
-bool graph_read(struct graph *graph, const char *data, enum graph_unknown unknown)
+/* The files of train, valid and test, NULL where there is none. forget_files() is due in any case. */
+static bool list_files(const char *data, char *files[3])
 {
     struct stat status;
-    *graph = (struct graph){0};
     bool is_folder = stat(data, &status) == 0 && S_ISDIR(status.st_mode);
-    return is_folder ? read_folder(graph, data, unknown) : read_list(graph, data, unknown);
+    return is_folder ? find_files(data, files) : cut_list(data, files);
+}
+
+static void forget_files(char *files[3])
+{
+    for (size_t i = 0; i < 3; i++)
+        free(files[i]);
+}
+
+bool graph_read(struct graph *graph, const char *data, enum graph_unknown unknown)
+{
+    char *files[3] = {0};
+    *graph = (struct graph){0};
+    bool ok = list_files(data, files) && read_facts(graph, files[0], &graph->train, GRAPH_ADD) &&
+              (files[1] == NULL || read_facts(graph, files[1], &graph->valid, unknown)) &&
+              (files[2] == NULL || read_facts(graph, files[2], &graph->test, unknown));
+    forget_files(files);
+    return ok;
+}
+
+bool graph_read_train(struct graph *graph, const char *data)
+{
+    char *files[3] = {0};
+    *graph = (struct graph){0};
+    bool ok = list_files(data, files) && read_facts(graph, files[0], &graph->train, GRAPH_ADD);
+    forget_files(files);
+    return ok;
 }
 
 void graph_fini(struct graph *graph)

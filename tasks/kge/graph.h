@@ -35,6 +35,10 @@ struct graph {
 /* `data` is a folder with train, valid and test, the last two optional, or up to three files separated
  * by commas. graph_fini() is due in any case. */
 bool graph_read(struct graph *graph, const char *data, enum graph_unknown unknown);
+
+/* The same, but the facts to learn from alone. */
+bool graph_read_train(struct graph *graph, const char *data);
+
 void graph_fini(struct graph *graph);
 
 /* ---- Known answers --------------------------------------------------------------------------- */

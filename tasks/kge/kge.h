@@ -34,7 +34,7 @@ bool kge_train(const struct train_options *common, const struct kge_options *opt
 struct kge_question {
     const char *folder;                      /* of the model */
     const char *subject, *relation, *object; /* NULL: what is asked for, subject or object */
-    const char *data; /* facts, of which answers are marked as known; or NULL */
+    const char *data; /* of the training: answers it has learned are marked; or NULL */
     int64_t n_answers;
     bool json;
 };

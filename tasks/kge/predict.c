@@ -138,7 +138,7 @@ static void print_quoted(const char *text)
     putchar('"');
 }
 
-/* Whether the facts that were given have this answer. */
+/* Whether the model has learned this answer. */
 static bool is_known(const struct query *query, const struct graph *graph,
                      const struct known *known, uint32_t answer)
 {
@@ -195,7 +195,7 @@ bool kge_predict(const struct kge_question *question)
     struct known known = {0};
     bool ok = open_query(&query, question) && make_question(&query, question->folder) &&
               find_best(&query, question->folder) &&
-              (question->data == NULL || graph_read(&graph, question->data, GRAPH_ADD)) &&
+              (question->data == NULL || graph_read_train(&graph, question->data)) &&
               known_init(&known, &graph);
     if (ok)
         print_answers(&query, question, &graph, &known);

@@ -165,6 +165,13 @@ check 'refuses a model that was cut off' says 'entities.npy ends before'
 try "$tern" predict kge "$tmp/model" a3 twin '?' --top 2 --data "$graph"
 check 'predicts the object' grep -q '^   1 .* b3  (known)$' "$out"
 check 'as many answers as wanted' [ "$(wc -l <"$out")" -eq 2 ]
+try "$tern" predict kge "$tmp/model" b170 twin '?' --top 1000 --data "$graph"
+check 'what is to be tested is not known' [ "$(grep -c '(known)' "$out")" -eq 0 ]
+try "$tern" predict kge "$tmp/model" b170 twin '?' --top 1000 \
+    --data "$graph/train.txt,$graph/valid.txt,$graph/test.txt"
+check 'nor from a list of files' [ "$(grep -c '(known)' "$out")" -eq 0 ]
+try "$tern" predict kge "$tmp/model" b70 twin '?' --top 1000 --data "$graph"
+check 'what was learned is' [ "$(grep '(known)' "$out" | awk '{ print $3 }')" = a70 ]
 try "$tern" predict kge "$tmp/model" '?' twin a3 --json --top 1
 check 'predicts the subject, in JSON' grep -q '^{"rank":1,"score":[0-9.]*,"name":"b3"}$' "$out"
 try "$tern" predict kge "$tmp/model" nobody twin '?'
