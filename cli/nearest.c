@@ -28,7 +28,8 @@ static const struct option_set option_set = {
              "angle between them.",
     .notes = "FILE is .npy, with the words in a file of the same name that ends in .txt, as\n"
              "'tern train' writes them; or of word2vec's text or binary format, perhaps\n"
-             "compressed by gzip or zstd.",
+             "compressed by gzip or zstd. Words whose vectors are zero, or have numbers that are\n"
+             "not finite, are left out.",
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .operands = "FILE WORD",
@@ -65,6 +66,10 @@ static bool print_nearest(const struct lexicon *lexicon, const char *path, const
     if (number == NAMES_NONE)
         return task_fail("there is no vector of '%s' among the %u in %s", word, lexicon->names.n,
                          path);
+    if (!lexicon_has_direction(lexicon, number))
+        return task_fail("the vector of '%s' in %s is zero or has numbers that are not finite, so "
+                         "nothing is close to it",
+                         word, path);
     struct neighbour *neighbours = malloc((size_t)args.n * sizeof *neighbours);
     if (neighbours == NULL)
         return task_fail_memory("the words");

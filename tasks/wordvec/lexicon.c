@@ -43,12 +43,17 @@ static bool make_room(struct lexicon *lexicon)
     return true;
 }
 
+/* In double precision, where no square is too large or too small. What has no direction becomes NaN, and so
+ * does every product with it. */
 static void make_unit(float *vector, size_t n)
 {
-    float square = dense_dot(vector, vector, n);
-    float factor = square > 0 ? 1 / sqrtf(square) : 0;
+    double square = 0;
     for (size_t i = 0; i < n; i++)
-        vector[i] *= factor;
+        square += (double)vector[i] * (double)vector[i];
+    bool has_direction = square > 0 && isfinite(square);
+    double factor = has_direction ? 1 / sqrt(square) : (double)NAN;
+    for (size_t i = 0; i < n; i++)
+        vector[i] = (float)((double)vector[i] * factor);
 }
 
 /* Where the next vector goes, and what makes it count. */
@@ -296,6 +301,11 @@ bool lexicon_read(struct lexicon *lexicon, const char *path)
 
 /* ---- Neighbours ------------------------------------------------------------------------------ */
 
+bool lexicon_has_direction(const struct lexicon *lexicon, uint32_t word)
+{
+    return !isnan(lexicon->vectors[word * lexicon->dim]);
+}
+
 size_t lexicon_nearest(const struct lexicon *lexicon, uint32_t word, size_t n,
                        struct neighbour *neighbours)
 {
@@ -303,7 +313,8 @@ size_t lexicon_nearest(const struct lexicon *lexicon, uint32_t word, size_t n,
     size_t n_found = 0;
     for (uint32_t i = 0; i < lexicon->names.n; i++) {
         float similarity = dense_dot(vector, lexicon->vectors + i * lexicon->dim, lexicon->dim);
-        if (i == word || n == 0 || (n_found == n && !(similarity > neighbours[n - 1].similarity)))
+        if (i == word || isnan(similarity) || n == 0 ||
+            (n_found == n && !(similarity > neighbours[n - 1].similarity)))
             continue;
         size_t at = n_found < n ? n_found++ : n - 1;
         for (; at > 0 && neighbours[at - 1].similarity < similarity; at--)

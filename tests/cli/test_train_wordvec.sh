@@ -76,6 +76,15 @@ check "neighbours from a pipe" grep -Eq '^\{"word":"b[0-9]","similarity":0\.[0-9
 try "$tern" nearest "$model/words.vec" nobody
 check "an unknown word is named" grep -q "no vector of 'nobody'" "$err"
 check "and fails" [ "$status" -eq 1 ]
+printf '6 2\na 1 0\nzero 0 0\nnan nan 1\ninfinite inf 1\nlarge 3e30 4e30\nsmall 4e-30 3e-30\n' >"$tmp/odd.vec"
+try "$tern" nearest "$tmp/odd.vec" a --json
+check "vectors without direction are left out" [ "$(tr '\n' ' ' <"$out")" = \
+    '{"word":"small","similarity":0.800000} {"word":"large","similarity":0.600000} ' ]
+for word in zero nan infinite; do
+    try "$tern" nearest "$tmp/odd.vec" $word
+    check "nothing is close to that of $word" \
+        [ "$status,$(grep -c "the vector of '$word' in .* is zero or" "$err")" = 1,1 ]
+done
 try "$tern" nearest "$model/model.txt" b4
 check "a file without vectors is refused" grep -q 'neither .npy nor' "$err"
 try "$tern" nearest "$model/words.vec"
