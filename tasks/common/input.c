@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -307,6 +308,23 @@ size_t input_fields(char *line, const char *separators, char **fields, size_t ma
         if (n < max)
             fields[n] = field;
     return n;
+}
+
+bool input_whole(const struct input *input, const char *field, uint64_t *number)
+{
+    enum { MAX_DIGITS = 13 };
+    size_t n = strspn(field, "0123456789");
+    *number = n <= MAX_DIGITS ? strtoull(field, NULL, 10) : UINT64_MAX;
+    return (n > 0 && field[n] == '\0' && *number < UINT64_C(1) << 40) ||
+           input_fail(input, "'%s' is not a whole number from 0 to 2^40 - 1", field);
+}
+
+bool input_real(const struct input *input, const char *field, double *number)
+{
+    char *end;
+    *number = strtod(field, &end);
+    return (end != field && *end == '\0' && isfinite(*number)) ||
+           input_fail(input, "'%s' is not a number", field);
 }
 
 /* ---- Folders --------------------------------------------------------------------------------- */

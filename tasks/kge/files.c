@@ -125,7 +125,7 @@ bool files_write(const char *folder, const struct model_facts *facts, int format
 /* One line of model.txt. */
 static bool read_line(struct input *input, char *line, struct model_facts *facts, unsigned *seen)
 {
-    char *words[2] = {0}, *end = NULL;
+    char *words[2] = {0};
     const char *const keys[] = {"model", "dim", "epochs", "entities", "relations"};
     uint64_t *const numbers[] = {NULL, &facts->dim, &facts->n_epochs, &facts->n_entities,
                                  &facts->n_relations};
@@ -137,11 +137,8 @@ static bool read_line(struct input *input, char *line, struct model_facts *facts
     if (i == 5)
         return input_fail(input, "unknown name '%s'", words[0]);
     *seen |= 1u << i;
-    if (i > 0) {
-        *numbers[i] = strtoull(words[1], &end, 10);
-        return (end != words[1] && *end == '\0') ||
-               input_fail(input, "'%s' is not a number", words[1]);
-    }
+    if (i > 0)
+        return input_whole(input, words[1], numbers[i]);
     for (i = 0; model_names[i] != NULL && strcmp(words[1], model_names[i]) != 0; i++)
         ;
     facts->model = (enum kge_model)i;

@@ -157,7 +157,7 @@ static bool read_fact(struct input *input, char *line, struct lda_facts *facts, 
     uint64_t *const whole[] = {&facts->n_topics, &facts->n_epochs, &facts->n_documents,
                                &facts->n_words, &facts->n_tokens};
     double *const real[] = {&facts->alpha, &facts->beta};
-    char *words[2] = {0}, *end = NULL;
+    char *words[2] = {0};
     size_t i = 0, n = sizeof names / sizeof *names, n_whole = sizeof whole / sizeof *whole;
     if (input_fields(line, " ", words, 2) != 2)
         return input_fail(input, "expected a name and a value");
@@ -166,11 +166,8 @@ static bool read_fact(struct input *input, char *line, struct lda_facts *facts, 
     if (i == n)
         return input_fail(input, "unknown name '%s'", words[0]);
     *seen |= 1u << i;
-    if (i < n_whole)
-        *whole[i] = strtoull(words[1], &end, 10);
-    else
-        *real[i - n_whole] = strtod(words[1], &end);
-    return (end != words[1] && *end == '\0') || input_fail(input, "'%s' is not a number", words[1]);
+    return i < n_whole ? input_whole(input, words[1], whole[i])
+                       : input_real(input, words[1], real[i - n_whole]);
 }
 
 bool lda_files_read_facts(const char *folder, struct lda_facts *facts)

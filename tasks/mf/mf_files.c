@@ -162,7 +162,7 @@ static bool read_fact(struct input *input, char *line, struct mf_facts *facts, u
     uint64_t *const whole[] = {&facts->rank, &facts->n_epochs, &facts->n_users, &facts->n_items,
                                &facts->seed};
     double *const real[] = {&facts->mean, &facts->low, &facts->high, &facts->test_share};
-    char *words[2] = {0}, *end = NULL;
+    char *words[2] = {0};
     size_t i = 0, n = sizeof names / sizeof *names, n_whole = sizeof whole / sizeof *whole;
     if (input_fields(line, " ", words, 2) != 2)
         return input_fail(input, "expected a name and a value");
@@ -171,11 +171,8 @@ static bool read_fact(struct input *input, char *line, struct mf_facts *facts, u
     if (i == n)
         return input_fail(input, "unknown name '%s'", words[0]);
     *seen |= 1u << i;
-    if (i < n_whole)
-        *whole[i] = strtoull(words[1], &end, 10);
-    else
-        *real[i - n_whole] = strtod(words[1], &end);
-    return (end != words[1] && *end == '\0') || input_fail(input, "'%s' is not a number", words[1]);
+    return i < n_whole ? input_whole(input, words[1], whole[i])
+                       : input_real(input, words[1], real[i - n_whole]);
 }
 
 static bool read_facts(struct input *input, struct mf_facts *facts)

@@ -110,7 +110,7 @@ static char *path_of(const char *folder, const char *name)
 /* One line of model.txt. */
 static bool read_fact(struct input *input, char *line, uint64_t facts[N_FACTS])
 {
-    char *fields[2] = {0}, *end = NULL;
+    char *fields[2] = {0};
     if (input_fields(line, " ", fields, 2) != 2)
         return input_fail(input, "expected a name and a value");
     size_t i = 0;
@@ -118,9 +118,7 @@ static bool read_fact(struct input *input, char *line, uint64_t facts[N_FACTS])
         i++;
     if (i == N_FACTS)
         return input_fail(input, "unknown name '%s'", fields[0]);
-    facts[i] = strtoull(fields[1], &end, 10);
-    return (end != fields[1] && *end == '\0' && facts[i] < UINT64_C(1) << 40) ||
-           input_fail(input, "'%s' is not a number that makes sense here", fields[1]);
+    return input_whole(input, fields[1], &facts[i]);
 }
 
 static bool read_facts(const char *folder, uint64_t facts[N_FACTS])

@@ -156,6 +156,13 @@ check 'hosts need not share a folder to test the model that was written' grep -q
 try_apart "$tern" train kge --data "$graph" --dim 32 --epochs 3 --threads 1 --resume model
 check 'nor to go on' grep -q '^epoch 3 of 3' "$err"
 check 'only node 0 has a model' [ ! -e "$tmp/apart/1/model" ]
+for epochs in -5 99999999999999999999; do
+    sed "s/^epochs .*/epochs $epochs/" "$tmp/first/model.txt" >"$tmp/facts"
+    cp -r "$tmp/first" "$tmp/odd" && cp "$tmp/facts" "$tmp/odd/model.txt"
+    train --resume "$tmp/odd"
+    check "refuses a model of $epochs epochs" says "model.txt:3: '$epochs' is not a whole number"
+    rm -r "$tmp/odd"
+done
 truncate -s 1000 "$tmp/first/entities.npy"
 train --resume "$tmp/first"
 check 'refuses a model that was cut off' says 'entities.npy ends before'

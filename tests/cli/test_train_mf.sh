@@ -84,6 +84,13 @@ try_apart "$tern" train mf --data "$data" --epochs 25 --seed 3 --json --threads 
 check "also where only node 0 has the model" near "$(quality "$out")" "$saved"
 try "$tern" train mf --data "$data" --rank 8 --resume "$model"
 check "a model of another rank is refused" grep -q 'has --rank 32' "$err"
+cp -r "$model" "$tmp/odd"
+sed 's/^epochs .*/epochs -5/' "$model/model.txt" >"$tmp/odd/model.txt"
+try "$tern" train mf --data "$data" --resume "$tmp/odd"
+check "so is one of -5 epochs" grep -q "model.txt:2: '-5' is not a whole number" "$err"
+sed 's/^mean .*/mean nan/' "$model/model.txt" >"$tmp/odd/model.txt"
+try "$tern" train mf --data "$data" --resume "$tmp/odd"
+check "and one whose mean is no number" grep -q "model.txt:5: 'nan' is not a number" "$err"
 
 try "$tern" train mf --data "$data" --epochs 25 --seed 4 --json --resume "$model"
 check "so is another draw of the test" grep -q 'give the --seed 3 and --test-share 0.1 that' "$err"

@@ -102,6 +102,10 @@ try "$tern" train wordvec --data "$text" --dim 30 --resume "$model"
 check "a model of another size is refused" grep -q 'have 20 numbers, not 30' "$err"
 try "$tern" train wordvec --data "$tmp/pairs.txt" --dim 20 --resume "$model" --min-count 1
 check "a model of another text is refused" grep -q 'has other words' "$err"
+cp -r "$model" "$tmp/odd"
+sed 's/^epochs .*/epochs -5/' "$model/model.txt" >"$tmp/odd/model.txt"
+train --resume "$tmp/odd"
+check "a model of -5 epochs is refused" grep -q "model.txt:2: '-5' is not a whole number" "$err"
 
 # ---- Corpora -------------------------------------------------------------------------------------
 

@@ -272,6 +272,24 @@ static void cuts_fields(void **state)
     assert_string_equal(fields[1], "");
 }
 
+static void reads_numbers(void **state)
+{
+    static const char *const wrong[] = {
+        "-5", "+5", " 5", "5 ", "", "x", "0x5", "5.0", "1099511627776", "99999999999999999999"};
+    struct input input = {.path = "facts", .line = 3};
+    uint64_t whole;
+    double real;
+    (void)state;
+    assert_true(input_whole(&input, "0", &whole) && whole == 0);
+    assert_true(input_whole(&input, "1099511627775", &whole) && whole == 1099511627775);
+    for (size_t i = 0; i < COUNT(wrong); i++)
+        fails_with(input_whole(&input, wrong[i], &whole), "facts:3: '");
+    assert_true(input_real(&input, "-1.5e3", &real) && real == -1500);
+    fails_with(input_real(&input, "nan", &real), "facts:3: 'nan' is not a number");
+    fails_with(input_real(&input, "1e999", &real), "facts:3: '1e999' is not a number");
+    fails_with(input_real(&input, "1x", &real), "facts:3: '1x' is not a number");
+}
+
 static void numbers_names_in_their_order(void **state)
 {
     enum { N = 100000 };
@@ -323,6 +341,7 @@ int main(void)
         cmocka_unit_test(names_file_and_line),
         cmocka_unit_test(finds_files_of_a_folder),
         cmocka_unit_test(cuts_fields),
+        cmocka_unit_test(reads_numbers),
         cmocka_unit_test(numbers_names_in_their_order),
         cmocka_unit_test(refuses_names_that_cannot_be),
     };
