@@ -15,6 +15,8 @@ enum {
     MAX_TOKENS = INT32_MAX, /* a topic may have all of them, and its count has 32 bits */
     MAX_DOCUMENTS = INT32_MAX,
     HEAD_LINES = 3,
+    FREE_DOCUMENTS = 100000, /* that may all be empty */
+    DOCUMENTS_PER_LINE = 100,
 };
 
 /* ---- Building -------------------------------------------------------------------------------- */
@@ -108,6 +110,22 @@ static bool check_head(const struct input *input, const struct head *head)
     return true;
 }
 
+/* Completes documents up to `document`, empty ones unless lines were read for them. These are ordinary, but
+ * cost memory, so a few lines cannot have any number of them. */
+static bool end_documents(struct bags *bags, const struct input *input, const struct head *head,
+                          uint64_t document)
+{
+    if (document > FREE_DOCUMENTS + DOCUMENTS_PER_LINE * head->n_lines)
+        return input_fail(input,
+                          "%" PRIu64 " documents are too many for the %" PRIu64
+                          " line%s with words up to here; are the numbers of the head right?",
+                          document, head->n_lines, head->n_lines == 1 ? "" : "s");
+    bool ok = true;
+    while (ok && bags->n_documents < document)
+        ok = end_document(bags);
+    return ok;
+}
+
 static bool read_triple(struct bags *bags, const struct input *input, struct head *head,
                         const char *line)
 {
@@ -126,11 +144,8 @@ static bool read_triple(struct bags *bags, const struct input *input, struct hea
     if (word < 1 || word > head->n_words)
         return input_fail(input, "word %" PRIu64 " is not one of the %u of the vocabulary", word,
                           head->n_words);
-    while (bags->n_documents + 1 < document)
-        if (!end_document(bags))
-            return false;
     head->n_lines++;
-    return add_pair(bags, input, word - 1, n);
+    return end_documents(bags, input, head, document - 1) && add_pair(bags, input, word - 1, n);
 }
 
 /* A line of docword.txt. */
@@ -180,10 +195,7 @@ static bool end_uci(struct bags *bags, const struct input *input, const struct h
     if (head->n_lines != head->numbers[2])
         return task_fail("%s should have %" PRIu64 " lines after its head, but has %" PRIu64,
                          input->path, head->numbers[2], head->n_lines);
-    while (bags->n_documents < head->numbers[0])
-        if (!end_document(bags))
-            return false;
-    return true;
+    return end_documents(bags, input, head, head->numbers[0]);
 }
 
 /* A document of lda-c with words has more than one field. */

@@ -156,6 +156,13 @@ check "with file and line" grep -q "docword.bad.txt:4: document 3 is not one of 
 check "and leaves nothing behind" [ ! -e "$tmp/none" ]
 try "$tern" train lda --data "$tmp/docword.bad.txt" --nodes 2
 check "of several nodes one says so" [ "$(grep -c 'docword.bad.txt:4:' "$err")" -eq 1 ]
+printf '2147483647\n100\n1\n1 1 1\n' >"$tmp/docword.many.txt"
+try timeout 60 "$tern" train lda --data "$tmp/docword.many.txt" --vocab "$data/vocab.txt"
+check "so is a head of too many documents" \
+    grep -q 'docword.many.txt:4: 2147483647 documents are too many for the 1 line with' "$err"
+printf '2147483647\n100\n1\n2147483647 1 1\n' >"$tmp/docword.many.txt"
+try timeout 60 "$tern" train lda --data "$tmp/docword.many.txt" --vocab "$data/vocab.txt"
+check "also if a line has the last one" grep -q 'docword.many.txt:4: 2147483646 documents' "$err"
 sed '2s/$/\r\r/' "$data/vocab.txt" >"$tmp/vocab.bad.txt"
 try "$tern" train lda --data "$data" --vocab "$tmp/vocab.bad.txt"
 check "a word that ends in CR is refused" grep -q 'vocab.bad.txt:2: the name has a carriage' "$err"
