@@ -55,7 +55,8 @@ static const struct option options[] = {
      .choices = part_names},
     {"level", OPTION_STRINGS, &args.levels, "CONFORM,BOUNDED,LONG_TERM,NON_CONFORM", "LIST",
      "levels of conformity in the mix", .choices = level_names},
-    {"policy", OPTION_STRING, &args.policy, "adaptive", "NAME", .help = "of the tables of the mix"},
+    {"policy", OPTION_STRING, &args.policy, "adaptive", "NAME",
+     .help = "of the tables of the mix; any but bsp, ssp:S and essp:S"},
     {"keys", OPTION_INT, &args.n_keys, "1000000", "N", "keys that are sampled from", .min = 2,
      .max = 4e9},
     {"len", OPTION_INT, &args.length, "32", "N", "floats of a value in the mix", .min = 1,
@@ -574,11 +575,31 @@ static bool run_mix(void)
     return cluster_close(&mix.cluster, ok);
 }
 
+/* Each node of the mix goes on for some time, as many steps as it can. The one that ends with fewer would
+ * not advance any more, and reads that are bounded by clocks would wait for it for ever. */
+static bool check_policy(void)
+{
+    static const char *const kinds[] = {"bsp", "ssp", "essp"};
+    size_t length = strcspn(args.policy, ":");
+    bool waits = false, mixes = false;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        waits |= strlen(kinds[i]) == length && strncmp(args.policy, kinds[i], length) == 0;
+    for (size_t i = 0; i < args.parts.n; i++)
+        mixes |= args.parts.choice[i] == PART_MIX;
+    if (waits && mixes)
+        complain("the nodes of the mix do not keep step, so they cannot wait for each other's "
+                 "clocks under --policy %s; 'tern bench stale' measures such policies",
+                 args.policy);
+    return !(waits && mixes);
+}
+
 int bench_sample_command(int argc, char **argv)
 {
     int status;
     if (!options_read(&option_set, argc, argv, &status))
         return status;
+    if (!check_policy())
+        return EXIT_USAGE;
     bool ok = true;
     for (size_t i = 0; i < args.parts.n && ok; i++)
         ok = args.parts.choice[i] == PART_DRAW ? run_draw() : run_mix();

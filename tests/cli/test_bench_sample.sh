@@ -61,6 +61,12 @@ check 'the tables have a row each' \
 try "$tern" bench sample --part mix --policy nonsense --keys 1000 --repeats 1 --seconds-per-point 0.01
 check 'an unknown policy is a failure' [ "$status" -eq 1 ]
 check 'and is named' grep -q "no policy 'nonsense'" "$err"
+for policy in bsp ssp:2 essp:1; do
+    try "$tern" bench sample --policy $policy
+    check "$policy is a mistake" [ "$status" -eq 2 ]
+    check "and $policy is refused before anything is measured" \
+        [ "$(wc -c <"$out"),$(grep -c -- "--policy $policy;" "$err")" = 0,1 ]
+done
 try "$tern" bench sample --level SUPERB
 check 'an unknown level is a mistake' [ "$status" -eq 2 ]
 
