@@ -29,7 +29,7 @@ static const struct option_set option_set = {
     .notes = "FILE is .npy, with the words in a file of the same name that ends in .txt, as\n"
              "'tern train' writes them; or of word2vec's text or binary format, perhaps\n"
              "compressed by gzip or zstd. Words whose vectors are zero, or have numbers that are\n"
-             "not finite, are left out.",
+             "not finite, are left out. A WORD that begins with '-' stands behind '--'.",
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .operands = "FILE WORD",

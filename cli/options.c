@@ -247,10 +247,16 @@ static bool read_option(const struct option_set *set, int argc, char **argv, int
     return read_value(option, text);
 }
 
-static bool read_operand(const struct option_set *set, const char *text)
+static bool read_operand(const struct option_set *set, const char *text, bool options_ended)
 {
-    if (set->operands == NULL || text[0] == '-') {
+    if (set->operands == NULL) {
         complain("'%s' does not take '%s'; see '%s --help'", set->program, text, set->program);
+        return false;
+    }
+    if (text[0] == '-' && !options_ended) {
+        complain(
+            "'%s' has no option '%s'; what begins with '-' and is no option stands behind '--'",
+            set->program, text);
         return false;
     }
     if (set->given->n == LIST_MAX) {
@@ -261,15 +267,25 @@ static bool read_operand(const struct option_set *set, const char *text)
     return true;
 }
 
+static bool is_help(const char *text)
+{
+    return strcmp(text, "--help") == 0 || strcmp(text, "-h") == 0;
+}
+
 static bool read_arguments(const struct option_set *set, int argc, char **argv, bool *help)
 {
+    bool ended = false;
     for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+        if (!ended && strcmp(argv[i], "--") == 0) {
+            ended = true;
+            continue;
+        }
+        if (!ended && is_help(argv[i])) {
             *help = true;
             return true;
         }
-        bool is_option = strncmp(argv[i], "--", 2) == 0 && argv[i][2] != '\0';
-        if (!(is_option ? read_option(set, argc, argv, &i) : read_operand(set, argv[i])))
+        bool is_option = !ended && strncmp(argv[i], "--", 2) == 0;
+        if (!(is_option ? read_option(set, argc, argv, &i) : read_operand(set, argv[i], ended)))
             return false;
     }
     return true;

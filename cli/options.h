@@ -5,7 +5,8 @@
  * user would write it, and where the value goes. From that table come the parser, the checks, the
  * text of --help and the defaults, which are read by the same code as the user's own words.
  *
- * Both `--name VALUE` and `--name=VALUE` are understood. Lists are separated by commas.
+ * Both `--name VALUE` and `--name=VALUE` are understood. Lists are separated by commas. Behind `--` there are
+ * operands alone, which may begin with '-'.
  */
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H

@@ -28,7 +28,8 @@ static const struct option_set kge_set = {
     .program = "tern predict kge",
     .about =
         "Asks a model that 'tern train kge --out MODEL' wrote for the missing part of a fact.\n"
-        "SUBJECT or OBJECT is '?'; the best answers come first, with their scores.",
+        "SUBJECT or OBJECT is '?'; the best answers come first, with their scores. Names that\n"
+        "begin with '-' stand behind '--': tern predict kge --top 3 -- MODEL -1 RELATION '?'",
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .operands = "MODEL SUBJECT RELATION OBJECT",

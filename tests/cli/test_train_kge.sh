@@ -181,6 +181,10 @@ try "$tern" predict kge "$tmp/model" b70 twin '?' --top 1000 --data "$graph"
 check 'what was learned is' [ "$(grep '(known)' "$out" | awk '{ print $3 }')" = a70 ]
 try "$tern" predict kge "$tmp/model" '?' twin a3 --json --top 1
 check 'predicts the subject, in JSON' grep -q '^{"rank":1,"score":[0-9.]*,"name":"b3"}$' "$out"
+printf '%s\ttwin\t%s\n' -1 --help --help -1 >"$tmp/dashes.txt"
+try "$tern" train kge --data "$tmp/dashes.txt" --dim 4 --negatives 2 --epochs 1 --out "$tmp/dashes"
+try "$tern" predict kge --top 2 -- "$tmp/dashes" -1 twin '?'
+check 'predicts names that look like options' [ "$(grep -c -e ' --help$' -e ' -1$' "$out")" -eq 2 ]
 try "$tern" predict kge "$tmp/model" nobody twin '?'
 check 'an unknown name' says "does not know 'nobody'"
 try "$tern" predict kge "$tmp/model" a3 friend '?'

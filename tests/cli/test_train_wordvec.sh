@@ -85,6 +85,14 @@ for word in zero nan infinite; do
     check "nothing is close to that of $word" \
         [ "$status,$(grep -c "the vector of '$word' in .* is zero or" "$err")" = 1,1 ]
 done
+printf '2 1\n-a 1\n--top 1\n' >"$tmp/dashes.vec"
+try "$tern" nearest "$tmp/dashes.vec" -a
+check "a word that begins with - looks like an option" [ "$status" -eq 2 ]
+check "how to ask for it is said" grep -q "'-a'; .* stands behind '--'" "$err"
+try "$tern" nearest --json -- "$tmp/dashes.vec" -a
+check "behind -- it is a word" grep -q '"word":"--top"' "$out"
+try "$tern" nearest --json -- "$tmp/dashes.vec" --top
+check "so is the name of an option" grep -q '"word":"-a"' "$out"
 try "$tern" nearest "$model/model.txt" b4
 check "a file without vectors is refused" grep -q 'neither .npy nor' "$err"
 try "$tern" nearest "$model/words.vec"
