@@ -312,11 +312,11 @@ size_t input_fields(char *line, const char *separators, char **fields, size_t ma
 
 bool input_whole(const struct input *input, const char *field, uint64_t *number)
 {
-    enum { MAX_DIGITS = 13 };
+    enum { MAX_DIGITS = 16 };
     size_t n = strspn(field, "0123456789");
     *number = n <= MAX_DIGITS ? strtoull(field, NULL, 10) : UINT64_MAX;
-    return (n > 0 && field[n] == '\0' && *number < UINT64_C(1) << 40) ||
-           input_fail(input, "'%s' is not a whole number from 0 to 2^40 - 1", field);
+    return (n > 0 && field[n] == '\0' && *number < UINT64_C(1) << 50) ||
+           input_fail(input, "'%s' is not a whole number from 0 to 2^50 - 1", field);
 }
 
 bool input_real(const struct input *input, const char *field, double *number)

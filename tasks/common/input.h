@@ -41,8 +41,8 @@ bool input_fail(const struct input *input, const char *format, ...)
  * counted. Two separators in a row enclose an empty field. */
 size_t input_fields(char *line, const char *separators, char **fields, size_t max);
 
-/* A number that is all of a field, as a model's facts have them: a whole one is digits alone and below 2^40,
- * which is more than can be counted here; a real one is finite. Otherwise input_fail(). */
+/* A number that is all of a field, as a model's facts have them: a whole one is digits alone and below 2^50,
+ * which is more than any option takes; a real one is finite. Otherwise input_fail(). */
 bool input_whole(const struct input *input, const char *field, uint64_t *number);
 bool input_real(const struct input *input, const char *field, double *number);
 

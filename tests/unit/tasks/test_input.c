@@ -275,13 +275,13 @@ static void cuts_fields(void **state)
 static void reads_numbers(void **state)
 {
     static const char *const wrong[] = {
-        "-5", "+5", " 5", "5 ", "", "x", "0x5", "5.0", "1099511627776", "99999999999999999999"};
+        "-5", "+5", " 5", "5 ", "", "x", "0x5", "5.0", "1125899906842624", "99999999999999999999"};
     struct input input = {.path = "facts", .line = 3};
     uint64_t whole;
     double real;
     (void)state;
     assert_true(input_whole(&input, "0", &whole) && whole == 0);
-    assert_true(input_whole(&input, "1099511627775", &whole) && whole == 1099511627775);
+    assert_true(input_whole(&input, "1125899906842623", &whole) && whole == 1125899906842623);
     for (size_t i = 0; i < COUNT(wrong); i++)
         fails_with(input_whole(&input, wrong[i], &whole), "facts:3: '");
     assert_true(input_real(&input, "-1.5e3", &real) && real == -1500);
