@@ -517,8 +517,9 @@ TERN_API enum tern_status tern_sample_end(struct tern_worker *worker, uint64_t s
 #define TERN_ALL_NODES UINT32_MAX      /* for tern_task_progress */
 #define TERN_MAX_FUNCTIONS 256         /* registered at a node */
 #define TERN_MAX_TASKS 1024            /* of a worker, not finished or failed and not waited for */
-#define TERN_MAX_TASK_BYTES (1 << 20)  /* of an argument; of a result */
+#define TERN_MAX_TASK_BYTES (1 << 20)  /* of an argument; of a result; 64 of them may wait at a node */
 #define TERN_MAX_TASK_THREADS 16       /* of a node */
+#define TERN_MAX_TASK_DEPTH 240        /* functions of a node that wait for tasks they have submitted */
 
 /* What a function is given, and gives back. */
 struct tern_task {
@@ -572,8 +573,8 @@ struct tern_task_options {
     size_t *result_sizes;  /* of each node of the cluster; may be NULL */
 };
 
-/* Submits a task and gives its number, for this worker. TERN_LIMIT when TERN_MAX_TASKS are under way:
- * wait for some. */
+/* Submits a task and gives its number, for this worker. TERN_LIMIT when TERN_MAX_TASKS are under way (wait for
+ * some), or when TERN_MAX_TASK_DEPTH functions wait. */
 TERN_API enum tern_status tern_task_submit(struct tern_worker *worker,
                                            const struct tern_task_options *options, uint64_t *id);
 

@@ -75,21 +75,21 @@ static void add_i64(void *restrict to, const void *restrict from, size_t n)
 }
 
 /* What replicas exchange, for one type: unsigned where integers wrap around. x - x is +0, whose bits are
- * all zero. */
+ * all zero; but not if x is infinite. A value becomes what the owner makes of it by adding the difference to what it
+ * has, which may be another one where numbers are rounded: so both agree in every bit. */
 #define DELTA_LOOPS(name, type, bits)                                                              \
-    static bool take_##name(void *restrict delta, void *restrict base, const void *restrict value, \
+    static bool take_##name(void *restrict delta, void *restrict base, void *restrict value,       \
                             size_t n)                                                              \
     {                                                                                              \
-        type *d = delta, *b = base;                                                                \
-        const type *v = value;                                                                     \
+        type *d = delta, *b = base, *v = value;                                                    \
         bits any = 0;                                                                              \
         foreach (i, n) {                                                                           \
-            type difference = (type)(v[i] - b[i]);                                                 \
+            type difference = v[i] == b[i] ? (type)0 : (type)(v[i] - b[i]);                        \
             bits word;                                                                             \
             memcpy(&word, &difference, sizeof word);                                               \
             any |= word;                                                                           \
             d[i] = difference;                                                                     \
-            b[i] = v[i];                                                                           \
+            b[i] = v[i] = (type)(b[i] + difference);                                               \
         }                                                                                          \
         return any != 0;                                                                           \
     }                                                                                              \
@@ -100,7 +100,7 @@ static void add_i64(void *restrict to, const void *restrict from, size_t n)
         type *v = value, *b = base;                                                                \
         const type *t = theirs;                                                                    \
         foreach (i, n) {                                                                           \
-            v[i] = (type)((type)(v[i] - b[i]) + t[i]);                                             \
+            v[i] = v[i] == b[i] ? t[i] : (type)((type)(v[i] - b[i]) + t[i]);                       \
             b[i] = t[i];                                                                           \
         }                                                                                          \
     }

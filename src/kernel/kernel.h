@@ -26,7 +26,7 @@ struct kernel {
     /* to[i] += from[i] for n elements of a type; integers wrap around. */
     void (*add[TERN_I64 + 1])(void *to, const void *from, size_t n);
     /* delta[i] = value[i] - base[i], base[i] = value[i]; whether any delta is not zero. */
-    bool (*take[TERN_I64 + 1])(void *delta, void *base, const void *value, size_t n);
+    bool (*take[TERN_I64 + 1])(void *delta, void *base, void *value, size_t n);
     /* value[i] = theirs[i] + (value[i] - base[i]), base[i] = theirs[i]. */
     void (*rebase[TERN_I64 + 1])(void *value, void *base, const void *theirs, size_t n);
     /* Optimisers for [0] f32 and [1] f64; state is laid out as n elements of each array in turn. */

@@ -328,12 +328,12 @@ static __attribute__((noinline)) enum tern_status wait_for_turn(struct tern_work
     return status;
 }
 
-/* In a table with an updater, what was pushed to a replica waits here for a round, but a set goes to the main
- * copy at once. What the worker pushed before must be there before. */
+/* What was pushed to a replica waits here for a round, but a set may go to the main copy at once. What the worker
+ * pushed before must be there before. */
 static enum tern_status send_ahead(struct tern_worker *worker, const struct tern_table *table,
                                    enum frame_kind kind, const uint64_t *keys, size_t n)
 {
-    if (kind != FRAME_SET || !table->core.store.updater.apply)
+    if (kind != FRAME_SET || !store_sets_at_owner(&table->core.store))
         return TERN_OK;
     if (table->core.replication)
         return sync_wait_news(&worker->node->engine->sync);

@@ -55,6 +55,7 @@ static void settle(struct tasks *tasks, struct tern_worker *worker, struct outco
         outcome_fail(outcome, TERN_BUSY, tern_error());
     }
     worker->n_pins = 0; /* nobody can unpin those rows any more */
+    sample_end_open(worker);
     tern_worker_rest(
         worker); /* an update of a bounded table made it take part: others would wait for it */
 }

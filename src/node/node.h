@@ -144,6 +144,7 @@ void table_end(struct tern_table *table);
 /* Ends the samples of a worker that is being closed, and the distributions on a table that is; for the
  * latter the caller holds the node's lock or is the last to know it. */
 void sample_end_worker(struct tern_worker *worker);
+void sample_end_open(struct tern_worker *worker); /* samples alone, of a worker that stays */
 void sample_end_table(struct tern_table *table);
 
 /* Opens a worker, of the program or of the crew. */

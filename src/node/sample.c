@@ -41,7 +41,7 @@ struct seat {
 
 struct sampling {
     struct sampler *samplers[TERN_MAX_DISTS];
-    uint32_t n_open[TERN_MAX_DISTS]; /* samples of each distribution */
+    _Atomic uint32_t n_open[TERN_MAX_DISTS]; /* samples of each distribution */
     struct seat *seats;
     uint32_t n_seats, free; /* 1 + the first free one; 0: none */
 };
@@ -134,14 +134,16 @@ enum tern_status tern_dist_close(struct tern_dist *dist)
     pthread_mutex_lock(&node->lock);
     for (const struct tern_worker *worker = node->workers; worker; worker = worker->next)
         if (worker->sampling)
-            n_open += worker->sampling->n_open[dist->id];
+            /* Acquire: partner of the release in end_sample. */
+            n_open += atomic_load_explicit(&worker->sampling->n_open[dist->id],
+                                           memory_order_acquire);
     if (n_open)
         status =
             fail(TERN_BUSY,
-                 "%" PRIu64 " sample%s of a distribution on table '%s' still open; pull or end "
+                 "%" PRIu64 " sample%s of a distribution on table '%s' %s still open; pull or end "
                  "%s first",
-                 n_open, n_open == 1 ? " is" : "s are", dist->table->core.store.name,
-                 n_open == 1 ? "it" : "them");
+                 n_open, n_open == 1 ? "" : "s", dist->table->core.store.name,
+                 n_open == 1 ? "is" : "are", n_open == 1 ? "it" : "them");
     else
         end_dist(dist);
     pthread_mutex_unlock(&node->lock);
@@ -381,7 +383,7 @@ enum tern_status tern_sample_prepare(struct tern_worker *worker, struct tern_dis
     if (status)
         return status;
     sampling->free = seat->next_free;
-    sampling->n_open[dist->id]++;
+    atomic_fetch_add_explicit(&sampling->n_open[dist->id], 1, memory_order_relaxed);
     seat->dist = dist;
     seat->n_taken++;
     *sample = seat->n_taken << SEAT_BITS | number;
@@ -410,11 +412,21 @@ static enum tern_status find_sample(const struct tern_worker *worker, uint64_t s
 static void end_sample(struct tern_worker *worker, struct seat *seat)
 {
     struct sampling *sampling = worker->sampling;
+    uint32_t dist = seat->dist->id;
     sample_finish(&seat->sample, clock_of(worker));
-    sampling->n_open[seat->dist->id]--;
     seat->dist = NULL;
     seat->next_free = sampling->free;
     sampling->free = (uint32_t)(seat - sampling->seats) + 1;
+    /* Release: what the sampler of this distribution was used for is over, and it may be freed. */
+    atomic_fetch_sub_explicit(&sampling->n_open[dist], 1, memory_order_release);
+}
+
+void sample_end_open(struct tern_worker *worker)
+{
+    struct sampling *sampling = worker->sampling;
+    for (uint32_t i = 0; sampling && i < sampling->n_seats; i++)
+        if (sampling->seats[i].dist)
+            end_sample(worker, &sampling->seats[i]);
 }
 
 enum tern_status tern_sample_pull(struct tern_worker *worker, uint64_t sample, size_t n,

@@ -352,6 +352,29 @@ static enum tern_status want_listed(struct engine *engine, struct tern_table *ta
     return TERN_OK;
 }
 
+/* Frees a table that nobody else knows, or knows any more. */
+static void unmake(struct tern_table *table)
+{
+    replication_free(table->core.replication);
+    bounded_free(table->core.bounded);
+    manager_free(table->core.manager);
+    hot_fini(&table->hot);
+    store_fini(&table->core.store);
+    handle_close(&table->handle);
+}
+
+/* Makes a table of a cluster ready, as far as that may fail: it is not known to others then. */
+static enum tern_status prepare(struct tern_table *table, const struct tern_table_options *options)
+{
+    struct engine *engine = table->node->engine;
+    enum tern_status status = TERN_OK;
+    if (table->core.replication || table->core.manager || table->core.bounded)
+        status = sync_start(&engine->sync);
+    if (!status && table->core.policy->replica == REPLICA_OF_LISTED)
+        status = want_listed(engine, table, options);
+    return status;
+}
+
 /* Finds or makes a table. The caller holds the node's lock. */
 static enum tern_status open_locked(struct tern_node *node, const char *name,
                                     const struct tern_table_options *options,
@@ -385,17 +408,18 @@ static enum tern_status open_locked(struct tern_node *node, const char *name,
         return status;
     (*table)->core.number = number;
     (*table)->turns = turns;
+    if (node->engine)
+        status = prepare(*table, options);
+    if (status) {
+        unmake(*table);
+        return status;
+    }
     node->tables[free_id] = *table;
     if (node->engine)
         publish(node->engine, *table, true);
-    if ((*table)->core.policy->replica == REPLICA_OF_LISTED && node->engine)
-        status = want_listed(node->engine, *table, options);
     if (policy_is_bounded(&(*table)->policy))
         bound_begin(node);
-    if (!status &&
-        ((*table)->core.replication || (*table)->core.manager || (*table)->core.bounded))
-        status = sync_start(&node->engine->sync);
-    return status;
+    return TERN_OK;
 }
 
 enum tern_status tern_table_open(struct tern_node *node, const char *name,
@@ -435,12 +459,7 @@ void table_end(struct tern_table *table)
     }
     for (struct tern_worker *worker = node->workers; worker; worker = worker->next)
         worker_forget_table(worker, table->id);
-    replication_free(table->core.replication);
-    bounded_free(table->core.bounded);
-    manager_free(table->core.manager);
-    hot_fini(&table->hot);
-    store_fini(&table->core.store);
-    handle_close(&table->handle);
+    unmake(table);
 }
 
 enum tern_status tern_table_close(struct tern_table *table)
@@ -455,17 +474,19 @@ enum tern_status tern_table_close(struct tern_table *table)
     if (table->n_open > 1)
         table->n_open--;
     else if (n_pins)
-        status = fail(TERN_BUSY, "%" PRIu64 " row%s of table '%s' still pinned; unpin first",
-                      n_pins, n_pins == 1 ? " is" : "s are", table->core.store.name);
+        status = fail(TERN_BUSY, "%" PRIu64 " row%s of table '%s' %s still pinned; unpin first",
+                      n_pins, n_pins == 1 ? "" : "s", table->core.store.name,
+                      n_pins == 1 ? "is" : "are");
     else if (n_under_way)
         status = fail(TERN_BUSY,
-                      "%" PRIu64 " operation%s on table '%s' still under way; wait for %s first",
-                      n_under_way, n_under_way == 1 ? " is" : "s are", table->core.store.name,
-                      n_under_way == 1 ? "it" : "them");
+                      "%" PRIu64 " operation%s on table '%s' %s still under way; wait for %s first",
+                      n_under_way, n_under_way == 1 ? "" : "s", table->core.store.name,
+                      n_under_way == 1 ? "is" : "are", n_under_way == 1 ? "it" : "them");
     else if (table->n_dists)
-        status = fail(TERN_BUSY, "%" PRIu32 " distribution%s on table '%s' still open; close first",
-                      table->n_dists, table->n_dists == 1 ? " is" : "s are",
-                      table->core.store.name);
+        status = fail(TERN_BUSY,
+                      "%" PRIu32 " distribution%s on table '%s' %s still open; close first",
+                      table->n_dists, table->n_dists == 1 ? "" : "s", table->core.store.name,
+                      table->n_dists == 1 ? "is" : "are");
     else
         table_end(table);
     pthread_mutex_unlock(&node->lock);

@@ -221,11 +221,25 @@ static void clear_results(const struct tasks *tasks, const struct task_order *or
         order->result_sizes[i] = 0;
 }
 
-static enum tern_status submit(struct tasks *tasks, struct caller *caller,
+/* A thread waits for what its function has submitted. Some are kept for functions that submit nothing more, or all
+ * would wait for each other. */
+static enum tern_status check_depth(const struct tasks *tasks)
+{
+    if (tasks->n_waiting < TERN_MAX_TASK_DEPTH)
+        return TERN_OK;
+    return fail(TERN_LIMIT,
+                "%zu functions at this node wait for tasks that they have submitted, and no more can",
+                tasks->n_waiting);
+}
+
+static enum tern_status submit(const struct tern_worker *worker, struct caller *caller,
                                const struct task_order *order, uint64_t *id)
 {
+    struct tasks *tasks = worker->node->tasks;
     pthread_mutex_lock(&tasks->lock);
     enum tern_status status = check_own_part(tasks, order);
+    if (!status && worker->is_crew)
+        status = check_depth(tasks);
     if (!status)
         status = courier_start(tasks);
     if (!status)
@@ -265,7 +279,7 @@ enum tern_status tern_task_submit(struct tern_worker *worker,
                                      .result_bytes = (uint32_t)options->result_bytes,
                                      .results = options->results,
                                      .result_sizes = options->result_sizes};
-    status = submit(tasks, caller, &order, id);
+    status = submit(worker, caller, &order, id);
     free(parts);
     return status;
 }

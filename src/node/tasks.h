@@ -26,7 +26,8 @@
 #include "node/node.h"
 
 enum {
-    MAX_CREW = 256,     /* threads, with those that wait for tasks themselves */
+    /* Threads, with those that wait for tasks themselves. */
+    MAX_CREW = TERN_MAX_TASK_DEPTH + TERN_MAX_TASK_THREADS,
     MAX_SENTENCE = 192, /* bytes of why a function failed */
 };
 

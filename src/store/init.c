@@ -35,10 +35,11 @@ enum tern_status init_check(const struct tern_init *init, enum tern_type type, c
             TERN_INVALID,
             "table '%s': a normal initialiser needs a floating type and init.b >= 0, not %g", name,
             init->b);
-    if (init->kind == TERN_INIT_UNIFORM && !(init->a < init->b))
+    if (init->kind == TERN_INIT_UNIFORM && (!(init->a < init->b) || !isfinite(init->b - init->a)))
         return fail(TERN_INVALID,
-                    "table '%s': a uniform initialiser needs init.a < init.b, not %g and %g", name,
-                    init->a, init->b);
+                    "table '%s': a uniform initialiser needs init.a < init.b, and a difference that is "
+                    "finite, not %g and %g",
+                    name, init->a, init->b);
     if (!is_float(type) && !(fits_integer(init->a, type) && fits_integer(init->b, type)))
         return fail(TERN_INVALID,
                     "table '%s': init.a = %g and init.b = %g must be integers of the table's type",
@@ -69,8 +70,9 @@ static void uniform(const struct tern_init *init, enum tern_type type, uint64_t 
 {
     for (size_t i = 0; i < length; i++) {
         double x = init->a + (init->b - init->a) * rand_unit(rand_at(stream, i));
-        if (type == TERN_F32 && (float)x >= (float)init->b)
-            x = init->a; /* rounding to f32 must not reach the open end */
+        /* Rounding must not reach the open end. */
+        if (x >= init->b || (type == TERN_F32 && (float)x >= (float)init->b))
+            x = init->a;
         store_number(type, value, i, is_float(type) ? x : floor(x));
     }
 }

@@ -101,10 +101,10 @@ INLINE void change_row(struct store *store, enum change change, uint64_t word, v
         store_mark(store, slot);
 }
 
-/* Whether a latched row can be changed here: a replica's updater state is at the owner. */
+/* Whether a latched row can be changed here. */
 INLINE bool can_change(const struct store *store, enum change change, uint64_t word)
 {
-    return change != SET || !store->updater.apply || entry_state(word) != ENTRY_REPLICA;
+    return change != SET || entry_state(word) != ENTRY_REPLICA || !store_sets_at_owner(store);
 }
 
 /* Many keys, whose rows are mostly in their natural places, or have the entries given. */

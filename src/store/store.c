@@ -265,12 +265,20 @@ static bool make_row(struct store *store, uint64_t key, struct entry *entry, uin
     return true;
 }
 
+/* What the sparse index may take beside the rows. */
+static uint64_t index_limit(const struct store *store)
+{
+    uint64_t rows =
+        atomic_load_explicit(&store->n_slots, memory_order_relaxed) * slot_bytes(store);
+    return rows < store->limit_bytes ? store->limit_bytes - rows : 0;
+}
+
 struct entry *store_latch(struct store *store, uint64_t key, uint64_t *word)
 {
     for (;;) {
         struct entry *entry = store->index == TERN_DENSE
                                   ? &store->dense[key]
-                                  : sparse_insert(store->sparse, key, store->limit_bytes);
+                                  : sparse_insert(store->sparse, key, index_limit(store));
         if (!entry)
             return NULL;
         *word = entry_latch(entry);

@@ -153,6 +153,14 @@ static inline uint64_t store_look(const struct store *store, uint64_t key, struc
     }
 }
 
+/* Whether sets of rows of which a replica is here are done at the owner: the updater's state is there; and the
+ * difference to a number that is rounded does not lead to every other. Where every node has every key, a set is the
+ * push of a difference all the same. */
+static inline bool store_sets_at_owner(const struct store *store)
+{
+    return store->updater.apply || (store->home.managed && store->type <= TERN_F64);
+}
+
 /* Whether one of n keys has a replica here. */
 bool store_has_replica(const struct store *store, const uint64_t *keys, size_t n);
 

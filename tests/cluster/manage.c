@@ -542,6 +542,53 @@ static void started(void)
     check(tern_table_close(table));
 }
 
+/* Numbers that are rounded: after tern_quiesce all copies have the same bits, and what was set, whatever was there
+ * before, is what was set. */
+static void agree_under(const char *policy)
+{
+    struct tern_table *table = open_table(policy, TERN_F32, policy, NULL);
+    static float updates[N_KEYS * LENGTH], mine[N_KEYS * LENGTH], first[N_KEYS * LENGTH];
+    uint64_t clock, random = 12345 + self;
+    check(tern_worker_clock(worker, &clock));
+    check(tern_intent(worker, table, all_keys, N_KEYS, clock, UINT64_MAX));
+    for (int turn = 0; turn < 60; turn++) {
+        for (size_t i = 0; i < N_KEYS * LENGTH; i++) {
+            random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
+            updates[i] = (float)(random >> 40) / 3e6f - 2.7f;
+        }
+        check(tern_push(worker, table, all_keys, N_KEYS, updates));
+        check(tern_worker_advance(worker, NULL));
+        if (turn % 20 != 19)
+            continue;
+        check(tern_quiesce(node));
+        check(tern_pull(worker, table, all_keys, N_KEYS, mine));
+        memcpy(first, mine, sizeof first);
+        check(tern_broadcast(node, 0, sizeof first, first));
+        hold(!memcmp(first, mine, sizeof first));
+        check(tern_barrier(node));
+    }
+    const float large[LENGTH] = {1e10f, 1e10f, 1e10f, 1e10f}, one[LENGTH] = {1, 1, 1, 1};
+    for (uint32_t i = 0; i < n_nodes && strcmp(policy, "replicate"); i++) {
+        const uint64_t key = 100 * i; /* at home, or not */
+        if (self == 0) {
+            check(tern_set(worker, table, &key, 1, large));
+            check(tern_set(worker, table, &key, 1, one));
+        }
+        check(tern_quiesce(node));
+        check(tern_pull(worker, table, &key, 1, mine));
+        hold(!memcmp(mine, one, sizeof one));
+        check(tern_barrier(node));
+    }
+    check(tern_table_close(table));
+}
+
+static void agree(void)
+{
+    agree_under("adaptive");
+    agree_under("adaptive-replicate");
+    agree_under("replicate");
+}
+
 /* A table that is closed and opened again is a new one, of any shape, however often. */
 static void again(void)
 {
@@ -580,7 +627,7 @@ int main(int argc, char **argv)
                  {"localize", localize},   {"flush", flush},     {"updaters", updaters},
                  {"sets", sets},           {"much", much},       {"localize-much", localize_much},
                  {"under-way", under_way}, {"again", again},     {"ranges", ranges},
-                 {"late", late},           {"started", started}};
+                 {"late", late},           {"started", started}, {"agree", agree}};
     alarm(HANGS_S);
     for (uint64_t i = 0; i < N_KEYS; i++)
         all_keys[i] = i;

@@ -330,11 +330,11 @@ static void open_samples_keep_what_they_need_open(void **state)
         uint64_t samples[3], keys[10];
         for (size_t i = 0; i < 3; i++)
             ok(tern_sample_prepare(place->worker, dist, 10, &samples[i]));
-        refused(tern_table_close(table), TERN_BUSY, "1 distribution is", "'numbers'");
-        refused(tern_dist_close(dist), TERN_BUSY, "3 samples are", "'numbers'");
+        refused(tern_table_close(table), TERN_BUSY, "1 distribution on", "'numbers'");
+        refused(tern_dist_close(dist), TERN_BUSY, "3 samples of", "'numbers'");
         ok(tern_sample_pull(place->worker, samples[1], 10, keys, NULL));
         ok(tern_sample_end(place->worker, samples[0]));
-        refused(tern_dist_close(dist), TERN_BUSY, "1 sample is", "'numbers'");
+        refused(tern_dist_close(dist), TERN_BUSY, "1 sample of", "'numbers'");
         ok(tern_sample_pull(place->worker, samples[2], 4, keys, NULL));
         ok(tern_sample_end(place->worker, samples[2]));
         ok(tern_dist_close(dist));
@@ -353,7 +353,7 @@ static void closing_a_worker_ends_its_samples(void **state)
     uint64_t sample;
     ok(tern_worker_open(place->node, &worker));
     ok(tern_sample_prepare(worker, dist, 10, &sample));
-    refused(tern_dist_close(dist), TERN_BUSY, "1 sample is");
+    refused(tern_dist_close(dist), TERN_BUSY, "1 sample of");
     ok(tern_worker_close(worker));
     ok(tern_dist_close(dist));
     ok(tern_table_close(table));
@@ -468,7 +468,7 @@ static void a_worker_may_have_many_samples_open(void **state)
             refused(tern_sample_pull(place->worker, samples[i], 1, keys, NULL), TERN_CLOSED,
                     "is over");
     }
-    refused(tern_dist_close(dist), TERN_BUSY, "1500 samples are");
+    refused(tern_dist_close(dist), TERN_BUSY, "1500 samples of");
     for (size_t i = 1; i < N; i += 2)
         ok(tern_sample_pull(place->worker, samples[i], 2, keys, NULL));
     ok(tern_dist_close(dist));

@@ -100,6 +100,17 @@ static enum tern_status delegate(void *context, struct tern_task *task)
     return status;
 }
 
+/* Submits its successor, as long as that is possible, and counts. */
+static enum tern_status chain(void *context, struct tern_task *task)
+{
+    struct journal *journal = context;
+    struct tern_task_options options = {.struct_size = sizeof options, .function = "chain"};
+    uint64_t id;
+    atomic_fetch_add(&journal->n_done, 1);
+    enum tern_status status = tern_task_submit(task->worker, &options, &id);
+    return status == TERN_LIMIT ? TERN_OK : status;
+}
+
 static enum tern_status leave_pinned(void *context, struct tern_task *task)
 {
     struct journal *journal = context;
@@ -133,6 +144,7 @@ static int scene_open(void **state)
                {"break_down", break_down},
                {"boast", boast},
                {"delegate", delegate},
+               {"chain", chain},
                {"leave_pinned", leave_pinned}};
     for (size_t i = 0; i < COUNT(all); i++)
         ok(tern_function_register(s->place.node, all[i].name, all[i].function, &s->journal));
@@ -258,6 +270,17 @@ static void subtasks_belong_to_their_task(void **state)
     options.argument_bytes = 7;
     refused(tern_task_wait(s->place.worker, submit(s, options), 0), TERN_INVALID, "delegate",
             "break_down");
+}
+
+/* Every function of the chain waits for the next one; that none can follow is said before all threads wait. */
+static void chains_come_to_an_end(void **state)
+{
+    struct scene *s = *state;
+    ok(tern_task_wait(s->place.worker, submit(s, of("chain")), 0));
+    /* Some may have submitted the next before the one before began to wait. */
+    assert_in_range(s->journal.n_done, TERN_MAX_TASK_DEPTH,
+                    TERN_MAX_TASK_DEPTH + TERN_MAX_TASK_THREADS);
+    ok(tern_task_wait(s->place.worker, submit(s, of("note")), 0));
 }
 
 /* ---- What goes in and comes out -------------------------------------------------------------------- */
@@ -484,6 +507,7 @@ int main(void)
         played(delay_is_kept_and_may_change),
         played(after_orders_what_delay_does_not),
         played(subtasks_belong_to_their_task),
+        played(chains_come_to_an_end),
         played(functions_use_the_rows_of_their_node),
         played(arguments_and_results_of_every_size),
         played(failures_say_why),
