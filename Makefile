@@ -16,6 +16,7 @@ SAN    ?=
 WERROR ?=
 BUILD  ?= build$(if $(SAN),/$(SAN))
 PREFIX ?= /usr/local
+OBJCOPY ?= objcopy
 ARCH   := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 
 WARN := -Wall -Wextra -Wshadow -Wconversion -Wdouble-promotion -Wstrict-prototypes \
@@ -23,16 +24,19 @@ WARN := -Wall -Wextra -Wshadow -Wconversion -Wdouble-promotion -Wstrict-prototyp
         $(if $(WERROR),-Werror)
 OPT    ?= $(if $(SAN),-O1,-O3)
 CFLAGS ?= -g
-CFLAGS += -std=c17 $(OPT) $(WARN) -fPIC -fvisibility=hidden -fno-common -ffp-contract=off \
-          -fno-math-errno -pthread
-CPPFLAGS += -D_GNU_SOURCE -Iinclude -MMD -MP
-LDLIBS += -lssl -lcrypto -lm -pthread
+# What is given, on the command line, too, comes behind what the project needs.
+override CFLAGS := -std=c17 $(OPT) $(WARN) -fPIC -fvisibility=hidden -fno-common \
+                   -ffp-contract=off -fno-math-errno -pthread $(CFLAGS)
+override CPPFLAGS := -D_GNU_SOURCE -Iinclude -MMD -MP $(CPPFLAGS)
+override LDLIBS += -lssl -lcrypto -lm -pthread
 TASK_LIBS := -lz -lzstd
 
 ifeq ($(SAN),address)
-  CFLAGS += -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+  override CFLAGS += -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 else ifeq ($(SAN),thread)
-  CFLAGS += -fsanitize=thread -fno-omit-frame-pointer
+  override CFLAGS += -fsanitize=thread -fno-omit-frame-pointer
+else ifneq ($(SAN),)
+  $(error SAN is address or thread, not '$(SAN)')
 endif
 
 # One file per instruction set; the others are left out on a machine of another kind.
@@ -76,16 +80,17 @@ tests: $(TESTS) $(CLUSTER)
 examples: $(EXAMPLES)
 benches: $(BENCHES)
 
-$(BUILD)/obj/src/kernel/avx2.o:   CFLAGS += -mavx2
-$(BUILD)/obj/src/kernel/avx512.o: CFLAGS += -mavx512f -mavx512dq -mavx512bw -mavx512vl \
-                                            -mprefer-vector-width=512
+$(BUILD)/obj/src/kernel/avx2.o:   override CFLAGS += -mavx2
+$(BUILD)/obj/src/kernel/avx512.o: override CFLAGS += -mavx512f -mavx512dq -mavx512bw -mavx512vl \
+                                                     -mprefer-vector-width=512
 
-$(BUILD)/obj/tasks/common/dense.o: CFLAGS += -ffp-contract=fast
+$(BUILD)/obj/tasks/common/dense.o: override CFLAGS += -ffp-contract=fast
 
-$(BUILD)/obj/src/%.o: CPPFLAGS += -Isrc
-$(BUILD)/obj/tests/%.o: CPPFLAGS += -Isrc -Itests
-$(BUILD)/obj/bench/%.o: CPPFLAGS += -Isrc -Itasks
-$(BUILD)/obj/tasks/%.o $(BUILD)/obj/cli/%.o $(BUILD)/obj/tests/unit/tasks/%.o: CPPFLAGS += -Itasks
+$(BUILD)/obj/src/%.o: override CPPFLAGS += -Isrc
+$(BUILD)/obj/tests/%.o: override CPPFLAGS += -Isrc -Itests
+$(BUILD)/obj/bench/%.o: override CPPFLAGS += -Isrc -Itasks
+$(BUILD)/obj/tasks/%.o $(BUILD)/obj/cli/%.o $(BUILD)/obj/tests/unit/tasks/%.o: \
+    override CPPFLAGS += -Itasks
 
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
@@ -97,15 +102,24 @@ $(BUILD)/obj/defects/%.o: %.c
 	$(say) CC $< with defects
 	$(q)$(CC) $(CPPFLAGS) -Isrc -DTERN_DEFECTS $(CFLAGS) -c $< -o $@
 
-$(BUILD)/tests/sim/test_defects: $(DEFECT_OBJ) $(BUILD)/libtern.a
+$(BUILD)/tests/sim/test_defects: $(DEFECT_OBJ) $(BUILD)/obj/libtern.a
 	@mkdir -p $(@D)
 	$(say) LD $@
 	$(q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -lcmocka -o $@
 
-$(BUILD)/libtern.a: $(LIB_OBJ)
+# With all names, for the tests of what is inside.
+$(BUILD)/obj/libtern.a: $(LIB_OBJ)
 	@rm -f $@
 	$(say) AR $@
 	$(q)$(AR) rcs $@ $^
+
+# With the public names alone, which are no other program's.
+$(BUILD)/libtern.a: $(LIB_OBJ)
+	@rm -f $@
+	$(say) AR $@
+	$(q)$(LD) -r $^ -o $(BUILD)/obj/tern.o
+	$(q)$(OBJCOPY) --localize-hidden $(BUILD)/obj/tern.o
+	$(q)$(AR) rcs $@ $(BUILD)/obj/tern.o
 
 $(BUILD)/libtern.so.$(VERSION): $(LIB_OBJ)
 	$(say) LD $@
@@ -129,7 +143,7 @@ $(BUILD)/tests/tasks/%: $(BUILD)/obj/tests/unit/tasks/%.o $(BUILD)/libtasks.a $(
 	$(say) LD $@
 	$(q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(TASK_LIBS) $(LDLIBS) -lcmocka -o $@
 
-$(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(call obj,$(SUPPORT_SRC)) $(BUILD)/libtern.a
+$(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(call obj,$(SUPPORT_SRC)) $(BUILD)/obj/libtern.a
 	@mkdir -p $(@D)
 	$(say) LD $@
 	$(q)$(CC) $(CFLAGS) $(LDFLAGS) $(WRAP) $^ $(LDLIBS) -lcmocka -o $@
@@ -144,7 +158,7 @@ $(BUILD)/examples/%: $(BUILD)/obj/examples/%.o $(BUILD)/libtern.a
 	$(say) LD $@
 	$(q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
-$(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libtasks.a $(BUILD)/libtern.a
+$(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libtasks.a $(BUILD)/obj/libtern.a
 	@mkdir -p $(@D)
 	$(say) LD $@
 	$(q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(TASK_LIBS) $(LDLIBS) -o $@
@@ -172,7 +186,7 @@ FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c)
 fuzz: $(FUZZ_TARGETS:%=fuzz-%) ## fuzz every decoder for FUZZ_SECONDS (60); needs clang
 
 # The library as the targets use it: with the counters that guide the fuzzer.
-FUZZ_LIB := $(BUILD)/fuzz/address/libtern.a
+FUZZ_LIB := $(BUILD)/fuzz/address/obj/libtern.a
 
 .PHONY: fuzz-lib
 fuzz-lib:
@@ -194,21 +208,25 @@ sim: cli ## 10,000 simulated clusters under all faults
 check: ## the rules of layering
 	@tools/check-layers
 
+root = $(DESTDIR)$(PREFIX)
+
 install: all ## headers, libraries, command, pkg-config; DESTDIR and PREFIX are honoured
-	install -d $(DESTDIR)$(PREFIX)/include/tern $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/bin
-	install -m 644 include/tern/tern.h include/tern/sim.h $(DESTDIR)$(PREFIX)/include/tern/
-	install -m 644 $(BUILD)/libtern.a $(DESTDIR)$(PREFIX)/lib/
-	install -m 755 $(BUILD)/libtern.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/
-	ln -sf libtern.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libtern.so.$(SOVERSION)
-	ln -sf libtern.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libtern.so
-	install -m 755 $(BUILD)/tern $(DESTDIR)$(PREFIX)/bin/
+	install -d "$(root)/include/tern" "$(root)/lib/pkgconfig" "$(root)/bin"
+	install -m 644 include/tern/tern.h include/tern/sim.h "$(root)/include/tern/"
+	install -m 644 "$(BUILD)/libtern.a" "$(root)/lib/"
+	install -m 755 "$(BUILD)/libtern.so.$(VERSION)" "$(root)/lib/"
+	ln -sf libtern.so.$(VERSION) "$(root)/lib/libtern.so.$(SOVERSION)"
+	ln -sf libtern.so.$(VERSION) "$(root)/lib/libtern.so"
+	install -m 755 "$(BUILD)/tern" "$(root)/bin/"
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' tools/tern.pc.in \
-	    > $(DESTDIR)$(PREFIX)/lib/pkgconfig/tern.pc
+	    > "$(root)/lib/pkgconfig/tern.pc"
+	chmod 644 "$(root)/lib/pkgconfig/tern.pc"
 
 uninstall: ## what install put there
-	rm -rf $(DESTDIR)$(PREFIX)/include/tern $(DESTDIR)$(PREFIX)/lib/libtern.a \
-	    $(DESTDIR)$(PREFIX)/lib/libtern.so* $(DESTDIR)$(PREFIX)/lib/pkgconfig/tern.pc \
-	    $(DESTDIR)$(PREFIX)/bin/tern
+	rm -f "$(root)/include/tern/tern.h" "$(root)/include/tern/sim.h" "$(root)/lib/libtern.a" \
+	    "$(root)/lib/libtern.so" "$(root)/lib/libtern.so.$(SOVERSION)" \
+	    "$(root)/lib/libtern.so.$(VERSION)" "$(root)/lib/pkgconfig/tern.pc" "$(root)/bin/tern"
+	-rmdir "$(root)/include/tern"
 
 clean: ## remove build/
 	rm -rf build
