@@ -668,7 +668,7 @@ static void follow_moved(struct client *client, struct lane *lane, const uint8_t
         } else if (location_node(location) < client->core->n_nodes &&
                    location_node(location) != client->core->node &&
                    !defect(DEFECT_MOVED_UNLEARNED)) {
-            store_learn_from(store, op->sorted[i], location, lane->node);
+            core_learn(client->core, store, op->sorted[i], location, lane->node);
         }
     }
     /* Others are queued before this part is gone, so that the operation is not done in between. */

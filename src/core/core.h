@@ -60,6 +60,14 @@ static inline uint32_t core_home(const struct core *core, const struct store *st
                                       : ring_home(core->ring, key);
 }
 
+/* Notes where a key is, as node `from` says. */
+static inline void core_learn(const struct core *core, struct store *store, uint64_t key,
+                              uint32_t location, uint32_t from)
+{
+    uint32_t home = core_home(core, store, key);
+    (void)store_learn_from(store, key, location, from, home == core->node ? NOBODY : home);
+}
+
 /* The node that has the main copy of a key, as far as this one knows. */
 static inline uint32_t core_owner(const struct core *core, const struct store *store, uint64_t key)
 {

@@ -677,7 +677,7 @@ static void take_away_ask(struct manager *manager, uint32_t peer, const uint8_t 
     uint64_t key = section_get(item);
     uint32_t location = (uint32_t)section_get(item + 8), value = wanted_get(manager, key);
     if (location_node(location) != manager->core->node)
-        store_learn_from(manager->store, key, location, peer);
+        core_learn(manager->core, manager->store, key, location, peer);
     manager->counts.redirected++;
     if (!(value & WANTED_ASKED))
         return;
@@ -697,7 +697,7 @@ static void take_away_delta(struct manager *manager, uint32_t peer, const uint8_
     uint64_t key = section_get(item);
     uint32_t location = (uint32_t)section_get(item + 8);
     if (location_node(location) != manager->core->node)
-        store_learn_from(manager->store, key, location, peer);
+        core_learn(manager->core, manager->store, key, location, peer);
     manager->counts.redirected++;
     /* The deltas are the first section of what was sent. */
     struct section deltas;

@@ -14,7 +14,6 @@
 /* Aimed at for a request or an answer, unless a test chooses less. */
 enum { BODY_BYTES = 256 << 10 };
 
-#define NOBODY UINT32_MAX
 
 /* Keys of one owner that this node has changed and not sent yet. */
 struct changed {

@@ -27,20 +27,28 @@ bool store_location(const struct store *store, uint64_t key, uint32_t *location)
     }
 }
 
-/* Whether a location that node `from` tells of is better than the one that is known. */
-static bool is_better(uint32_t location, uint32_t known, uint32_t from)
+/* Whether something better is known from now on than `known`, and what, after node `from` has told *location. What
+ * is far older, told by the node where the key was taken to be, shows that numbers have wrapped around. The home is
+ * believed then; with the word of another one, the home is where to ask next. */
+static bool is_better(uint32_t *location, uint32_t known, uint32_t from, uint32_t home)
 {
-    return location_is_newer(location, known) ||
-           (location_node(known) == from && location_node(location) != from);
+    if (location_is_newer(*location, known))
+        return true;
+    if (home == NOBODY || location_node(known) != from || location_node(*location) == from ||
+        !location_is_far_older(*location, known))
+        return false;
+    if (from != home)
+        *location = location_make(home, location_number(*location) - 1);
+    return true;
 }
 
 enum tern_status store_learn(struct store *store, uint64_t key, uint32_t location)
 {
-    return store_learn_from(store, key, location, UINT32_MAX);
+    return store_learn_from(store, key, location, NOBODY, NOBODY);
 }
 
 enum tern_status store_learn_from(struct store *store, uint64_t key, uint32_t location,
-                                  uint32_t from)
+                                  uint32_t from, uint32_t home)
 {
     uint64_t word;
     struct entry *entry = store_latch(store, key, &word);
@@ -48,13 +56,13 @@ enum tern_status store_learn_from(struct store *store, uint64_t key, uint32_t lo
         return fail(TERN_NO_MEMORY, "no memory to note where a key of table '%s' is", store->name);
     enum entry_state state = entry_state(word);
     if (state == ENTRY_NONE ||
-        (state == ENTRY_ELSEWHERE && is_better(location, entry_slot(word), from))) {
+        (state == ENTRY_ELSEWHERE && is_better(&location, entry_slot(word), from, home))) {
         entry_release(entry, word, ENTRY_ELSEWHERE, location);
         return TERN_OK;
     }
     if (state == ENTRY_REPLICA) {
         struct slot_facts *facts = store_facts(store, entry_slot(word));
-        if (is_better(location, facts->location, from))
+        if (is_better(&location, facts->location, from, home))
             atomic_store_explicit(&facts->location, location, memory_order_relaxed);
     }
     entry_release_same(entry, word);

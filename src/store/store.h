@@ -324,10 +324,9 @@ bool store_location(const struct store *store, uint64_t key, uint32_t *location)
 /* Notes where the main copy of a key is, unless it is here or something newer is known. */
 enum tern_status store_learn(struct store *store, uint64_t key, uint32_t location);
 
-/* The same as node `from` says. It is believed whatever the numbers, which wrap around, if the key was taken to be
- * there: it had the key, and knows of somebody who had it later. */
+/* The same as node `from` says, of a key whose home is `home`; NOBODY if that is here, where all is known. */
 enum tern_status store_learn_from(struct store *store, uint64_t key, uint32_t location,
-                                  uint32_t from);
+                                  uint32_t from, uint32_t home);
 
 /* Takes the main copy away: its value and state, to be sent, and its number of moves. From now on the
  * key is at `node`, and its slot the caller's to give back. False if it is not here, or pinned. */

@@ -5,6 +5,8 @@
  * manage CASE        the last line is "node K: CASE holds"
  */
 #include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -589,6 +591,57 @@ static void agree(void)
     agree_under("replicate");
 }
 
+/* Calls keys here from all nodes at once, in a thread of its own, until told to stop. */
+struct caller {
+    pthread_t thread;
+    struct tern_table *table;
+    struct tern_worker *worker;
+    atomic_bool stop;
+};
+
+static void *call_keys(void *context)
+{
+    struct caller *caller = context;
+    uint64_t random = self + 1, keys[150];
+    while (!atomic_load(&caller->stop)) {
+        for (size_t i = 0; i < 150; i++) {
+            random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
+            keys[i] = (random >> 33) % N_KEYS;
+        }
+        check(tern_localize(caller->worker, caller->table, keys, 150));
+    }
+    return NULL;
+}
+
+/* Keys that all nodes call all the time are found by those who use them, and none is lost. */
+static void called(void)
+{
+    enum { TURNS = 400 };
+    static int64_t ones[N_KEYS * LENGTH], values[N_KEYS * LENGTH];
+    struct caller caller = {.table = open_table("called", TERN_I64, "relocate", NULL)};
+    check(tern_worker_open(node, &caller.worker));
+    for (size_t i = 0; i < N_KEYS * LENGTH; i++)
+        ones[i] = 1;
+    check(tern_barrier(node));
+    hold(!pthread_create(&caller.thread, NULL, call_keys, &caller));
+    for (uint64_t turn = 0; turn < TURNS; turn++) {
+        const uint64_t *keys = all_keys + turn * 61 % (N_KEYS - 20);
+        check(tern_push(worker, caller.table, keys, 20, ones));
+        check(tern_pull(worker, caller.table, keys, 20, values));
+    }
+    atomic_store(&caller.stop, true);
+    pthread_join(caller.thread, NULL);
+    check(tern_quiesce(node));
+    check(tern_pull(worker, caller.table, all_keys, N_KEYS, values));
+    int64_t sum = 0;
+    for (size_t i = 0; i < N_KEYS * LENGTH; i++)
+        sum += values[i];
+    hold(sum == (int64_t)n_nodes * TURNS * 20 * LENGTH);
+    check(tern_barrier(node));
+    check(tern_worker_close(caller.worker));
+    check(tern_table_close(caller.table));
+}
+
 /* A table that is closed and opened again is a new one, of any shape, however often. */
 static void again(void)
 {
@@ -627,7 +680,8 @@ int main(int argc, char **argv)
                  {"localize", localize},   {"flush", flush},     {"updaters", updaters},
                  {"sets", sets},           {"much", much},       {"localize-much", localize_much},
                  {"under-way", under_way}, {"again", again},     {"ranges", ranges},
-                 {"late", late},           {"started", started}, {"agree", agree}};
+                 {"late", late},           {"started", started}, {"agree", agree},
+                 {"called", called}};
     alarm(HANGS_S);
     for (uint64_t i = 0; i < N_KEYS; i++)
         all_keys[i] = i;

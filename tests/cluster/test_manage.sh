@@ -50,7 +50,7 @@ case_holds() {
     [ "$statuses" = '0 0 0' ] && [ "$(grep -c "$1 holds" "$out")" -eq 3 ]
 }
 
-cases='bounds closing closed-table localize flush updaters sets under-way again started agree ranges much'
+cases='bounds closing closed-table localize flush updaters sets under-way again started agree called ranges much'
 $quick || cases="$cases localize-much"
 for case in $cases; do
     new_unix

@@ -373,21 +373,28 @@ static void old_news_do_not_replace_newer(void **state)
     managers_free(&all);
 }
 
-/* Numbers of moves wrap around. Who had a key is believed all the same, or it would be asked for ever. */
-static void who_had_a_key_knows_better(void **state)
+/* Numbers of moves wrap around. Then the home is asked, and believed, or others would be asked for ever; but who
+ * does not know yet that it gets the key is not believed. */
+static void the_home_knows_better(void **state)
 {
     (void)state;
-    struct managers all = integers(3, "adaptive");
+    struct managers all = integers(4, "adaptive");
     struct store *store = &all.members[2].store;
     const uint64_t key = 4;
-    const uint32_t old = location_make(0, 5), later = location_make(1, 40005);
+    const uint32_t home = 0, old = location_make(1, 5), later = location_make(3, 40005);
     ok(store_learn(store, key, old));
     ok(store_learn(store, key, later));
+    ok(store_learn_from(store, key, location_make(3, 3), 1, home));
+    ok(store_learn_from(store, key, later, 3, home));
+    ok(store_learn_from(store, key, later, 1, NOBODY));
     assert_int_equal(location_at(&all, 2, key), old);
-    ok(store_learn_from(store, key, later, 1));
-    assert_int_equal(location_at(&all, 2, key), old);
-    ok(store_learn_from(store, key, later, 0));
+    ok(store_learn_from(store, key, later, 1, home));
+    assert_int_equal(location_at(&all, 2, key), location_make(home, 40004));
+    ok(store_learn_from(store, key, later, home, home));
     assert_int_equal(location_at(&all, 2, key), later);
+    ok(store_learn(store, key + 1, location_make(home, 0)));
+    ok(store_learn_from(store, key + 1, location_make(1, 60000), home, home));
+    assert_int_equal(location_at(&all, 2, key + 1), location_make(1, 60000));
     managers_free(&all);
 }
 
@@ -1439,7 +1446,7 @@ int main(void)
         cmocka_unit_test(the_home_learns_where_a_key_went),
         cmocka_unit_test(an_ask_follows_a_key),
         cmocka_unit_test(old_news_do_not_replace_newer),
-        cmocka_unit_test(who_had_a_key_knows_better),
+        cmocka_unit_test(the_home_knows_better),
         cmocka_unit_test(others_are_told_where_a_key_is),
         cmocka_unit_test(changes_reach_all_through_the_owner),
         cmocka_unit_test(a_holder_does_not_get_its_own_delta),
