@@ -347,12 +347,15 @@ static bool tell_held(struct engine *engine, struct incoming *incoming)
     return true;
 }
 
-/* Gives those a sign of life who wait for a table to be opened here, before they believe this node dead. */
+/* Gives those a sign of life who wait for a table to be opened here, before they believe this node dead; and all who
+ * wait while this node's own rounds wait for that elsewhere. */
 static void tell_all_held(struct engine *engine, uint64_t now)
 {
+    uint64_t held_ns = atomic_load_explicit(&engine->held_ns, memory_order_relaxed);
+    bool waits = held_ns && now < held_ns + engine->place.deadline_ns / 2;
     for (struct incoming *incoming = engine->incoming, *next; incoming; incoming = next) {
         next = incoming->next;
-        if (!incoming->held || !incoming->awaits_table ||
+        if (!incoming->held || !(incoming->awaits_table || waits) ||
             now - incoming->told_ns < engine->place.deadline_ns / 4)
             continue;
         incoming->told_ns = now;

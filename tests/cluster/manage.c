@@ -497,7 +497,7 @@ static void ranges(void)
 static void late_under(const char *policy)
 {
     if (self == n_nodes - 1)
-        usleep(1500000);
+        usleep(2500000);
     struct tern_table *table = open_table(policy, TERN_I64, policy, NULL);
     uint64_t clock;
     check(tern_worker_clock(worker, &clock));

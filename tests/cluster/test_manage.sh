@@ -63,7 +63,7 @@ done
 
 new_unix
 for i in 0 1 2; do
-    TERN_DEADLINE=1 start $i 3 "$programs/manage" late
+    TERN_DEADLINE=2 start $i 3 "$programs/manage" late
 done
 collect 0 1 2
 check 'case: late' case_holds late
