@@ -35,8 +35,9 @@ struct box {
     /* As the one who wants: the node is believed to be the owner. Queues: what was wanted first is used
      * first. */
     struct keys asks, fetches, ends;
-    struct keys deltas;
-    struct buffer delta_values; /* of the deltas, in their order */
+    struct keys changed;        /* a queue of replicas that were changed here; what, is taken when it is sent */
+    struct keys deltas;         /* those that came back and have no replica here any more, */
+    struct buffer delta_values; /* and what they are, in their order */
     size_t n_told;              /* keys of which the node knows that they are wanted here */
     bool is_closed;             /* the node has closed the table */
     struct sweep sweep;         /* through its news */

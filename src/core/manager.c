@@ -47,8 +47,8 @@ void manager_free(struct manager *manager)
         return;
     for (uint32_t i = 0; manager->boxes && i < manager->n_nodes; i++) {
         struct box *box = &manager->boxes[i];
-        struct keys *lists[] = {&box->asks,    &box->fetches, &box->ends, &box->deltas,
-                                &box->located, &box->news,    &box->due};
+        struct keys *lists[] = {&box->asks,   &box->fetches, &box->ends, &box->changed,
+                                &box->deltas, &box->located, &box->news, &box->due};
         for (size_t k = 0; k < sizeof lists / sizeof lists[0]; k++)
             free(lists[k]->keys);
         free(box->locations);
@@ -319,23 +319,25 @@ static bool add_delta(struct manager *manager, struct box *box, uint64_t key)
     return false;
 }
 
+/* Notes that a replica was changed, whose main copy is there. With the table its rows have ended there. */
+static bool note_changed(struct manager *manager, uint64_t key, uint32_t location)
+{
+    struct box *box = &manager->boxes[location_node(location)];
+    return box->is_closed || keys_add(manager, &box->changed, key);
+}
+
 /* Notes what must be told of a marked row. */
 static enum tern_status take_marked(struct manager *manager, uint32_t slot)
 {
     struct store *store = manager->store;
     uint64_t key;
     uint32_t location;
-    enum marked marked = store_take_marked(store, slot, &key, manager->delta, &location);
+    enum marked marked = store_marked(store, slot, &key, &location);
     if (marked == MARKED_MAIN)
         share_changed(manager, key, slot, manager->core->node);
-    if (marked != MARKED_REPLICA)
+    if (marked != MARKED_REPLICA || note_changed(manager, key, location))
         return TERN_OK;
-    struct box *box = &manager->boxes[location_node(location)];
-    if (defect(DEFECT_BASE_NOT_RESET))
-        store_return_delta(store, key, manager->delta);
-    /* With the table its rows have ended there. */
-    if (box->is_closed || add_delta(manager, box, key))
-        return TERN_OK;
+    store_mark(store, slot);
     return fail(TERN_NO_MEMORY, "no memory for the changes of table '%s'", store->name);
 }
 
@@ -352,6 +354,11 @@ enum tern_status manager_take(struct manager *manager)
     struct store *store = manager->store;
     struct keys *marked = &manager->marked;
     size_t n_words = store_dirty_words(store);
+    /* First all that was noted: so a row is noted once, and what there was when somebody began to wait for it is
+     * sent however fast more is changed. */
+    for (uint32_t i = 0; i < manager->n_nodes; i++)
+        if (keys_left(&manager->boxes[i].changed))
+            return TERN_OK;
     marked->n = 0;
     for (size_t i = 0; 64 * i < n_words; i++) {
         if (!atomic_load_explicit(&store->dirty_words[i], memory_order_relaxed))
@@ -377,7 +384,8 @@ bool manager_has_todo(const struct manager *manager, uint32_t peer)
 {
     const struct box *box = &manager->boxes[peer];
     return !box->is_closed &&
-           (box->asks.n || box->fetches.n || box->ends.n || box->deltas.n || box->located.n);
+           (box->asks.n || box->fetches.n || box->ends.n || box->changed.n || box->deltas.n ||
+            box->located.n);
 }
 
 bool manager_has_request(const struct manager *manager, uint32_t peer)
@@ -460,24 +468,23 @@ static bool keep_end(struct manager *manager, const struct box *box, uint64_t ke
     return false;
 }
 
-/* The ends of replicas go out together with all that was changed in them. */
-static bool take_ending_deltas(struct manager *manager, struct box *box, size_t most)
+/* A section of deltas that is being written. */
+struct deltas {
+    uint8_t *section, *out;
+    size_t n, most;
+};
+
+static void put_delta(struct manager *manager, struct deltas *to, uint64_t key, const void *delta)
 {
-    struct store *store = manager->store;
-    const size_t n = at_most(keys_left(&box->ends), most);
-    for (size_t i = 0; i < n; i++) {
-        uint64_t key = box->ends.keys[box->ends.first + i];
-        struct entry *entry;
-        if (entry_state(store_look(store, key, &entry)) != ENTRY_REPLICA ||
-            !store_take_delta(store, key, manager->delta))
-            continue;
-        if (!add_delta(manager, box, key))
-            return false;
-    }
-    return true;
+    const size_t bytes = manager->store->value_bytes, item_bytes = delta_item_bytes(manager);
+    section_put(to->out, key);
+    memcpy(to->out + 8, delta, bytes);
+    memset(to->out + 8 + bytes, 0, item_bytes - 8 - bytes);
+    to->out += item_bytes;
+    to->n++;
 }
 
-/* Takes the first n of the deltas for a node, of which there are some, off its list. */
+/* Takes the first n of the deltas that came back, of which there are some, off their list. */
 static void drop_deltas(const struct manager *manager, struct box *box, size_t n)
 {
     buffer_consume(&box->delta_values, n * manager->store->value_bytes);
@@ -485,22 +492,63 @@ static void drop_deltas(const struct manager *manager, struct box *box, size_t n
     memmove(box->deltas.keys, box->deltas.keys + n, box->deltas.n * sizeof *box->deltas.keys);
 }
 
-static uint8_t *write_deltas(struct manager *manager, struct box *box, size_t most, uint8_t *out)
+/* What was changed in replicas, as it is now. A main copy that has moved meanwhile is told where it is. */
+static void put_changed(struct manager *manager, uint32_t peer, struct deltas *to)
 {
-    size_t bytes = manager->store->value_bytes, item_bytes = delta_item_bytes(manager);
-    size_t n = box->deltas.n < most ? box->deltas.n : most;
-    if (!n)
-        return out;
-    section_write(out, SECTION_DELTAS, (uint32_t)n, item_bytes);
-    out += SECTION_HEADER_BYTES;
-    for (size_t i = 0; i < n; i++, out += item_bytes) {
-        section_put(out, box->deltas.keys[i]);
-        memcpy(out + 8, buffer_head(&box->delta_values) + i * bytes, bytes);
-        memset(out + 8 + bytes, 0, item_bytes - 8 - bytes);
+    struct keys *changed = &manager->boxes[peer].changed;
+    struct store *store = manager->store;
+    while (keys_left(changed) && to->n < to->most) {
+        if (keys_left(changed) > AHEAD)
+            fetch_key(manager, changed->keys[changed->first + AHEAD]);
+        uint64_t key = keys_take(changed);
+        uint32_t location = location_make(peer, 0);
+        if (store_take_changed(store, key, peer, manager->delta, &location)) {
+            put_delta(manager, to, key, manager->delta);
+            if (defect(DEFECT_BASE_NOT_RESET))
+                store_return_delta(store, key, manager->delta);
+        } else if (location_node(location) != peer) {
+            note_changed(manager, key, location);
+        }
     }
-    drop_deltas(manager, box, n);
-    manager->counts.deltas_sent += n;
-    return out;
+}
+
+/* The ends of replicas go out together with all that was changed in them. Returns how many may. */
+static size_t put_ending(struct manager *manager, struct box *box, size_t most, struct deltas *to)
+{
+    struct store *store = manager->store;
+    const size_t n = at_most(keys_left(&box->ends), most);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t key = box->ends.keys[box->ends.first + i];
+        struct entry *entry;
+        if (to->n == to->most)
+            return i;
+        if (entry_state(store_look(store, key, &entry)) == ENTRY_REPLICA &&
+            store_take_delta(store, key, manager->delta))
+            put_delta(manager, to, key, manager->delta);
+    }
+    return n;
+}
+
+/* Writes what was changed, and lists in *n_ends how many ends may follow it. */
+static uint8_t *write_deltas(struct manager *manager, uint32_t peer, size_t most, uint8_t *out,
+                             size_t *n_ends)
+{
+    struct box *box = &manager->boxes[peer];
+    const size_t bytes = manager->store->value_bytes;
+    struct deltas deltas = {.section = out, .out = out + SECTION_HEADER_BYTES, .most = most};
+    const size_t n_returned = at_most(box->deltas.n, most);
+    for (size_t i = 0; i < n_returned; i++)
+        put_delta(manager, &deltas, box->deltas.keys[i],
+                  buffer_head(&box->delta_values) + i * bytes);
+    if (n_returned)
+        drop_deltas(manager, box, n_returned);
+    put_changed(manager, peer, &deltas);
+    *n_ends = put_ending(manager, box, *n_ends, &deltas);
+    if (!deltas.n)
+        return out;
+    section_write(deltas.section, SECTION_DELTAS, (uint32_t)deltas.n, delta_item_bytes(manager));
+    manager->counts.deltas_sent += deltas.n;
+    return deltas.out;
 }
 
 static uint8_t *write_located(struct box *box, size_t most, uint8_t *out)
@@ -523,24 +571,19 @@ enum tern_status manager_request(struct manager *manager, uint32_t peer, struct 
     struct box *box = &manager->boxes[peer];
     size_t most_deltas = most_items(manager->round_bytes, delta_item_bytes(manager));
     size_t most_asks = most_items(manager->round_bytes, main_item_bytes(manager));
-    size_t most_keys = most_items(manager->round_bytes / 4, 16);
-    size_t most_ends = box->deltas.n < most_deltas ? most_deltas - box->deltas.n : 1;
-    size_t others = 5 * SECTION_HEADER_BYTES + 8 * (2 * most_asks + most_ends) + 16 * most_keys;
-    /* One more, for an end; but of the longest rows no more fit than one. */
-    most_deltas = at_most(most_deltas + 1, most_items(FRAME_MAX_BODY_BYTES - others,
-                                                      delta_item_bytes(manager)));
+    size_t most_keys = most_items(manager->round_bytes / 4, 16), n_ends = most_deltas;
+    size_t others = 5 * SECTION_HEADER_BYTES + 8 * (2 * most_asks + n_ends) + 16 * most_keys;
+    most_deltas = at_most(most_deltas, most_items(FRAME_MAX_BODY_BYTES - others,
+                                                  delta_item_bytes(manager)));
     body->begin = body->end = 0;
-    uint8_t *out = NULL;
-    if (take_ending_deltas(manager, box, most_ends))
-        out = buffer_reserve(body, others + most_deltas * delta_item_bytes(manager));
+    uint8_t *out = buffer_reserve(body, others + most_deltas * delta_item_bytes(manager));
     if (!out)
         return fail(TERN_NO_MEMORY, "no memory for a round of table '%s'", manager->store->name);
     uint8_t *begin = out;
     /* Deltas first: an end comes after what was changed before it. */
-    out = write_deltas(manager, box, most_deltas, out);
-    /* Ends whose deltas found no room wait with them. */
-    if (!box->deltas.n)
-        out = write_keys(manager, box, SECTION_ENDS, &box->ends, most_ends, keep_end, out);
+    out = write_deltas(manager, peer, most_deltas, out, &n_ends);
+    if (n_ends)
+        out = write_keys(manager, box, SECTION_ENDS, &box->ends, n_ends, keep_end, out);
     const uint8_t *asks = out;
     out = write_keys(manager, box, SECTION_ASKS, &box->asks, most_asks, keep_ask, out);
     /* All of these rows may be in the answer. */
@@ -595,19 +638,6 @@ static void take_back_delta(struct manager *manager, uint64_t key, const void *d
     } else if (!store_merge_delta(store, key, delta, &slot)) {
         share_changed(manager, key, slot, manager->core->node);
     }
-}
-
-/* Deltas that found no room in a request go back into their replicas before these get new values or
- * become main copies, which would then be without them. */
-static void take_back_deltas(struct manager *manager, struct box *box)
-{
-    const size_t n = box->deltas.n, bytes = manager->store->value_bytes;
-    if (!n)
-        return;
-    for (size_t i = 0; i < n; i++)
-        take_back_delta(manager, box->deltas.keys[i], buffer_head(&box->delta_values) + i * bytes);
-    drop_deltas(manager, box, n);
-    manager->is_left_over = true;
 }
 
 /* False if there is no place for it, because it was not asked for. */
@@ -691,26 +721,31 @@ static void take_away_ask(struct manager *manager, uint32_t peer, const uint8_t 
     wanted_set(manager, key, value);
 }
 
-static void take_away_delta(struct manager *manager, uint32_t peer, const uint8_t *item,
-                            const struct buffer *sent)
+/* Takes back deltas that did not find their rows. They are named in the order in which they were sent, as the first
+ * section. */
+static void take_away_deltas(struct manager *manager, uint32_t peer, const struct section *away,
+                             const struct buffer *sent)
 {
-    uint64_t key = section_get(item);
-    uint32_t location = (uint32_t)section_get(item + 8);
-    if (location_node(location) != manager->core->node)
-        core_learn(manager->core, manager->store, key, location, peer);
-    manager->counts.redirected++;
-    /* The deltas are the first section of what was sent. */
     struct section deltas;
     size_t at = 0;
     bool wrong;
     if (!section_next(buffer_head(sent), buffer_size(sent), &at, &deltas, &wrong) ||
         deltas.kind != SECTION_DELTAS)
         return;
-    for (uint32_t i = 0; i < deltas.count; i++) {
-        const uint8_t *one = deltas.items + i * deltas.item_bytes;
-        if (section_get(one) == key)
-            take_back_delta(manager, key, one + 8);
+    uint32_t next = 0;
+    for (uint32_t i = 0; i < away->count; i++) {
+        const uint8_t *item = away->items + i * away->item_bytes;
+        const uint64_t key = section_get(item);
+        const uint32_t location = (uint32_t)section_get(item + 8);
+        if (location_node(location) != manager->core->node)
+            core_learn(manager->core, manager->store, key, location, peer);
+        manager->counts.redirected++;
+        while (next < deltas.count && section_get(deltas.items + next * deltas.item_bytes) != key)
+            next++;
+        if (next < deltas.count)
+            take_back_delta(manager, key, deltas.items + next++ * deltas.item_bytes + 8);
     }
+    manager->is_left_over = true;
 }
 
 /* What was told in the request has been heard: ends are over, and asks that were not answered by a row
@@ -826,11 +861,13 @@ static enum tern_status take_section(struct manager *manager, uint32_t peer,
 {
     struct box *box = &manager->boxes[peer];
     bool expected = true;
+    if (section->kind == SECTION_AWAY_DELTAS) {
+        take_away_deltas(manager, peer, section, sent);
+        return TERN_OK;
+    }
     if (!wanted_reserve(manager, section->count))
         return fail(TERN_NO_MEMORY, "no memory to manage the keys of table '%s'",
                     manager->store->name);
-    if (section->kind == SECTION_MAINS || section->kind == SECTION_COPIES)
-        take_back_deltas(manager, box);
     for (uint32_t i = 0; expected && i < section->count; i++) {
         const uint8_t *item = section->items + i * section->item_bytes;
         fetch_items(manager, section->items, section->item_bytes, i, section->count,
@@ -846,12 +883,8 @@ static enum tern_status take_section(struct manager *manager, uint32_t peer,
         case SECTION_COPIES:
             expected = take_copy(manager, box, item);
             break;
-        case SECTION_AWAY_ASKS:
-            take_away_ask(manager, peer, item);
-            break;
         default:
-            take_away_delta(manager, peer, item, sent);
-            manager->is_left_over = true;
+            take_away_ask(manager, peer, item);
             break;
         }
     }
@@ -895,7 +928,8 @@ void manager_forget_peer(struct manager *manager, uint32_t peer)
 {
     struct box *box = &manager->boxes[peer];
     box->is_closed = true;
-    struct keys *lists[] = {&box->asks, &box->fetches, &box->ends, &box->deltas, &box->located};
+    struct keys *lists[] = {&box->asks,    &box->fetches, &box->ends,
+                            &box->changed, &box->deltas,  &box->located};
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
         keys_clear(lists[i]);
     box->n_told = 0;

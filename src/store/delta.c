@@ -76,8 +76,7 @@ bool store_take_delta(struct store *store, uint64_t key, void *delta)
     return any;
 }
 
-enum marked store_take_marked(struct store *store, uint32_t slot, uint64_t *key, void *delta,
-                              uint32_t *location)
+enum marked store_marked(struct store *store, uint32_t slot, uint64_t *key, uint32_t *location)
 {
     const struct slot_facts *facts = store_facts(store, slot);
     *key = facts->key;
@@ -91,11 +90,30 @@ enum marked store_take_marked(struct store *store, uint32_t slot, uint64_t *key,
         marked = MARKED_MAIN;
     } else if (entry_slot(word) == slot && entry_state(word) == ENTRY_REPLICA) {
         *location = atomic_load_explicit(&facts->location, memory_order_relaxed);
-        if (take(store, slot, delta))
-            marked = MARKED_REPLICA;
+        marked = MARKED_REPLICA;
     }
     entry_release_same(entry, word);
     return marked;
+}
+
+bool store_take_changed(struct store *store, uint64_t key, uint32_t node, void *delta,
+                        uint32_t *location)
+{
+    uint64_t word;
+    struct entry *entry = latch_existing(store, key, &word);
+    if (!entry)
+        return false;
+    bool any = false;
+    uint32_t slot = entry_slot(word);
+    if (entry_state(word) == ENTRY_REPLICA) {
+        uint32_t at = atomic_load_explicit(&store_facts(store, slot)->location, memory_order_relaxed);
+        if (location_node(at) == node)
+            any = take(store, slot, delta);
+        else
+            *location = at;
+    }
+    entry_release_same(entry, word);
+    return any;
 }
 
 bool store_return_delta(struct store *store, uint64_t key, const void *delta)

@@ -283,14 +283,18 @@ size_t store_dirty_words(const struct store *store);
  * sent; false if that is nothing. */
 bool store_take_delta(struct store *store, uint64_t key, void *delta);
 
-/* The same for the row that `slot` was marked for, as it is now. */
+/* What the row that `slot` was marked for is now. */
 enum marked {
-    MARKED_NOTHING, /* it is not shared any more, or there is nothing to send */
-    MARKED_REPLICA, /* the delta was taken; *location is where the main copy is */
+    MARKED_NOTHING, /* it is not shared any more */
+    MARKED_REPLICA, /* *location is where the main copy is */
     MARKED_MAIN,    /* the main copy has changed */
 };
-enum marked store_take_marked(struct store *store, uint32_t slot, uint64_t *key, void *delta,
-                              uint32_t *location);
+enum marked store_marked(struct store *store, uint32_t slot, uint64_t *key, uint32_t *location);
+
+/* Takes the delta of a replica whose main copy is at `node`; false if there is none. Of a replica whose main copy is
+ * elsewhere, *location is where; otherwise it stays as it is. */
+bool store_take_changed(struct store *store, uint64_t key, uint32_t node, void *delta,
+                        uint32_t *location);
 
 /* Takes back a delta of a replica that could not be delivered: it is to be sent again. False if there is no
  * replica any more. */

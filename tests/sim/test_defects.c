@@ -109,7 +109,7 @@ static struct tern_sim_result run(enum defect which)
                                              .n_steps = 30,
                                              .faults = TERN_SIM_ALL,
                                              .seed = FIRST_SEED,
-                                             .n_seeds = SEEDS};
+                                             .n_seeds = which ? 2 * SEEDS : SEEDS};
     struct tern_sim_result result = {.struct_size = sizeof result};
     core_defect = which;
     assert_int_equal(tern_sim_run(&options, &result), TERN_OK);
