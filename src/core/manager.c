@@ -383,9 +383,8 @@ enum tern_status manager_take(struct manager *manager)
 bool manager_has_todo(const struct manager *manager, uint32_t peer)
 {
     const struct box *box = &manager->boxes[peer];
-    return !box->is_closed &&
-           (box->asks.n || box->fetches.n || box->ends.n || box->changed.n || box->deltas.n ||
-            box->located.n);
+    return !box->is_closed && (box->asks.n || box->fetches.n || box->ends.n || box->changed.n ||
+                               box->deltas.n || box->located.n);
 }
 
 bool manager_has_request(const struct manager *manager, uint32_t peer)
@@ -573,8 +572,8 @@ enum tern_status manager_request(struct manager *manager, uint32_t peer, struct 
     size_t most_asks = most_items(manager->round_bytes, main_item_bytes(manager));
     size_t most_keys = most_items(manager->round_bytes / 4, 16), n_ends = most_deltas;
     size_t others = 5 * SECTION_HEADER_BYTES + 8 * (2 * most_asks + n_ends) + 16 * most_keys;
-    most_deltas = at_most(most_deltas, most_items(FRAME_MAX_BODY_BYTES - others,
-                                                  delta_item_bytes(manager)));
+    most_deltas =
+        at_most(most_deltas, most_items(FRAME_MAX_BODY_BYTES - others, delta_item_bytes(manager)));
     body->begin = body->end = 0;
     uint8_t *out = buffer_reserve(body, others + most_deltas * delta_item_bytes(manager));
     if (!out)

@@ -106,7 +106,8 @@ bool store_take_changed(struct store *store, uint64_t key, uint32_t node, void *
     bool any = false;
     uint32_t slot = entry_slot(word);
     if (entry_state(word) == ENTRY_REPLICA) {
-        uint32_t at = atomic_load_explicit(&store_facts(store, slot)->location, memory_order_relaxed);
+        uint32_t at =
+            atomic_load_explicit(&store_facts(store, slot)->location, memory_order_relaxed);
         if (location_node(at) == node)
             any = take(store, slot, delta);
         else
