@@ -39,7 +39,6 @@ enum {
 
 /* A lane as the server remembers it. */
 struct known_lane {
-    struct known_lane *next;
     uint64_t id; /* among its node's */
     struct server_lane lane;
     struct incoming *incoming; /* its connection; NULL: none now */
@@ -134,21 +133,52 @@ static struct incoming *oldest_stranger(const struct engine *engine)
     return oldest;
 }
 
+static bool is_lane_of(const struct known_lane *known, const struct hello *hello)
+{
+    return known->lane.node == hello->node && known->id == hello->lane &&
+           known->lane.incarnation == hello->incarnation;
+}
+
+/* The key of a caller's lane in `lane_places`: a hash, or if another lane has that the next number, and so on. */
+static uint64_t lane_key(const struct engine *engine, const struct hello *hello)
+{
+    uint64_t key = hash_u64(hello->incarnation ^ hash_u64(hello->lane ^ hash_u64(hello->node)));
+    for (uint32_t place; (place = keymap_get(&engine->lane_places, key)) != 0; key++)
+        if (is_lane_of(engine->lanes[place - 1], hello))
+            break;
+    return key;
+}
+
+static bool make_room_for_lane(struct engine *engine)
+{
+    if (!keymap_reserve(&engine->lane_places, 1))
+        return false;
+    if (engine->n_lanes < engine->max_lanes)
+        return true;
+    size_t max = 2 * engine->max_lanes + 16;
+    struct known_lane **lanes = realloc(engine->lanes, max * sizeof(struct known_lane *));
+    if (!lanes)
+        return false;
+    engine->lanes = lanes;
+    engine->max_lanes = max;
+    return true;
+}
+
 /* The lane of a caller, known from before or new; NULL when memory is used up. */
 static struct known_lane *know_lane(struct engine *engine, const struct hello *hello)
 {
-    for (struct known_lane *known = engine->lanes; known; known = known->next)
-        if (known->lane.node == hello->node && known->id == hello->lane &&
-            known->lane.incarnation == hello->incarnation)
-            return known;
-    struct known_lane *known = calloc(1, sizeof *known);
+    uint64_t key = lane_key(engine, hello);
+    uint32_t place = keymap_get(&engine->lane_places, key);
+    if (place)
+        return engine->lanes[place - 1];
+    struct known_lane *known = make_room_for_lane(engine) ? calloc(1, sizeof *known) : NULL;
     if (!known)
         return NULL;
     known->id = hello->lane;
     known->lane.node = hello->node;
     known->lane.incarnation = hello->incarnation;
-    known->next = engine->lanes;
-    engine->lanes = known;
+    engine->lanes[engine->n_lanes++] = known;
+    keymap_set(&engine->lane_places, key, (uint32_t)engine->n_lanes);
     return known;
 }
 
@@ -671,11 +701,12 @@ void engine_end(struct engine *engine)
     while (engine->incoming)
         close_incoming(engine, engine->incoming);
     free(engine->by_fd);
-    for (struct known_lane *known = engine->lanes, *next; known; known = next) {
-        next = known->next;
-        server_lane_fini(&known->lane);
-        free(known);
+    for (size_t i = 0; i < engine->n_lanes; i++) {
+        server_lane_fini(&engine->lanes[i]->lane);
+        free(engine->lanes[i]);
     }
+    free(engine->lanes);
+    keymap_free(&engine->lane_places);
     if (engine->listener)
         listener_close(engine->listener);
     if (engine->net)

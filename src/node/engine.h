@@ -18,6 +18,7 @@
 
 #include <pthread.h>
 
+#include "base/keymap.h"
 #include "core/intents.h"
 #include "core/pace.h"
 #include "core/server.h"
@@ -41,7 +42,9 @@ struct engine {
     struct incoming **by_fd;   /* and by descriptor; NULL: none has this one */
     size_t n_by_fd, n_strangers;
     uint64_t looked_ns;       /* when all connections were last looked at */
-    struct known_lane *lanes; /* a list: what is remembered across connections */
+    struct known_lane **lanes; /* what is remembered across connections */
+    size_t n_lanes, max_lanes;
+    struct keymap lane_places; /* 1 + their places among these, by node, incarnation and number */
     int epoll_fd, wake_fd;
     pthread_t service;
     bool has_service;

@@ -17,10 +17,11 @@
 #include "node/why.h"
 
 enum {
-    IDLE_MS = 50,   /* the longest pause */
-    INTENT_MS = 2,  /* the longest while there are intents: a worker may go on at any time */
-    MAX_PASSES = 8, /* of asking in one round */
-    HELP_MS = 1,    /* the longest wait of a worker that helps */
+    IDLE_MS = 50,    /* the longest pause */
+    INTENT_MS = 2,   /* the longest while there are intents: a worker may go on at any time; */
+    QUIET_MS = 1000, /* but after so long without anything to exchange, only if one does */
+    MAX_PASSES = 8,  /* of asking in one round */
+    HELP_MS = 1,     /* the longest wait of a worker that helps */
 };
 
 #define MS UINT64_C(1000000)
@@ -31,7 +32,7 @@ enum {
  * a collection takes, which is a part of what it makes others do. */
 #define COLLECT_MIN_NS (2 * MS)
 #define COLLECT_MAX_NS (20 * MS)
-#define COLLECT_SHARE 32 /* of the time, one part is spent on collecting */
+#define COLLECT_SHARE 32  /* of the time, one part is spent on collecting */
 #define AWAKE_NS (MS / 5) /* how long a worker that helps does not sleep */
 
 /* The request to one node in one round. */
@@ -51,15 +52,17 @@ struct rounds {
     bool runs;
     uint32_t table;
     int pass;
-    uint64_t pause_ns;         /* after the last round */
+    uint64_t pause_ns;         /* after the last round, */
+    uint64_t ended_ns;         /* which ended then */
+    uint64_t exchanged_ns;     /* when something was exchanged last */
     uint64_t collected_ns;     /* when changes were collected last */
     uint64_t collect_pause_ns; /* from then on */
-    unsigned n_hurried; /* callers that wait until everything is collected and told */
-    enum tern_status status; /* of this round */
-    bool busy;               /* something was exchanged in it */
-    bool left_over;          /* something must go into another one */
-    bool sweeps;             /* a sweep is under way (core/sweep.h); it may take several rounds */
-    bool intends;            /* workers have open intents, or replicas are kept */
+    unsigned n_hurried;        /* callers that wait until everything is collected and told */
+    enum tern_status status;   /* of this round */
+    bool busy;                 /* something was exchanged in it */
+    bool left_over;            /* something must go into another one */
+    bool sweeps;               /* a sweep is under way (core/sweep.h); it may take several rounds */
+    bool intends;              /* workers have open intents, or replicas are kept */
 };
 
 void sync_init(struct sync *sync, struct engine *engine)
@@ -410,11 +413,14 @@ static bool take_answers(struct rounds *round)
 }
 
 /* The pause after a round. */
-static uint64_t next_pause(const struct rounds *round)
+static uint64_t next_pause(struct rounds *round)
 {
-    if (round->busy || round->left_over)
+    if (round->busy || round->left_over) {
+        round->exchanged_ns = round->ended_ns;
         return BUSY_NS;
-    uint64_t most = (round->intends ? INTENT_MS : IDLE_MS) * MS;
+    }
+    bool is_quiet = round->ended_ns > round->exchanged_ns + QUIET_MS * MS;
+    uint64_t most = (round->intends && !is_quiet ? INTENT_MS : IDLE_MS) * MS;
     uint64_t next = 2 * round->pause_ns + BUSY_NS;
     return next < most ? next : most;
 }
@@ -438,7 +444,7 @@ static void begin_sweep(struct rounds *round)
     round->sync->n_sweeps_begun++;
 }
 
-static void end_round(struct rounds *round)
+static void end_round(struct rounds *round, uint64_t now_ns)
 {
     struct sync *sync = round->sync;
     struct engine *engine = sync->engine;
@@ -469,6 +475,7 @@ static void end_round(struct rounds *round)
     if (has_news)
         why_write(engine);
     round->runs = false;
+    round->ended_ns = now_ns;
     round->pause_ns = next_pause(round);
     sync->n_all_rounds++;
     if (!round->sweeps)
@@ -488,14 +495,22 @@ static bool all_answered(const struct rounds *round)
     return true;
 }
 
-/* Does what can be done without waiting. The caller holds the lock. */
-static void step(struct rounds *round, uint64_t now_ns)
+/* When the next round is to begin. Who asks for a worker that goes on asks for more frequent ones. */
+static uint64_t next_begin(const struct rounds *round, bool works)
+{
+    uint64_t next_ns = atomic_load_explicit(&round->sync->next_ns, memory_order_relaxed);
+    uint64_t latest_ns = round->ended_ns + INTENT_MS * MS;
+    return works && round->intends && latest_ns < next_ns ? latest_ns : next_ns;
+}
+
+/* Does what can be done without waiting, for a worker or not. The caller holds the lock. */
+static void step(struct rounds *round, uint64_t now_ns, bool works)
 {
     struct sync *sync = round->sync;
     if (sync->trouble)
         return;
     if (!round->runs) {
-        if (now_ns < atomic_load_explicit(&sync->next_ns, memory_order_relaxed))
+        if (now_ns < next_begin(round, works))
             return;
         round->runs = true;
         round->busy = round->left_over = round->intends = false;
@@ -508,7 +523,7 @@ static void step(struct rounds *round, uint64_t now_ns)
         if (!all_answered(round) || take_answers(round))
             return;
     }
-    end_round(round);
+    end_round(round, now_ns);
     atomic_store_explicit(&sync->next_ns, now_ns + round->pause_ns, memory_order_relaxed);
 }
 
@@ -517,7 +532,7 @@ void sync_drive(struct sync *sync, uint64_t now_ns)
     if (!atomic_load_explicit(&sync->is_running, memory_order_acquire) ||
         pthread_mutex_trylock(&sync->lock))
         return;
-    step(sync->rounds, now_ns);
+    step(sync->rounds, now_ns, true);
     pthread_mutex_unlock(&sync->lock);
 }
 
@@ -552,7 +567,7 @@ static void *sync_main(void *context)
         bool is_driven = engine_is_driven(sync->engine, now_ns);
         if (!is_driven) {
             pthread_mutex_lock(&sync->lock);
-            step(round, now_ns);
+            step(round, now_ns, false);
             if (round->runs)
                 remote_wait_for_any(&round->remote, 1);
             uint64_t next_ns = atomic_load_explicit(&sync->next_ns, memory_order_relaxed);
@@ -630,7 +645,7 @@ void sync_lock(struct sync *sync)
 {
     pthread_mutex_lock(&sync->lock);
     while (sync->rounds && sync->rounds->runs && !sync->trouble) {
-        step(sync->rounds, clock_now_ns());
+        step(sync->rounds, clock_now_ns(), true);
         if (sync->rounds->runs)
             remote_wait_for_any(&sync->rounds->remote, 1);
     }
@@ -705,7 +720,7 @@ static enum tern_status wait_for(struct sync *sync, uint64_t (*count)(const stru
 {
     while (count(sync) < enough && !sync->trouble) {
         atomic_store_explicit(&sync->next_ns, 0, memory_order_relaxed);
-        step(sync->rounds, clock_now_ns());
+        step(sync->rounds, clock_now_ns(), true);
         if (!sync->rounds->runs)
             continue;
         /* Others may ask this node before they answer, and nobody else may be there to serve them. */

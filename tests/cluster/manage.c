@@ -515,7 +515,6 @@ static void late(void)
 {
     late_under("replicate");
     late_under("adaptive");
-    late_under("static");
 }
 
 /* What was started holds its table open, and is not overtaken where every node has every key. */
