@@ -126,11 +126,19 @@ int stream_fd(const struct stream *stream)
     return stream->fd;
 }
 
-short stream_events(const struct stream *stream, bool write)
+void stream_flush(struct stream *stream)
+{
+    if (stream->established && !stream->failed && stream->ops->flush)
+        stream->ops->flush(stream);
+}
+
+short stream_events(const struct stream *stream, bool read, bool write)
 {
     if (!stream->established && !stream->failed)
         return stream->ops->advance_events(stream);
-    return write ? POLLIN | POLLOUT : POLLIN;
+    if (stream->ops->events)
+        return stream->ops->events(stream, read, write);
+    return (short)((read ? POLLIN : 0) | (write ? POLLOUT : 0));
 }
 
 bool stream_pending(const struct stream *stream)
@@ -164,12 +172,12 @@ static int left_ms(int64_t start_ms, int timeout_ms)
 bool stream_wait(struct stream *stream, bool write, int timeout_ms)
 {
     int64_t start_ms = timeout_ms > 0 ? now_ms() : 0;
+    stream_flush(stream);
     for (int wait_ms = timeout_ms;; wait_ms = left_ms(start_ms, timeout_ms)) {
         if (stream->failed || (!write && stream_pending(stream)))
             return true;
         bool connecting = !stream->established;
-        short events = connecting ? stream->ops->advance_events(stream) : write ? POLLOUT : POLLIN;
-        struct pollfd poll_for = {.fd = stream->fd, .events = events};
+        struct pollfd poll_for = {.fd = stream->fd, .events = stream_events(stream, !write, write)};
         int n = poll(&poll_for, 1, wait_ms);
         if (n == 0)
             return false;

@@ -1,6 +1,6 @@
 /*
- * stream - connected byte streams: TCP (IPv4, IPv6), Unix sockets, TLS 1.3 over TCP, and pairs inside
- * one process. One interface; nothing above knows which it has.
+ * stream - connected byte streams: TCP (IPv4, IPv6), TLS 1.3 over TCP, shared memory between processes that meet
+ * at a Unix socket, and pairs inside one process. One interface; nothing above knows which it has.
  *
  * Addresses are written "host:port", "[v6]:port", "unix:/path" or, for nodes of one process, "here:name".
  * Port 0 lets the system choose.
@@ -58,6 +58,10 @@ void stream_close(struct stream *stream);
 ssize_t stream_read(struct stream *stream, const struct iovec *parts, int n_parts);
 ssize_t stream_write(struct stream *stream, const struct iovec *parts, int n_parts);
 
+/* The peer of a stream through shared memory may learn of what was written only now, or when much of it has
+ * come together. To be called before waiting with poll (stream_wait does it); other streams tell at once. */
+void stream_flush(struct stream *stream);
+
 /* Whether the handshake is over, after carrying it on as far as it goes now. The owner of an accepted
  * stream closes it when that takes more than a few seconds. (The side that connected is done first:
  * with TLS the other may still refuse its certificate, which its first read then reports.) */
@@ -67,11 +71,11 @@ bool stream_established(struct stream *stream);
  * false on time-out. Bytes a TLS stream has already decrypted count as readable. */
 bool stream_wait(struct stream *stream, bool write, int timeout_ms);
 
-/* For waiting on many: the descriptor to poll, and the events it needs to make progress with reading
- * and, if `write`, with writing. A stream with stream_pending() is readable,
- * or has failed, whatever poll says. */
+/* For waiting on many: the descriptor to poll, and the events it needs now to make progress with reading
+ * or writing, which need not be POLLIN for the one and POLLOUT for the other. A stream with stream_pending() is
+ * readable, or has failed, whatever poll says. */
 int stream_fd(const struct stream *stream);
-short stream_events(const struct stream *stream, bool write);
+short stream_events(const struct stream *stream, bool read, bool write);
 bool stream_pending(const struct stream *stream);
 
 /* "127.0.0.1:4711", for sentences. */

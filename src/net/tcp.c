@@ -261,6 +261,8 @@ static enum tern_status connect_to(struct net *net, const struct address *addres
     if (result != 0 && (local || (errno != EINPROGRESS && errno != EINTR)))
         stream_fail(made, "%s: %s", socket_verdict(errno),
                     errno == EAGAIN ? "too many others are waiting there" : strerror(errno));
+    else if (local)
+        memory_begin(made);
     *stream = made;
     return TERN_OK;
 }
@@ -559,6 +561,8 @@ static struct stream *welcome(struct listener *listener, int fd, const struct ad
     name_peer(stream, listener, peer);
     stream->accepted = true;
     stream->established = true;
+    if (peer->any.sa_family == AF_UNIX)
+        memory_begin(stream);
     if (listener->net->tls != NULL && peer->any.sa_family != AF_UNIX &&
         tls_wrap(stream) != TERN_OK) {
         stream_close(stream);

@@ -1,7 +1,7 @@
 /*
  * transport - what the transports of src/net share; nothing outside src/net includes it.
  *
- * A stream is a descriptor with the five functions of its transport. stream.c does what is common:
+ * A stream is a descriptor with the functions of its transport. stream.c does what is common:
  * it carries a connection on until it is established, remembers a final failure and repeats its
  * sentence, and waits. The functions of a transport are called only while the stream has not failed,
  * and read and write only once it is established.
@@ -23,6 +23,10 @@ struct net {
 struct stream_ops {
     ssize_t (*read)(struct stream *stream, const struct iovec *parts, int n_parts);
     ssize_t (*write)(struct stream *stream, const struct iovec *parts, int n_parts);
+    /* Tells the peer of what was written; NULL: write does. */
+    void (*flush)(struct stream *stream);
+    /* The events to poll for; NULL: those of a socket. */
+    short (*events)(const struct stream *stream, bool read, bool write);
     /* Carries on with connecting: sets `established`, calls stream_fail, or leaves it under way. */
     void (*advance)(struct stream *stream);
     /* The events to poll for while connecting. */
@@ -36,6 +40,7 @@ struct stream {
     const struct stream_ops *ops;
     struct net *net;
     struct tls_session *session; /* of a TLS stream */
+    struct memory *memory;       /* of one through shared memory */
     int fd;
     bool established;
     bool accepted;
@@ -65,6 +70,12 @@ bool socket_connected(struct stream *stream);
 
 /* What an errno of a socket means for its user. */
 const char *socket_verdict(int error);
+
+/* ---- memory.c -------------------------------------------------------------------------------- */
+
+/* Has a stream of socket_ops on a Unix socket, connected and not yet used, go through shared memory if that
+ * is possible. */
+void memory_begin(struct stream *stream);
 
 /* ---- pair.c: connections within this process, to "here:NAME" ---------------------------------- */
 

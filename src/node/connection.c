@@ -4,8 +4,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Read behind a body that goes to its place: so few that of the next one, too, little has to be moved. */
-enum { BEYOND_BYTES = 4 << 10 };
+/* Read behind the body of a frame that is read by itself: so few that of the next one, too, little has to be
+ * moved. */
+enum { BEYOND_BYTES = 4 << 10, LONG_BYTES = 16 << 10 };
 
 void connection_close(struct connection *connection)
 {
@@ -40,7 +41,7 @@ ssize_t connection_read(struct connection *connection, size_t most)
 {
     size_t missing = missing_bytes(connection);
     size_t to_place = connection->place ? missing : 0;
-    size_t room = to_place ? BEYOND_BYTES : missing > most ? missing : most;
+    size_t room = to_place ? BEYOND_BYTES : missing > LONG_BYTES ? missing + BEYOND_BYTES : most;
     uint8_t *to = buffer_reserve(&connection->in, room);
     if (!to) {
         fail(TERN_NO_MEMORY, "no memory for %zu bytes from %s", room,
@@ -60,7 +61,7 @@ ssize_t connection_read(struct connection *connection, size_t most)
     return n;
 }
 
-bool connection_write(struct connection *connection)
+bool connection_write(struct connection *connection, bool more)
 {
     struct slice *rest = &connection->rest;
     while (connection_unsent(connection)) {
@@ -72,12 +73,14 @@ bool connection_write(struct connection *connection)
         if (n < 0)
             return false;
         if (n == 0)
-            return true;
+            break;
         size_t of_out = (size_t)n < n_out ? (size_t)n : n_out;
         buffer_consume(&connection->out, of_out);
         rest->bytes += (size_t)n - of_out;
         rest->n -= (size_t)n - of_out;
     }
+    if (!more)
+        stream_flush(connection->stream);
     return true;
 }
 

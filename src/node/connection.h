@@ -36,8 +36,9 @@ void connection_fini(struct connection *connection);
  * has ended or failed, with its sentence; else the bytes read. */
 ssize_t connection_read(struct connection *connection, size_t most);
 
-/* Writes what can be written of `out` and `rest`; false if the stream has failed, with its sentence. */
-bool connection_write(struct connection *connection);
+/* Writes what can be written of `out` and `rest`; false if the stream has failed, with its sentence. `more`:
+ * the caller comes again before it waits, so the peer need not be woken yet. */
+bool connection_write(struct connection *connection, bool more);
 
 static inline size_t connection_unsent(const struct connection *connection)
 {

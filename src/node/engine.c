@@ -109,12 +109,9 @@ static bool wants_reading(const struct incoming *incoming)
 static void ask_events(struct engine *engine, struct incoming *incoming)
 {
     struct connection *connection = &incoming->connection;
-    short wanted = stream_events(connection->stream, connection_unsent(connection) > 0);
-    uint32_t events = 0;
-    if (wanted & POLLIN && wants_reading(incoming))
-        events |= EPOLLIN;
-    if (wanted & POLLOUT)
-        events |= EPOLLOUT;
+    short wanted = stream_events(connection->stream, wants_reading(incoming),
+                                 connection_unsent(connection) > 0);
+    uint32_t events = (wanted & POLLIN ? EPOLLIN : 0) | (wanted & POLLOUT ? EPOLLOUT : 0);
     if (events == incoming->events)
         return;
     incoming->events = events;
@@ -192,7 +189,7 @@ static bool greet(struct engine *engine, struct incoming *incoming, const uint8_
     struct known_lane *known = status ? NULL : know_lane(engine, &hello);
     if (!known) {
         reply_error(&connection->out, frame, engine->core.epoch, TERN_PEER, tern_error());
-        connection_write(connection);
+        connection_write(connection, false);
         return false;
     }
     /* The client has given up an older connection of this lane; what it sent there must not be
@@ -277,13 +274,15 @@ static bool work_on(struct engine *engine, struct incoming *incoming, uint64_t n
         if (more && n_bytes < TOGETHER_BYTES && wants_reading(incoming))
             return true;
         full = n_bytes >= OUT_LIMIT_BYTES;
-        if (!connection_write(&incoming->connection)) {
+        if (!connection_write(&incoming->connection, true)) {
             close_incoming(engine, incoming);
             return false;
         }
         /* A kept answer that is out makes room for the next request, too. */
         full |= had_rest;
     } while (full && wants_reading(incoming));
+    if (!more || !wants_reading(incoming))
+        stream_flush(incoming->connection.stream);
     ask_events(engine, incoming);
     return true;
 }
@@ -299,10 +298,11 @@ static void handle_event(struct engine *engine, struct incoming *incoming, uint3
                          uint64_t now, bool *changed)
 {
     struct connection *connection = &incoming->connection;
-    bool readable = events & (EPOLLIN | EPOLLERR | EPOLLHUP) || !incoming->known;
+    bool readable = events & (EPOLLERR | EPOLLHUP) || !incoming->known ||
+                    (events & EPOLLIN && wants_reading(incoming));
     if (!readable && !work_on(engine, incoming, now, false, changed))
         return;
-    readable |= wants_reading(incoming) && stream_pending(connection->stream);
+    readable |= wants_reading(incoming) && (events || stream_pending(connection->stream));
     for (size_t turn = 0; readable;) {
         /* A stranger gets no more memory than its HELLO needs. */
         size_t most = incoming->known ? READ_BYTES : FRAME_HEADER_BYTES + HELLO_MAX_BYTES;
@@ -371,7 +371,7 @@ static bool tell_held(struct engine *engine, struct incoming *incoming)
     struct frame hold = reply_frame(&connection->frame, engine->core.epoch, FRAME_HOLD);
     uint8_t header[FRAME_HEADER_BYTES];
     frame_encode(&hold, header);
-    if (!buffer_append(&connection->out, header, sizeof header) || !connection_write(connection))
+    if (!buffer_append(&connection->out, header, sizeof header) || !connection_write(connection, false))
         return false;
     ask_events(engine, incoming);
     return true;
@@ -465,7 +465,7 @@ static void say_farewell(struct engine *engine)
     uint64_t end = clock_now_ns() + FAREWELL_MS * MS;
     for (struct incoming *incoming = engine->incoming; incoming; incoming = incoming->next) {
         struct connection *connection = &incoming->connection;
-        while (connection_write(connection) && connection_unsent(connection)) {
+        while (connection_write(connection, false) && connection_unsent(connection)) {
             uint64_t now = clock_now_ns();
             if (now >= end || !stream_wait(connection->stream, true, (int)((end - now) / MS) + 1))
                 break;

@@ -158,12 +158,14 @@ static bool send_requests(struct remote *remote, struct lane *lane)
             fail(TERN_NO_MEMORY, "no memory for requests to node %" PRIu32, lane->node);
             return false;
         }
-        if (!connection_write(connection))
+        if (!connection_write(connection, true))
             return false;
         if (connection_unsent(connection) || !lane_may_send(lane) ||
             !peer_of(remote, lane)->welcomed)
-            return true;
+            break;
     }
+    stream_flush(connection->stream);
+    return true;
 }
 
 /* Sends and receives on one lane without waiting. */
@@ -224,7 +226,7 @@ void remote_nudge(struct remote *remote, struct lane *lane)
     }
     if (!lane_send_in_place(&remote->client, lane, OUT_BYTES, &connection->out,
                             &connection->rest) ||
-        (connection_unsent(connection) >= TOGETHER_BYTES && !connection_write(connection)))
+        (connection_unsent(connection) >= TOGETHER_BYTES && !connection_write(connection, false)))
         disconnect(remote, lane);
 }
 
@@ -354,7 +356,7 @@ static void wait_for_lanes(struct remote *remote, bool requests, int timeout_ms)
             return;
         remote->polls[n++] =
             (struct pollfd){.fd = stream_fd(peer->connection.stream),
-                            .events = stream_events(peer->connection.stream,
+                            .events = stream_events(peer->connection.stream, true,
                                                     connection_unsent(&peer->connection) > 0)};
     }
     if (requests) {

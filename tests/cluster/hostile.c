@@ -3,7 +3,7 @@
  * protocol from docs/PROTOCOL.md alone.
  *
  * hostile stranger SECONDS TOKEN NODES ADDRESS...
- *     Random bytes, frames cut off, headers with monstrous counts, frames before HELLO, HELLO with a
+ *     Random bytes, memory that is none or has nonsense in it, frames cut off, headers with monstrous counts, frames before HELLO, HELLO with a
  *     wrong token, node or number of nodes, pushes of a process that has not joined, bytes that trickle
  *     in: one after another at random. All that can be told to be wrong must be refused: the connection
  *     is closed. Prints how many of each were tried; exits 1 if one was not refused.
@@ -25,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
@@ -39,6 +40,8 @@ enum {
     REFUSED_MS = 8000, /* a connection that may be closed late is by then */
     LANES = 16,
     KEYS = 10000,
+    RING_HEAD_BYTES = 192,
+    MEMORY_BYTES = 4096 + 2 * (1 << 20),
 };
 
 enum kind {
@@ -112,8 +115,8 @@ static int dial(const char *text)
 {
     struct sockaddr_un local = {.sun_family = AF_UNIX};
     struct sockaddr_in v4 = {.sin_family = AF_INET};
-    bool is_local = !strncmp(text, "unix:", 5);
-    if (is_local) {
+    bool local_one = !strncmp(text, "unix:", 5);
+    if (local_one) {
         snprintf(local.sun_path, sizeof local.sun_path, "%s", text + 5);
     } else {
         char host[64] = "";
@@ -123,10 +126,51 @@ static int dial(const char *text)
             exit(2);
         v4.sin_port = htons((uint16_t)port);
     }
-    int fd = socket(is_local ? AF_UNIX : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(local_one ? AF_UNIX : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     const struct sockaddr *address =
-        is_local ? (const struct sockaddr *)&local : (const struct sockaddr *)&v4;
-    if (fd >= 0 && connect(fd, address, is_local ? sizeof local : sizeof v4)) {
+        local_one ? (const struct sockaddr *)&local : (const struct sockaddr *)&v4;
+    if (fd >= 0 && connect(fd, address, local_one ? sizeof local : sizeof v4)) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* Sends a byte, and a descriptor if it is not -1, and reads the answer; 0 if there is none. */
+static char offer(int fd, char byte, int memory_fd)
+{
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } beside = {.header = {.cmsg_level = SOL_SOCKET,
+                           .cmsg_type = SCM_RIGHTS,
+                           .cmsg_len = CMSG_LEN(sizeof(int))}};
+    memcpy(CMSG_DATA(&beside.header), &memory_fd, sizeof memory_fd);
+    struct iovec part = {.iov_base = &byte, .iov_len = 1};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    if (memory_fd >= 0) {
+        message.msg_control = beside.bytes;
+        message.msg_controllen = sizeof beside.bytes;
+    }
+    struct pollfd readable = {.fd = fd, .events = POLLIN};
+    char answer;
+    bool answered = sendmsg(fd, &message, MSG_NOSIGNAL) == 1 && poll(&readable, 1, 5000) == 1 &&
+                    recv(fd, &answer, 1, 0) == 1;
+    return answered ? answer : 0;
+}
+
+static bool is_local(int fd)
+{
+    struct sockaddr_storage address = {0};
+    socklen_t n = sizeof address;
+    return !getsockname(fd, (struct sockaddr *)&address, &n) && address.ss_family == AF_UNIX;
+}
+
+/* Dials, and has it the socket where there is a choice. */
+static int call(const char *text)
+{
+    int fd = dial(text);
+    if (fd >= 0 && is_local(fd) && offer(fd, 'S', -1) != 'S') {
         close(fd);
         return -1;
     }
@@ -252,6 +296,41 @@ static bool send_noise(int fd)
     return true;
 }
 
+/* Memory that is too short, or can be cut short, or no memory at all, is not taken; then it is noise. */
+static bool offer_nothing(int fd)
+{
+    static const off_t sizes[] = {0, 4096, MEMORY_BYTES, MEMORY_BYTES + 4096};
+    int memory_fd = below(4) ? memfd_create("hostile", MFD_ALLOW_SEALING) : open("/dev/null", O_RDWR);
+    off_t size = sizes[below(4)];
+    if (is_local(fd) && memory_fd >= 0 && !ftruncate(memory_fd, size) && size != MEMORY_BYTES)
+        fcntl(memory_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+    bool taken = is_local(fd) && offer(fd, 'M', memory_fd) == 'M';
+    close(memory_fd);
+    return taken ? false : send_noise(fd);
+}
+
+/* Sound memory, with random numbers and bytes in it. */
+static bool offer_nonsense(int fd)
+{
+    int memory_fd = memfd_create("hostile", MFD_ALLOW_SEALING);
+    uint8_t *memory = MAP_FAILED;
+    if (memory_fd >= 0 && !ftruncate(memory_fd, MEMORY_BYTES) &&
+        !fcntl(memory_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+        memory = mmap(NULL, MEMORY_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, memory_fd, 0);
+    if (memory == MAP_FAILED || !is_local(fd) || offer(fd, 'M', memory_fd) != 'M') {
+        close(memory_fd);
+        return send_noise(fd);
+    }
+    close(memory_fd);
+    fill(memory + 4096, 4096);
+    if (below(2))
+        fill(memory, 2 * RING_HEAD_BYTES);
+    put(memory, below(2) ? 4096 : next_random(), 8);
+    send_all(fd, (const uint8_t *)"", 1);
+    munmap(memory, MEMORY_BYTES);
+    return true;
+}
+
 static bool send_cut_off(int fd)
 {
     uint8_t bytes[256];
@@ -347,6 +426,8 @@ static const struct {
     attack *run;
 } attacks[] = {
     {"noise", send_noise},
+    {"no memory", offer_nothing},
+    {"nonsense in memory", offer_nonsense},
     {"cut off", send_cut_off},
     {"flipped bit", send_flipped},
     {"monstrous counts", send_monster},
@@ -365,7 +446,9 @@ static int be_stranger(double end, char **addresses, uint32_t n_addresses)
     const double last = end + SLOWEST_S;
     for (uint32_t n = 0; now_s() < (n < N_ATTACKS ? last : end);) {
         uint32_t which = n < N_ATTACKS ? n : below(N_ATTACKS);
-        int fd = dial(addresses[below(n_addresses)]);
+        bool offers = attacks[which].run == offer_nothing || attacks[which].run == offer_nonsense;
+        const char *address = addresses[below(n_addresses)];
+        int fd = offers || !below(8) ? dial(address) : call(address);
         if (fd < 0) {
             usleep(1000);
             continue;
@@ -439,7 +522,7 @@ static int be_insider(double end, char **addresses, uint32_t n_addresses)
     bool closed;
     while (now_s() < end) {
         uint32_t target = below(n_addresses), node = below(n_addresses);
-        int fd = dial(addresses[target]);
+        int fd = call(addresses[target]);
         uint64_t theirs;
         if (fd < 0 ||
             !enter(fd, node, incarnations[node], 1000 + below(LANES), &theirs, &executed)) {

@@ -182,6 +182,7 @@ static inline bool write_all(struct stream *stream, const void *bytes, size_t n_
             return false;
         at += (size_t)n;
     }
+    stream_flush(stream);
     return true;
 }
 

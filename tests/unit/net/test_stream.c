@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -75,8 +76,9 @@ static void exchange(struct stream *stream, struct dice *dice, char *sent, char 
         n_got += (size_t)m;
         if (n > 0 || m > 0 || stream_pending(stream))
             continue;
+        stream_flush(stream);
         struct pollfd waiting = {.fd = stream_fd(stream),
-                                 .events = stream_events(stream, n_sent < n_bytes)};
+                                 .events = stream_events(stream, true, n_sent < n_bytes)};
         assert_int_equal(poll(&waiting, 1, PATIENCE_MS), 1);
     }
 }
@@ -458,6 +460,69 @@ static void test_socket_files(void **state)
     net_close(net);
 }
 
+/* ---- Shared memory ----------------------------------------------------------------------------- */
+
+/* What two processes of one host exchange does not pass through the kernel, but for a byte now and then. */
+static void test_memory(void **state)
+{
+    (void)state;
+    struct ends ends = connect_ends(LOCAL);
+    static char bytes[100000], got[sizeof bytes];
+    memset(bytes, 7, sizeof bytes);
+    int n_unread = -1;
+    for (int i = 0; i < 100; i++) {
+        assert_true(write_all(ends.client, bytes, sizeof bytes));
+        assert_int_equal(ioctl(stream_fd(ends.server), FIONREAD, &n_unread), 0);
+        assert_in_range(n_unread, 1, 2);
+        assert_true(read_all(ends.server, got, sizeof got));
+        assert_memory_equal(got, bytes, sizeof got);
+    }
+    close_ends(&ends);
+}
+
+static int dial(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof address.sun_path, "%.100s", path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&address, sizeof address), 0);
+    return fd;
+}
+
+/* A descriptor that does not arrive, as behind somebody who passes on bytes alone, leaves the socket. */
+static void test_no_shared_memory(void **state)
+{
+    (void)state;
+    static const char *const offers[] = {"M", "S"};
+    struct ends ends = {.net = net_for(LOCAL)};
+    const char *address = address_for(LOCAL);
+    ok(listener_open(ends.net, address, &ends.listener));
+    for (size_t i = 0; i < COUNT(offers); i++) {
+        int fd = dial(address + strlen("unix:"));
+        ends.server = accept_one(ends.listener);
+        assert_false(stream_established(ends.server));
+        assert_int_equal(write(fd, offers[i], 1), 1);
+        assert_true(stream_established(ends.server));
+        char word[6] = "";
+        assert_int_equal(write(fd, "hello", 5), 5);
+        assert_true(read_all(ends.server, word, 5));
+        assert_string_equal(word, "hello");
+        assert_true(write_all(ends.server, "again", 5));
+        assert_int_equal(read(fd, word, 6), 6); /* behind the answer to the offer */
+        assert_memory_equal(word, "Sagain", 6);
+        close(fd);
+        ends_with_sentence(ends.server, "closed the connection");
+        stream_close(ends.server);
+    }
+    int fd = dial(address + strlen("unix:"));
+    ends.server = accept_one(ends.listener);
+    assert_int_equal(write(fd, "G", 1), 1);
+    assert_false(stream_established(ends.server));
+    ends_with_sentence(ends.server, "does not speak as a node does");
+    close(fd);
+    close_ends(&ends);
+}
+
 /* ---- Want of descriptors and memory ------------------------------------------------------------ */
 
 /* A connection that comes when descriptors have run out is turned away, and the next one is taken. */
@@ -546,6 +611,8 @@ int main(void)
         cmocka_unit_test(test_plain_off_loopback),
         cmocka_unit_test(test_busy_port),
         cmocka_unit_test(test_socket_files),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_no_shared_memory),
         cmocka_unit_test(test_no_descriptors),
         cmocka_unit_test(test_no_memory),
     };

@@ -70,7 +70,7 @@ static void frames_pass_whole(void **state)
     while (n_taken < FRAMES) {
         if (!connection_unsent(&from) && n_sent < FRAMES)
             prepare(&from, n_sent++, body);
-        assert_true(connection_write(&from));
+        assert_true(connection_write(&from, false));
         assert_true(connection_read(&to, 1 + n_taken * 97 % 9000) >= 0);
         while (n_taken < n_sent && take(&to, n_taken, place, &n_in_place))
             n_taken++;
@@ -92,7 +92,7 @@ static void a_closed_connection_has_forgotten_all(void **state)
     while (body_bytes(k) < 8000 || k % 6 != 3) /* long, behind the buffer, and for its place */
         k++;
     prepare(&from, k, body);
-    assert_true(connection_write(&from));
+    assert_true(connection_write(&from, false));
     assert_true(connection_read(&to, 100) > 0);
     assert_false(take(&to, k, place, &n_in_place));
     assert_ptr_equal(to.place, place);
@@ -105,7 +105,7 @@ static void a_closed_connection_has_forgotten_all(void **state)
     from.stream = ends[0];
     to.stream = ends[1];
     prepare(&from, 0, body);
-    assert_true(connection_write(&from));
+    assert_true(connection_write(&from, false));
     assert_true(connection_read(&to, ROOM) > 0);
     assert_true(take(&to, 0, place, &n_in_place));
     assert_int_equal(n_in_place, 0);
