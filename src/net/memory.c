@@ -243,11 +243,14 @@ static void memory_flush(struct stream *stream)
         tell_reader(stream); /* if it is gone, the next read says so */
 }
 
-/* What can be done at once is told as POLLOUT, the rest is told by bells. */
+/* What can be done at once, or has not been tried, is told as POLLOUT; the rest is told by bells. */
 static short memory_events(const struct stream *stream, bool read, bool write)
 {
     const struct memory *memory = stream->memory;
-    bool now = (read && readable(memory)) || (write && unread(memory) <= RING_BYTES / 2);
+    bool can_read = readable(memory) || !atomic_load(&memory->in.head->reader_waits);
+    bool can_write =
+        unread(memory) <= RING_BYTES / 2 || !atomic_load(&memory->out.head->writer_waits);
+    bool now = (read && can_read) || (write && can_write);
     return (short)((read || write ? POLLIN : 0) | (now ? POLLOUT : 0));
 }
 
