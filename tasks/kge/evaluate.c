@@ -80,8 +80,9 @@ static bool ask(void *context, size_t thread)
         model_question(e->model, ASK_SUBJECT, object, relation, e->n, question + e->n);
         find_answers(e, 2 * i);
         find_answers(e, 2 * i + 1);
-        e->right[2 * i] = dense_dot(question, object, e->n);
-        e->right[2 * i + 1] = dense_dot(question + e->n, rows, e->n);
+        /* As all others are scored, so that those of equal vectors are equal to the last bit. */
+        dense_rows_by_rows(question, 1, object, 1, e->n, &e->right[2 * i]);
+        dense_rows_by_rows(question + e->n, 1, rows, 1, e->n, &e->right[2 * i + 1]);
     }
     free(rows);
     return ok;

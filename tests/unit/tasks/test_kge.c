@@ -400,6 +400,38 @@ static void ranks_are_as_defined(void **state)
     ranks(false);
 }
 
+/* Numbers that are rounded in every product and sum, the same in each row. */
+static void set_fractions(void *context, uint64_t key, void *value, size_t length)
+{
+    float *row = value;
+    (void)context, (void)key;
+    for (size_t i = 0; i < length; i++)
+        row[i] = 1 / (3 + (float)i);
+}
+
+static void entities_of_equal_vectors_share_a_rank(void **state)
+{
+    enum { WIDE = 100 };
+    struct fact fact[] = {{1, 0, 2}};
+    struct graph graph = {.test = {1, 1, fact}};
+    struct known known;
+    struct train train;
+    struct train_options options = {.n_threads = 1, .plain = true};
+    struct ranking ranking;
+    (void)state;
+    assert_true(known_init(&known, &graph));
+    assert_true(train_open(&train, &options));
+    struct params *params = train_params(&train, "e", MANY, 2 * WIDE, set_fractions, NULL);
+    assert_non_null(params);
+    for (int model = 0; model < 2; model++) {
+        assert_true(evaluate(&train, (enum kge_model)model, WIDE, params, params, &graph.test,
+                             &known, &ranking));
+        close_to(ranking.mrr, 2.0 / (MANY + 1), 1e-9);
+    }
+    known_fini(&known);
+    assert_true(train_close(&train, true));
+}
+
 static void a_model_that_is_not_a_number_is_no_good(void **state)
 {
     static struct values values;
@@ -432,6 +464,7 @@ int main(void)
         cmocka_unit_test(a_source_visits_every_fact_once_per_epoch),
         cmocka_unit_test(a_batch_lists_every_entity_once),
         cmocka_unit_test(ranks_are_as_defined),
+        cmocka_unit_test(entities_of_equal_vectors_share_a_rank),
         cmocka_unit_test(a_model_that_is_not_a_number_is_no_good),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
