@@ -468,18 +468,20 @@ static bool try_out(struct train *train)
     return train_agree(train, train->self != 0 || out == NULL || outputs_try(out));
 }
 
-/* A model that was resumed is the best until one is better; --out gets it, too. */
-static bool judge_resumed(struct epoch *epoch, struct course *course)
+/* A model that was resumed is the best until one is better; --out gets it, too. So does one that is not to be
+ * trained at all. */
+static bool judge_first(struct epoch *epoch, struct course *course)
 {
     const struct train *train = epoch->train;
     struct train_quality quality = {0};
-    if (train->options->resume == NULL)
+    const bool is_resumed = train->options->resume != NULL;
+    if (!is_resumed && !course->over)
         return true;
     if (!judge(epoch, course, &quality))
         return false;
     if (train_speaks(train) && !train->options->json)
-        fprintf(stderr, "resumed after epoch %" PRId64 "%s%s\n", epoch->number,
-                quality.text[0] != '\0' ? ": " : "", quality.text);
+        fprintf(stderr, "%s after epoch %" PRId64 "%s%s\n", is_resumed ? "resumed" : "ended",
+                epoch->number, quality.text[0] != '\0' ? ": " : "", quality.text);
     return true;
 }
 
@@ -497,8 +499,8 @@ static void say_done(const struct train *train)
 bool train_loop(struct train *train, const struct train_task *task, void *model)
 {
     struct course course = {.over = train->n_epochs_done >= train->options->n_epochs};
-    struct epoch resumed = {train, task, model, train->n_epochs_done};
-    if (!try_out(train) || !come_to_rest(train) || !judge_resumed(&resumed, &course))
+    struct epoch before = {train, task, model, train->n_epochs_done};
+    if (!try_out(train) || !come_to_rest(train) || !judge_first(&before, &course))
         return false;
     if (course.over)
         say_done(train);

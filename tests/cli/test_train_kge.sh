@@ -117,6 +117,10 @@ check 'but not for several nodes' says '/dev/stdin is a pipe'
 train --data "$graph/train.txt,$graph/valid.txt" --epochs 1
 check 'takes files' grep -q '500 facts to learn from, 50 to choose by, 0 to test' "$err"
 
+try "$tern" train kge --data "$graph" --dim 8 --epochs 0 --out "$tmp/untrained"
+check 'what is not to be trained is measured' grep -q '^ended after epoch 0: MRR 0\.' "$err"
+check 'and written' grep -q '^epochs 0$' "$tmp/untrained/model.txt"
+
 # ---- Going on ------------------------------------------------------------------------------------
 
 train --epochs 5 --out "$tmp/first" --eval-every 5
