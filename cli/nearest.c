@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "common/quoted.h"
 #include "common/sentence.h"
 #include "options.h"
 #include "train.h"
@@ -35,19 +36,6 @@ static const struct option_set option_set = {
     .operands = "FILE WORD",
     .given = &args.operands,
 };
-
-static void print_quoted(const char *text)
-{
-    putchar('"');
-    for (; *text != '\0'; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c < 0x20)
-            printf("\\u%04x", c);
-        else
-            printf("%s%c", c == '"' || c == '\\' ? "\\" : "", c);
-    }
-    putchar('"');
-}
 
 static void print_neighbour(const char *word, double similarity)
 {

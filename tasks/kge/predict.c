@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "common/dense.h"
+#include "common/quoted.h"
 #include "common/vectors.h"
 #include "kge/files.h"
 #include "kge/kge.h"
@@ -113,8 +114,8 @@ static bool find_best(struct query *query, const char *folder)
     for (uint32_t i = 0; ok && i < npy.n_rows; i++) {
         ok = npy_read(&npy, 1, vector);
         float score = ok ? dense_dot(query->question, vector, n) : 0;
-        if (ok && isnan(score))
-            ok = task_fail("%s:%u: the score is not a number", npy.path, i);
+        if (ok && !isfinite(score))
+            ok = task_fail("%s:%u: the score is not a finite number", npy.path, i);
         else if (ok)
             consider(query, (struct scored){i, score});
     }
@@ -124,19 +125,6 @@ static bool find_best(struct query *query, const char *folder)
 }
 
 /* ---- Printing -------------------------------------------------------------------------------- */
-
-static void print_quoted(const char *text)
-{
-    putchar('"');
-    for (; *text != '\0'; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c < 0x20)
-            printf("\\u%04x", c);
-        else
-            printf("%s%c", c == '"' || c == '\\' ? "\\" : "", c);
-    }
-    putchar('"');
-}
 
 /* Whether the model has learned this answer. */
 static bool is_known(const struct query *query, const struct graph *graph,

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/quoted.h"
+
 enum { BLOCK_ROWS = 256 };
 
 /* ---- Finding --------------------------------------------------------------------------------- */
@@ -74,19 +76,6 @@ const char *topwords_at(const struct topwords *top, size_t topic, size_t i)
 {
     const struct topword *word = top->words + topic * top->n_top + i;
     return i < top->n_top && word->n > 0 ? names_at(top->names, word->word) : NULL;
-}
-
-static void print_quoted(const char *text)
-{
-    putchar('"');
-    for (; *text != '\0'; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c < 0x20)
-            printf("\\u%04x", c);
-        else
-            printf("%s%c", c == '"' || c == '\\' ? "\\" : "", c);
-    }
-    putchar('"');
 }
 
 static void print_json(const struct topwords *top, size_t topic)

@@ -189,6 +189,14 @@ printf '%s\ttwin\t%s\n' -1 --help --help -1 >"$tmp/dashes.txt"
 try "$tern" train kge --data "$tmp/dashes.txt" --dim 4 --negatives 2 --epochs 1 --out "$tmp/dashes"
 try "$tern" predict kge --top 2 -- "$tmp/dashes" -1 twin '?'
 check 'predicts names that look like options' [ "$(grep -c -e ' --help$' -e ' -1$' "$out")" -eq 2 ]
+printf 'caf\351\ttwin\tcaf\303\251\n"\001\355\240\200\ttwin\t\342\202\254\n' >"$tmp/bytes.txt"
+try "$tern" train kge --data "$tmp/bytes.txt" --dim 4 --negatives 2 --epochs 1 --out "$tmp/bytes"
+try "$tern" predict kge "$tmp/bytes" '?' twin '€' --json
+check 'JSON is UTF-8, whatever the names are' [ "$(sed 's/.*"name"://' "$out" | LC_ALL=C sort | tr '\n' ' ')" = \
+    '"\"\u0001\ufffd\ufffd\ufffd"} "caf\ufffd"} "café"} "€"} ' ]
+try "$tern" train kge --data "$tmp/bytes.txt" --model distmult --dim 4 --spread 1e13 --epochs 0 --out "$tmp/infinite"
+try "$tern" predict kge "$tmp/infinite" '?' twin '€' --json
+check 'a score that is infinite' says 'the score is not a finite number'
 try "$tern" predict kge "$tmp/model" nobody twin '?'
 check 'an unknown name' says "does not know 'nobody'"
 try "$tern" predict kge "$tmp/model" a3 friend '?'
