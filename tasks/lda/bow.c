@@ -143,6 +143,8 @@ static bool read_entry(struct text *text, const FTSENT *entry)
                read_file(text, entry->fts_path, false);
     if (entry->fts_info == FTS_DNR || entry->fts_info == FTS_ERR || entry->fts_info == FTS_NS)
         return task_fail("cannot read %s: %s", entry->fts_path, strerror(entry->fts_errno));
+    if (entry->fts_info == FTS_SLNONE)
+        return task_fail("cannot read %s: it is a link that leads nowhere", entry->fts_path);
     return true;
 }
 
@@ -150,7 +152,7 @@ static bool read_folder(struct text *text, const char *folder)
 {
     char *copy = strdup(folder);
     FTS *tree = copy != NULL
-                    ? fts_open((char *[]){copy, NULL}, FTS_PHYSICAL | FTS_NOCHDIR, compare_names)
+                    ? fts_open((char *[]){copy, NULL}, FTS_LOGICAL | FTS_NOCHDIR, compare_names)
                     : NULL;
     bool ok = tree != NULL || task_fail("cannot read %s: %s", folder, strerror(errno));
     for (FTSENT *entry; ok && (entry = fts_read(tree)) != NULL;)

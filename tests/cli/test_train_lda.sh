@@ -94,6 +94,14 @@ check "the form of lda-c, compressed, is the same" [ "$(quality "$out")" = "$bes
 printf 'The sea and the wind.\nA sail, the wind, the sea\nsail\n' >"$tmp/text"
 try "$tern" data bow --from "$tmp/text" --min-documents 2 --max-share 0.7 "$tmp/bow"
 check "text becomes bags of words" [ "$(tr '\n' ' ' <"$tmp/bow/vocab.txt")" = "the sea wind sail " ]
+mkdir -p "$tmp/shelf/deep" && ln -s shelf "$tmp/linked" && ln -s ../text "$tmp/shelf/link" &&
+    ln -s .. "$tmp/shelf/deep/loop" && echo 'wind and sail' >"$tmp/shelf/deep/file"
+try "$tern" data bow --from "$tmp/linked" --min-documents 1 --max-share 1 "$tmp/shelved"
+check "links to files and folders are followed" \
+    [ "$(tr '\n' ' ' <"$tmp/shelved/documents.txt")" = "$tmp/linked/deep/file $tmp/linked/link " ]
+ln -s nowhere "$tmp/shelf/astray"
+try "$tern" data bow --from "$tmp/shelf" "$tmp/none"
+check "one that leads nowhere is named" grep -q 'shelf/astray: it is a link that leads nowhere' "$err"
 try "$tern" train lda --data "$tmp/bow" --topics 2 --epochs 3 --nodes 4
 check "there may be more workers than documents" [ "$status" -eq 0 ]
 
