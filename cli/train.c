@@ -83,15 +83,15 @@ static long count_launched(void)
     return 0;
 }
 
-/* Complains of a file among --data that is a pipe: each node reads all data itself, and a pipe gives
- * every byte to one of them. */
-static bool nodes_can_read(const char *data)
+/* Complains of a pipe among a list of files: each node reads all of them itself, and a pipe gives every
+ * byte to one of the nodes. */
+static bool nodes_can_read_list(const char *files)
 {
     char path[PATH_MAX];
     struct stat status;
-    for (size_t length; data != NULL && *data != '\0'; data += length + (data[length] == ',')) {
-        length = strcspn(data, ",");
-        snprintf(path, sizeof path, "%.*s", (int)length, data);
+    for (size_t length; files != NULL && *files != '\0'; files += length + (files[length] == ',')) {
+        length = strcspn(files, ",");
+        snprintf(path, sizeof path, "%.*s", (int)length, files);
         if (stat(path, &status) == 0 && S_ISFIFO(status.st_mode)) {
             complain(
                 "%s is a pipe, which several nodes cannot read; write the data to a file first",
@@ -100,6 +100,16 @@ static bool nodes_can_read(const char *data)
         }
     }
     return true;
+}
+
+/* The same for all that the model reads: its options name nothing else that could be a pipe. */
+static bool nodes_can_read(const struct option_set *set)
+{
+    bool ok = true;
+    for (size_t i = 0; ok && i < set->n_options; i++)
+        if (set->options[i].kind == OPTION_STRING)
+            ok = nodes_can_read_list(*(const char *const *)set->options[i].value);
+    return ok;
 }
 
 /* Runs `tern train argv...` as nodes; its exit status. */
@@ -171,7 +181,7 @@ bool train_begin(const struct option_set *set, int argc, char **argv, int *statu
     choose_threads();
     if (train_args.n_nodes == 1 || count_launched() > 0)
         return true;
-    *status = nodes_can_read(train_args.data) ? start_nodes(argc, argv) : EXIT_FAILED;
+    *status = nodes_can_read(set) ? start_nodes(argc, argv) : EXIT_FAILED;
     return false;
 }
 

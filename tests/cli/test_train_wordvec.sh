@@ -155,6 +155,8 @@ refused 'a folder that cannot be made' 'cannot make the folder' --epochs 1 --thr
     --out "$tmp/no/such/none"
 refused 'a bad file at several nodes' 'questions:3:' --questions "$tmp/questions" --nodes 2
 check 'is reported once' [ "$(grep -c 'questions:3:' "$err")" -eq 1 ]
+try "$tern" train wordvec --data "$text" --nodes 2 --similarity "$tmp/pairs.txt,$tmp/pipe"
+check 'nor does a pipe serve several nodes as a test' grep -q 'pipe is a pipe, which several nodes' "$err"
 try "$tern" train wordvec
 check "without text there is nothing to do" [ "$status" -eq 2 ]
 
