@@ -7,6 +7,7 @@
 #include "train.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,6 +142,32 @@ static void choose_threads(void)
         train_args.n_threads = n_cores > train_args.n_nodes ? n_cores / train_args.n_nodes : 1;
 }
 
+/* One line of what all nodes must have alike: a number, a choice, or whether something is given. A flag is about
+ * printing, a list about the files of the model, which are node 0's, and --nodes is looked at elsewhere. */
+static int describe(const struct option *option, char *line, size_t size)
+{
+    const char *name = option->name, *text;
+    if (option->kind == OPTION_INT && option->value != &train_args.n_nodes)
+        return snprintf(line, size, "has --%s %" PRId64 "\n", name, *(int64_t *)option->value);
+    if (option->kind == OPTION_DOUBLE)
+        return snprintf(line, size, "has --%s %.15g\n", name, *(double *)option->value);
+    if (option->kind != OPTION_STRING)
+        return 0;
+    text = *(const char **)option->value;
+    if (option->choices != NULL)
+        return snprintf(line, size, "has --%s %s\n", name, text);
+    return snprintf(line, size, "was %sgiven --%s\n", text != NULL ? "" : "not ", name);
+}
+
+static void describe_all(const struct option_set *set)
+{
+    size_t used = 0, size = sizeof train_args.alike;
+    for (size_t i = 0; i < set->n_options + set->n_common && used < size; i++)
+        used += (size_t)describe(i < set->n_options ? &set->options[i]
+                                                    : &set->common[i - set->n_options],
+                                 train_args.alike + used, size - used);
+}
+
 static bool is_bounded(const char *policy)
 {
     static const char *const kinds[] = {"bsp", "ssp:", "essp:", "vap:"};
@@ -179,6 +206,7 @@ bool train_begin(const struct option_set *set, int argc, char **argv, int *statu
         return false;
     }
     choose_threads();
+    describe_all(set);
     if (train_args.n_nodes == 1 || count_launched() > 0)
         return true;
     *status = nodes_can_read(set) ? start_nodes(argc, argv) : EXIT_FAILED;

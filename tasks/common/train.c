@@ -13,50 +13,36 @@
 
 /* ---- Opening and closing --------------------------------------------------------------------- */
 
-/* What all nodes must have alike: numbers, and whether an option is given. */
-enum { ALIKE_THREADS, ALIKE_OUT = 6, N_ALIKE = 8 };
-
-static const char *const alike_names[N_ALIKE] = {"--threads",  "--epochs", "--seed", "--eval-every",
-                                                 "--patience", "--clocks", "--out",  "--resume"};
-
-static void list_alike(const struct train_options *options, int64_t values[N_ALIKE])
+/* Compares what must be alike at this node with that of node 0, line by line. */
+static bool compare_alike(uint32_t self, const char *own, const char *first)
 {
-    const int64_t own[N_ALIKE] = {options->n_threads,   options->n_epochs,      options->seed,
-                                  options->eval_every,  options->patience,      options->n_clocks,
-                                  options->out != NULL, options->resume != NULL};
-    memcpy(values, own, sizeof own);
-}
-
-/* Compares this node's values with those of node 0. */
-static bool compare_alike(uint32_t self, const int64_t own[N_ALIKE], const int64_t first[N_ALIKE])
-{
-    size_t i = 0;
-    while (i < N_ALIKE && own[i] == first[i])
-        i++;
-    if (i == N_ALIKE)
+    size_t at = 0;
+    while (own[at] != '\0' && own[at] == first[at])
+        at++;
+    if (own[at] == first[at])
         return true;
-    const char *name = alike_names[i];
-    if (i >= ALIKE_OUT)
-        return task_fail(
-            "node %u was%s given %s, but node 0 was%s: give it to all nodes or to none", self,
-            own[i] ? "" : " not", name, first[i] ? "" : " not");
-    return task_fail("node %u has %s %" PRId64 ", but node 0 has %s %" PRId64 ": %s", self, name,
-                     own[i], name, first[i],
-                     i == ALIKE_THREADS ? "the default is the cores of the host, so give --threads"
-                                        : "give all nodes the same");
+    while (at > 0 && own[at - 1] != '\n')
+        at--;
+    own += at;
+    first += at;
+    return task_fail("node %u %.*s, but node 0 %.*s: %s", self, (int)strcspn(own, "\n"), own,
+                     (int)strcspn(first, "\n"), first,
+                     strncmp(own, "has --threads ", strlen("has --threads ")) == 0
+                         ? "the default is the cores of the host, so give --threads"
+                         : "give all nodes the same options");
 }
 
-/* Nodes that were started with different options would wait for what the others never do. */
+/* Nodes that were started with different options would wait for what the others never do, or learn something
+ * else. */
 static bool check_alike(struct train *train)
 {
-    int64_t own[N_ALIKE], first[N_ALIKE];
+    char first[TRAIN_ALIKE_BYTES] = "";
     if (train->n_nodes == 1)
         return true;
-    list_alike(train->options, own);
-    list_alike(train->options, first);
+    snprintf(first, sizeof first, "%s", train->options->alike);
     if (tern_broadcast(train->node, 0, sizeof first, first))
         return task_fail_tern("cannot compare the options of the nodes");
-    return train_agree(train, compare_alike(train->self, own, first));
+    return train_agree(train, compare_alike(train->self, train->options->alike, first));
 }
 
 /* A launcher decides how many nodes there are, and --nodes may only say the same. */

@@ -15,7 +15,7 @@
 #include "common/params.h"
 #include "common/progress.h"
 
-enum { TRAIN_MAX_PARAMS = 8 };
+enum { TRAIN_MAX_PARAMS = 8, TRAIN_ALIKE_BYTES = 2048 };
 
 /* What the user may choose for every task. */
 struct train_options {
@@ -33,6 +33,8 @@ struct train_options {
     const char *data;    /* a file or folder */
     const char *out;     /* the folder of the model; NULL: it is not kept */
     const char *resume;  /* the folder of a model to go on with; NULL: begin anew */
+    /* What all nodes must have alike, in lines: "has --epochs 20", "was not given --out". */
+    char alike[TRAIN_ALIKE_BYTES];
 };
 
 struct train {

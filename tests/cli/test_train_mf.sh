@@ -145,6 +145,10 @@ unlike "different threads are refused" \
     '--threads $((1 + TERN_NODE))'
 unlike "so are different epochs" 'node 1 has --epochs 5, but node 0 has --epochs 4' \
     '--threads 1 --epochs $((4 + TERN_NODE))'
+unlike "and steps of different sizes" 'node 1 has --rate 0.2, but node 0 has --rate 0.1' \
+    '--threads 1 --rate 0.$((1 + TERN_NODE))'
+unlike "and different choices" 'node 1 has --unknown skip, but node 0 has --unknown refuse' \
+    '--threads 1 $([ $TERN_NODE = 0 ] || echo --unknown skip)'
 unlike "and a model that only one node is to write" 'node 1 was given --out, but node 0 was not' \
     '--threads 1 $([ $TERN_NODE = 0 ] || echo --out none)'
 try "$tern" train mf
