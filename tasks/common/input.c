@@ -265,6 +265,13 @@ static bool fill(struct input *input)
     return true;
 }
 
+/* Passes over what some programs put before the first line: a byte order mark, in UTF-8. */
+static size_t mark_bytes(const char *line, size_t n)
+{
+    static const char mark[3] = "\xef\xbb\xbf";
+    return n >= sizeof mark && memcmp(line, mark, sizeof mark) == 0 ? sizeof mark : 0;
+}
+
 enum input_result input_line(struct input *input, char **line, size_t *length)
 {
     char *end = NULL;
@@ -286,8 +293,9 @@ enum input_result input_line(struct input *input, char **line, size_t *length)
     input->begin += n + (end != NULL);
     n -= n > 0 && (*line)[n - 1] == '\r';
     (*line)[n] = '\0';
-    *length = n;
-    input->line++;
+    size_t n_mark = input->line++ == 0 ? mark_bytes(*line, n) : 0;
+    *line += n_mark;
+    *length = n - n_mark;
     return INPUT_LINE;
 }
 

@@ -2,8 +2,8 @@
  * input - reads files of lines, plain, gzip or zstd; what it is tells the content, not the name. A file may
  * be a pipe.
  *
- * A line ends with LF or CRLF, which the reader does not see; the last one may have no end. A line may
- * hold any bytes. Failures name the file and, where there is one, the line: "data/train.txt:7: ...".
+ * A line ends with LF or CRLF, which the reader does not see, as little as a byte order mark before the first one; the
+ * last one may have no end. A line may hold any bytes. Failures name the file and, where there is one, the line: "data/train.txt:7: ...".
  */
 #ifndef TASKS_INPUT_H
 #define TASKS_INPUT_H

@@ -211,6 +211,22 @@ static bool read_all(const char *name)
     return result == INPUT_END;
 }
 
+static void passes_over_a_byte_order_mark(void **state)
+{
+    static const char bytes[] = "\xef\xbb\xbf"
+                                "a\n\xef\xbb\xbf"
+                                "b\n";
+    static const char *const lines[] = {"a", "\xef\xbb\xbf"
+                                             "b"};
+    (void)state;
+    put("marked", bytes, sizeof bytes - 1);
+    expect_lines("marked", lines, 2);
+    put_gzip("marked", bytes, sizeof bytes - 1);
+    expect_lines("marked", lines, 2);
+    put("marked", bytes, 3);
+    expect_lines("marked", (const char *const[]){""}, 1);
+}
+
 static void names_what_is_wrong(void **state)
 {
     struct dice dice = {1};
@@ -337,6 +353,7 @@ int main(void)
         cmocka_unit_test(reads_several_archives_as_one),
         cmocka_unit_test(reads_every_packing_from_a_pipe),
         cmocka_unit_test(reads_long_lines),
+        cmocka_unit_test(passes_over_a_byte_order_mark),
         cmocka_unit_test(names_what_is_wrong),
         cmocka_unit_test(names_file_and_line),
         cmocka_unit_test(finds_files_of_a_folder),
