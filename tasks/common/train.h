@@ -56,7 +56,7 @@ struct train {
 
 struct train_quality {
     double value;
-    char text[160]; /* for people: "MRR 0.467, Hits@10 0.531" */
+    char text[1024]; /* for people: "MRR 0.467, Hits@10 0.531" */
 };
 
 /* A model. `model` is the task's own. */

@@ -19,7 +19,7 @@
 #include "common/names.h"
 #include "common/train.h"
 
-enum { WORDTEST_MAX_LISTS = 8 };
+enum { WORDTEST_MAX_LISTS = 16 };
 
 struct analogy {
     uint32_t words[4]; /* a b c d */

@@ -53,6 +53,14 @@ for way in "--plain --threads 2" "--threads 2" "--nodes 2 --threads 1" \
     check "as good with $way" awk -v q="$(field quality)" 'BEGIN { exit !(q > 0.7) }'
 done
 
+lists=
+for i in 01 02 03 04 05 06 07 08 09 10 11 12; do
+    cp "$tmp/pairs.txt" "$tmp/pairs-of-a-long-name-$i.txt"
+    lists=$lists${lists:+,}$tmp/pairs-of-a-long-name-$i.txt
+done
+try "$tern" train wordvec --data "$text" --dim 4 --epochs 1 --similarity "$lists"
+check "each of many tests is told" [ "$(grep -o 'long-name-[01][0-9] [-.0-9]*' "$err" | sort -u | wc -l)" -eq 12 ]
+
 # ---- Models --------------------------------------------------------------------------------------
 
 model=$tmp/model
