@@ -4,11 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "common/sentence.h"
 
-enum { BAR_WIDTH = 24 };
+enum { BAR_WIDTH = 24, USUAL_COLUMNS = 80 };
 
 double seconds_now(void)
 {
@@ -57,9 +59,19 @@ void progress_sum(const struct progress *progress, uint64_t *n_examples, double 
     }
 }
 
+/* What fits into one line of the terminal: a bar that goes on in the next one cannot be drawn over. */
+static int free_columns(void)
+{
+    struct winsize size = {0};
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
+        size.ws_col = USUAL_COLUMNS;
+    return size.ws_col - 1;
+}
+
 void progress_draw(struct progress *progress)
 {
     static const char full[BAR_WIDTH + 1] = "########################";
+    char line[256];
     uint64_t n;
     double loss;
     if (!progress->show_bar)
@@ -69,11 +81,13 @@ void progress_draw(struct progress *progress)
     double share = progress->n_total > 0 ? (double)n / (double)progress->n_total : 0;
     share = share < 1 ? share : 1;
     int filled = (int)(share * BAR_WIDTH);
-    fprintf(stderr, "\r\033[K%s [%.*s%*s] %3.0f%%", progress->title, filled, full,
-            BAR_WIDTH - filled, "", 100 * share);
+    int used = snprintf(line, sizeof line, "%s [%.*s%*s] %3.0f%%", progress->title, filled, full,
+                        BAR_WIDTH - filled, "", 100 * share);
     if (n > 0)
-        fprintf(stderr, "  %.0f %s/s  loss %.4f  %.0f s left", (double)n / seconds, progress->unit,
-                loss / (double)n, seconds * (1 - share) / share);
+        snprintf(line + used, sizeof line - (size_t)used, "  %.0f %s/s  loss %.4f  %.0f s left",
+                 (double)n / seconds, progress->unit, loss / (double)n,
+                 seconds * (1 - share) / share);
+    fprintf(stderr, "\r\033[K%.*s", free_columns(), line);
     fflush(stderr);
     progress->bar_is_shown = true;
 }

@@ -1,8 +1,13 @@
-/* test_common - threads, batches ahead of time, and parameters that are in a table or in an array. */
+/* test_common - threads, their progress, batches ahead of time, and parameters that are in a table or in an array. */
 #include "support/check.h"
+
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "common/loader.h"
 #include "common/params.h"
+#include "common/progress.h"
 #include "common/rng.h"
 #include "common/team.h"
 
@@ -41,6 +46,47 @@ static void a_team_carries_the_sentence_of_a_failure(void **state)
     (void)state;
     assert_false(team_run(4, fail_third, NULL, NULL));
     assert_string_equal(task_error(), "thread 2 has failed");
+}
+
+/* ---- Progress -------------------------------------------------------------------------------- */
+
+/* Draws a bar on a terminal of so many columns; the line without its control characters. */
+static void draw(unsigned short n_columns, char line[512])
+{
+    struct progress progress;
+    struct winsize size = {.ws_row = 24, .ws_col = n_columns};
+    int outer = dup(STDERR_FILENO), master = posix_openpt(O_RDWR | O_NOCTTY);
+    assert_true(outer >= 0 && master >= 0);
+    assert_int_equal(grantpt(master), 0);
+    assert_int_equal(unlockpt(master), 0);
+    int terminal = open(ptsname(master), O_RDWR | O_NOCTTY);
+    assert_true(terminal >= 0);
+    assert_int_equal(ioctl(terminal, TIOCSWINSZ, &size), 0);
+    assert_true(progress_init(&progress, 1, true));
+    progress_begin(&progress, "epoch 3 of 20", "facts", 1000);
+    progress_add(&progress, 0, 250, 500);
+    assert_int_equal(dup2(terminal, STDERR_FILENO), STDERR_FILENO);
+    progress_draw(&progress);
+    assert_int_equal(dup2(outer, STDERR_FILENO), STDERR_FILENO);
+    ssize_t n = read(master, line, 511);
+    line[n > 0 ? n : 0] = '\0';
+    assert_memory_equal(line, "\r\033[K", 4);
+    memmove(line, line + 4, strlen(line + 4) + 1);
+    progress_fini(&progress);
+    close(terminal);
+    close(master);
+    close(outer);
+}
+
+static void a_bar_keeps_to_one_line(void **state)
+{
+    char line[512];
+    (void)state;
+    draw(40, line);
+    assert_string_equal(line, "epoch 3 of 20 [######                  ");
+    draw(200, line);
+    assert_non_null(strstr(line, "]  25%  "));
+    assert_non_null(strstr(line, " s left"));
 }
 
 /* ---- Loader ---------------------------------------------------------------------------------- */
@@ -146,6 +192,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_team_runs_every_thread_once),
         cmocka_unit_test(a_team_carries_the_sentence_of_a_failure),
+        cmocka_unit_test(a_bar_keeps_to_one_line),
         cmocka_unit_test(a_loader_is_ahead),
         cmocka_unit_test(params_in_an_array),
         placed(params_in_a_table),
