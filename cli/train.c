@@ -35,7 +35,7 @@ const struct option train_common[TRAIN_N_COMMON] = {
     {"eval-every", OPTION_INT, &train_args.eval_every, "1", "N", "epochs between evaluations",
      .min = 1, .max = 1e9},
     {"clocks", OPTION_INT, &train_args.n_clocks, "0", "N",
-     "clocks of an epoch, for --policy bsp, ssp:S, essp:S; 0: one for each batch", .min = 0,
+     "clocks of an epoch, for --policy bsp, ssp:S, essp:S, vap:V; 0: one for each batch", .min = 0,
      .max = 1e9},
     {"patience", OPTION_INT, &train_args.patience, "0", "N",
      "end after N evaluations without improvement; 0: go on", .min = 0, .max = 1e9},
