@@ -182,6 +182,8 @@ static bool read_synset(struct dictionary *dictionary, const struct entry *entry
         return input_fail(entry->input, "'%s' is not in the index", entry->words[4]);
     length = snprintf(name, sizeof name, "%s.%c.%02d", entry->words[4], entry->pos,
                       dictionary->sense_number[sense]);
+    if (length < 0 || (size_t)length >= sizeof name)
+        return malformed(entry);
     if (!names_add(&dictionary->entities, name, (size_t)length, &entity) ||
         !names_add(&dictionary->synsets, key, strcspn(key, " "), &place))
         return false;

@@ -308,5 +308,12 @@ for part in noun verb adj adv; do
 done
 try "$tern" data wordnet --from "$tmp/dictionary" "$tmp/none"
 check 'a pointer that leads nowhere' says 'data.noun:1: there is no synset 00000099'
+word=$(printf '%0508d' 0)
+for part in noun verb adj adv; do
+    echo "$word n 1 0 1 0 1" >"$tmp/dictionary/index.$part"
+    echo "1 03 n 01 $word 0 001 @ 2 n 0000 | a long word" >"$tmp/dictionary/data.$part"
+done
+try "$tern" data wordnet --from "$tmp/dictionary" "$tmp/none"
+check 'a word that is too long' says 'data.noun:1: this is not a line of WordNet'
 
 finish
