@@ -108,7 +108,7 @@ static char *path_of(const char *folder, const char *name)
 }
 
 /* One line of model.txt. */
-static bool read_fact(struct input *input, char *line, uint64_t facts[N_FACTS])
+static bool read_fact(struct input *input, char *line, uint64_t facts[N_FACTS], unsigned *seen)
 {
     char *fields[2] = {0};
     if (input_fields(line, " ", fields, 2) != 2)
@@ -118,6 +118,7 @@ static bool read_fact(struct input *input, char *line, uint64_t facts[N_FACTS])
         i++;
     if (i == N_FACTS)
         return input_fail(input, "unknown name '%s'", fields[0]);
+    *seen |= 1u << i;
     return input_whole(input, fields[1], &facts[i]);
 }
 
@@ -127,14 +128,18 @@ static bool read_facts(const char *folder, uint64_t facts[N_FACTS])
     enum input_result result = INPUT_FAILED;
     char *line, *path = path_of(folder, "model.txt");
     size_t length;
+    unsigned seen = 0;
     bool ok = path != NULL && input_open(&input, path);
     free(path);
     if (!ok)
         return false;
     while (ok && (result = input_line(&input, &line, &length)) == INPUT_LINE)
-        ok = read_fact(&input, line, facts);
+        ok = read_fact(&input, line, facts, &seen);
+    ok =
+        ok && result == INPUT_END &&
+        (seen == (1u << N_FACTS) - 1 || task_fail("%s does not describe word vectors", input.path));
     input_close(&input);
-    return ok && result == INPUT_END;
+    return ok;
 }
 
 /* Whether words.txt has the words of the text in their order. */

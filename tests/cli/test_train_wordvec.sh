@@ -122,6 +122,9 @@ cp -r "$model" "$tmp/odd"
 sed 's/^epochs .*/epochs -5/' "$model/model.txt" >"$tmp/odd/model.txt"
 train --resume "$tmp/odd"
 check "a model of -5 epochs is refused" grep -q "model.txt:2: '-5' is not a whole number" "$err"
+sed '/^epochs/d' "$model/model.txt" >"$tmp/odd/model.txt"
+train --resume "$tmp/odd"
+check "so is one that does not tell them" grep -q 'model.txt does not describe word vectors' "$err"
 
 # ---- Corpora -------------------------------------------------------------------------------------
 
