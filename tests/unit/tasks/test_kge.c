@@ -412,8 +412,8 @@ static void set_fractions(void *context, uint64_t key, void *value, size_t lengt
 static void entities_of_equal_vectors_share_a_rank(void **state)
 {
     enum { WIDE = 100 };
-    struct fact fact[] = {{1, 0, 2}};
-    struct graph graph = {.test = {1, 1, fact}};
+    struct fact facts[] = {{1, 0, 2}, {3, 0, 4}, {5, 0, 6}, {7, 0, 8}, {9, 0, 10}};
+    struct graph graph = {.test = {5, 5, facts}};
     struct known known;
     struct train train;
     struct train_options options = {.n_threads = 1, .plain = true};
