@@ -43,7 +43,7 @@ struct question {
     uint64_t sent_ns, last_sent_ns; /* the present and the previous one with an answer; 0: none */
 };
 
-/* The rounds. While one runs, `table` is the one whose questions are under way. */
+/* The rounds. While one runs, questions are under way about the table at place `table`, which has `number`. */
 struct rounds {
     struct sync *sync;
     struct remote remote;
@@ -51,6 +51,7 @@ struct rounds {
     struct question *questions; /* by node */
     bool runs;
     uint32_t table;
+    uint16_t number;
     int pass;
     uint64_t pause_ns;         /* after the last round, */
     uint64_t ended_ns;         /* which ended then */
@@ -338,9 +339,8 @@ static enum tern_status look(struct rounds *round, uint64_t now_ns)
 /* ---- Rounds ------------------------------------------------------------------------------------- */
 
 /* Asks a peer about the present table, if there is a reason to. */
-static enum tern_status ask(struct rounds *round, uint32_t peer)
+static enum tern_status ask(struct rounds *round, const struct core_table *table, uint32_t peer)
 {
-    const struct core_table *table = table_at(round, round->table);
     const uint16_t number = table->number;
     if (table->bounded)
         return ask_bounded(round, table->bounded, number, peer);
@@ -349,9 +349,9 @@ static enum tern_status ask(struct rounds *round, uint32_t peer)
 }
 
 /* Takes its answer. */
-static enum tern_status hear_answer(struct rounds *round, uint32_t peer)
+static enum tern_status hear_answer(struct rounds *round, const struct core_table *table,
+                                    uint32_t peer)
 {
-    const struct core_table *table = table_at(round, round->table);
     if (table->bounded)
         return hear_bounded(round, table->bounded, peer);
     return table->manager ? hear_peer(round, table->manager, peer)
@@ -359,12 +359,12 @@ static enum tern_status hear_answer(struct rounds *round, uint32_t peer)
 }
 
 /* Asks all peers there is a reason to ask about the present table; true if there was one. */
-static bool ask_all(struct rounds *round)
+static bool ask_all(struct rounds *round, const struct core_table *table)
 {
     bool asked = false;
     for (uint32_t i = 0; !round->status && i < round->core->n_nodes; i++)
         if (round->questions[i].more)
-            round->status = ask(round, i);
+            round->status = ask(round, table, i);
     for (uint32_t i = 0; i < round->core->n_nodes; i++)
         asked |= round->questions[i].asked;
     return asked;
@@ -378,6 +378,7 @@ static bool begin_table(struct rounds *round, uint32_t table)
         if (!found || (!found->manager && !found->replication && !found->bounded))
             continue;
         round->table = table;
+        round->number = found->number;
         round->pass = 0;
         for (uint32_t i = 0; i < round->core->n_nodes; i++)
             round->questions[i].more = i != round->core->node;
@@ -385,29 +386,49 @@ static bool begin_table(struct rounds *round, uint32_t table)
             round->status = replication_take(found->replication);
         if (found->bounded)
             round->status = take_bounded(round, found->bounded);
-        if (!round->status && ask_all(round))
+        if (!round->status && ask_all(round, found))
             return true;
     }
     return false;
 }
 
+/* The table that answers are about; NULL if it was closed since it was asked about. */
+static const struct core_table *present_table(const struct rounds *round)
+{
+    const struct core_table *table = table_at(round, round->table);
+    return table && table->number == round->number ? table : NULL;
+}
+
+/* Answers about a table that was closed meanwhile concern nobody. */
+static void drop_answers(struct rounds *round)
+{
+    for (uint32_t i = 0; i < round->core->n_nodes; i++)
+        if (round->questions[i].asked)
+            (void)hear(&round->questions[i]);
+}
+
 /* Takes all answers about the present table, then asks again or goes on to the next. */
 static bool take_answers(struct rounds *round)
 {
-    const struct core_table *table = table_at(round, round->table);
+    const struct core_table *table = present_table(round);
     struct question *questions = round->questions;
+    if (!table) {
+        drop_answers(round);
+        return begin_table(round, round->table);
+    }
     bool again = false;
     for (uint32_t i = 0; !table->replication && i < round->core->n_nodes; i++)
         questions[i].more = false;
     for (uint32_t i = 0; i < round->core->n_nodes; i++) {
         if (!questions[i].asked)
             continue;
-        enum tern_status outcome = hear_answer(round, i);
+        enum tern_status outcome = hear_answer(round, table, i);
         round->status = round->status ? round->status : outcome;
     }
     for (uint32_t i = 0; i < round->core->n_nodes; i++)
         again |= questions[i].more;
-    if (again && !round->status && ++round->pass < MAX_PASSES && ask_all(round))
+    if (again && !round->status && ++round->pass < MAX_PASSES &&
+        ask_all(round, table))
         return true;
     return begin_table(round, round->table + 1);
 }
@@ -644,11 +665,6 @@ enum tern_status sync_start(struct sync *sync)
 void sync_lock(struct sync *sync)
 {
     pthread_mutex_lock(&sync->lock);
-    while (sync->rounds && sync->rounds->runs && !sync->trouble) {
-        step(sync->rounds, clock_now_ns(), true);
-        if (sync->rounds->runs)
-            remote_wait_for_any(&sync->rounds->remote, 1);
-    }
 }
 
 void sync_unlock(struct sync *sync)
@@ -714,6 +730,17 @@ enum tern_status sync_help(struct sync *sync, uint64_t since_ns)
     return status;
 }
 
+/* Takes the lock between two rounds: those that begin from now on see all that has happened before. */
+static void lock_between_rounds(struct sync *sync)
+{
+    pthread_mutex_lock(&sync->lock);
+    while (sync->rounds->runs && !sync->trouble) {
+        step(sync->rounds, clock_now_ns(), true);
+        if (sync->rounds->runs)
+            remote_wait_for_any(&sync->rounds->remote, 1);
+    }
+}
+
 /* Waits until a counter has reached a value, driving the rounds itself. The caller holds the lock. */
 static enum tern_status wait_for(struct sync *sync, uint64_t (*count)(const struct sync *),
                                  uint64_t enough)
@@ -742,7 +769,7 @@ enum tern_status sync_wait(struct sync *sync)
 {
     if (!sync->has_thread)
         return TERN_OK;
-    sync_lock(sync);
+    lock_between_rounds(sync);
     sync->rounds->n_hurried++;
     enum tern_status status = wait_for(sync, clean_rounds, sync->n_rounds + 2);
     sync->rounds->n_hurried--;
@@ -759,7 +786,7 @@ enum tern_status sync_wait_news(struct sync *sync)
 {
     if (!sync->has_thread)
         return TERN_OK;
-    sync_lock(sync);
+    lock_between_rounds(sync);
     enum tern_status status = wait_for(sync, sweeps, sync->n_sweeps_begun + 1);
     sync_unlock(sync);
     return status;

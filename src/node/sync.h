@@ -27,7 +27,7 @@ struct sync {
     pthread_t thread;
     bool has_thread;
     atomic_bool is_running; /* there are rounds to be driven */
-    pthread_mutex_t lock;   /* of the rounds' state; a table is removed under it, between rounds */
+    pthread_mutex_t lock;   /* of the rounds' state; a table is removed under it */
     pthread_cond_t change;  /* a round has ended */
     uint64_t n_rounds;      /* ended without anything left over */
     /* Sweeps through what owners have to tell (core/sweep.h): begun, and the last one that is over. */
@@ -52,8 +52,8 @@ enum tern_status sync_start(struct sync *sync);
 /* Takes a step, unless somebody else does at this moment. */
 void sync_drive(struct sync *sync, uint64_t now_ns);
 
-/* Ends the round under way and keeps others from beginning until the lock, which is then held, is
- * released: tables are added and removed then. */
+/* Keeps everybody from taking a step: for whoever removes what rounds use. It does not wait for the end of a
+ * round, which may have to wait for another node's program. */
 void sync_lock(struct sync *sync);
 void sync_unlock(struct sync *sync);
 

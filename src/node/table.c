@@ -311,15 +311,22 @@ static enum tern_status agree_on_number(struct tern_node *node, const char *name
     return TERN_OK;
 }
 
-/* Lets other nodes' requests, and the rounds of replicas, reach the table, or no longer. */
-static void publish(struct engine *engine, struct tern_table *table, bool is_open)
+/* Lets other nodes' requests, and the rounds, reach the table. */
+static void publish(struct engine *engine, struct tern_table *table)
+{
+    pthread_mutex_lock(&engine->lock);
+    atomic_store_explicit(&engine->core.tables[table->id], &table->core, memory_order_release);
+    pthread_mutex_unlock(&engine->lock);
+    engine_wake(engine);
+}
+
+/* Lets nobody reach it any more. */
+static void withdraw(struct engine *engine, const struct tern_table *table)
 {
     sync_lock(&engine->sync);
     pthread_mutex_lock(&engine->lock);
-    atomic_store_explicit(&engine->core.tables[table->id], is_open ? &table->core : NULL,
-                          memory_order_release);
-    if (!is_open)
-        core_note_closed(&engine->core, table->core.number);
+    atomic_store_explicit(&engine->core.tables[table->id], NULL, memory_order_release);
+    core_note_closed(&engine->core, table->core.number);
     pthread_mutex_unlock(&engine->lock);
     sync_unlock(&engine->sync);
     engine_wake(engine);
@@ -416,7 +423,7 @@ static enum tern_status open_locked(struct tern_node *node, const char *name,
     }
     node->tables[free_id] = *table;
     if (node->engine)
-        publish(node->engine, *table, true);
+        publish(node->engine, *table);
     if (policy_is_bounded(&(*table)->policy))
         bound_begin(node);
     return TERN_OK;
@@ -454,7 +461,7 @@ void table_end(struct tern_table *table)
     sample_end_table(table);
     node->tables[table->id] = NULL;
     if (node->engine) {
-        publish(node->engine, table, false);
+        withdraw(node->engine, table);
         table->turns->n_closed++;
     }
     for (struct tern_worker *worker = node->workers; worker; worker = worker->next)

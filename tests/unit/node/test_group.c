@@ -4,6 +4,7 @@
  */
 #include <pthread.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <tern/tern.h>
 
@@ -120,6 +121,68 @@ static void sums_are_exact(void **state)
     }
 }
 
+/* Node 0 opens table "one" before node 1 does, which opens "two" meanwhile, and closes "both", which node 1 has open:
+ * rounds wait for the other's next table, but no call does. Nothing that was pushed is missing afterwards. */
+static void *open_in_turn(void *context)
+{
+    struct member *member = context;
+    struct tern_node_options place = {.struct_size = sizeof place,
+                                      .group = member->group,
+                                      .node = member->index,
+                                      .n_nodes = 2};
+    const char *names[] = {"one", "two"};
+    struct tern_node *node;
+    struct tern_worker *worker;
+    struct tern_table *both, *tables[2];
+    const uint64_t keys[] = {0, 1};
+    int64_t ones[] = {1, 1}, values[2];
+    member->n_wrong = tern_node_open(&place, &node) || tern_worker_open(node, &worker);
+    for (size_t i = 0; !member->n_wrong && i < COUNT(policies); i++) {
+        struct tern_table_options options = {.struct_size = sizeof options,
+                                             .type = TERN_I64,
+                                             .n_keys = 2,
+                                             .length = 1,
+                                             .policy = policies[i]};
+        member->n_wrong += tern_table_open(node, "both", &options, &both) != TERN_OK;
+        for (uint32_t k = 0; k < 2; k++) {
+            uint32_t which = member->index ^ k;
+            member->n_wrong += tern_table_open(node, names[which], &options, &tables[which]) ||
+                               tern_intent(worker, tables[which], keys, 2, 0, 1000);
+            if (k == 0) /* the rounds have begun to ask about the first */
+                member->n_wrong += tern_barrier(node) || usleep(5000);
+            if (k == 0 && member->index == 0)
+                member->n_wrong += tern_table_close(both) != TERN_OK;
+        }
+        for (uint32_t k = 0; k < 2; k++)
+            member->n_wrong += tern_push(worker, tables[k], keys, 2, ones) != TERN_OK;
+        member->n_wrong += tern_quiesce(node) != TERN_OK;
+        for (uint32_t k = 0; k < 2; k++) {
+            member->n_wrong += tern_pull(worker, tables[k], keys, 2, values) != TERN_OK;
+            member->n_wrong += values[0] != 2 || values[1] != 2;
+        }
+        member->n_wrong += tern_barrier(node) != TERN_OK;
+        if (member->index == 1)
+            member->n_wrong += tern_table_close(both) != TERN_OK;
+        for (uint32_t k = 0; k < 2; k++)
+            member->n_wrong += tern_table_close(tables[k]) != TERN_OK;
+    }
+    member->n_wrong += tern_worker_close(worker) || tern_node_close(node);
+    return NULL;
+}
+
+static void tables_are_opened_and_closed_in_any_order(void **state)
+{
+    (void)state;
+    struct member members[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        members[i] = (struct member){.group = "order", .index = i};
+        assert_int_equal(pthread_create(&members[i].thread, NULL, open_in_turn, &members[i]), 0);
+    }
+    finish(members, 2);
+    for (uint32_t i = 0; i < 2; i++)
+        assert_int_equal(members[i].n_wrong, 0);
+}
+
 static void a_group_of_one_is_a_node_alone(void **state)
 {
     (void)state;
@@ -171,6 +234,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_are_exact),
+        cmocka_unit_test(tables_are_opened_and_closed_in_any_order),
         cmocka_unit_test(a_group_of_one_is_a_node_alone),
         cmocka_unit_test(a_node_that_does_not_come_is_named),
         cmocka_unit_test(a_place_that_makes_no_sense_is_refused),
