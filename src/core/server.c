@@ -30,6 +30,7 @@ void server_fini(struct server *server)
     free(server->missed);
     free(server->entries);
     buffer_free(&server->values);
+    *server = (struct server){0};
 }
 
 /* An answer that is not the one hoped for, from the sentence of the failure just met. */

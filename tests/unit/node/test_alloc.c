@@ -296,6 +296,28 @@ static void without_memory_existing_rows_can_be_used_and_all_be_closed(void **st
         assert_true(seen[i] == 1);
 }
 
+/* Node 0 of two, whose partner never comes: whatever allocation fails, opening it does, and leaves nothing behind
+ * that a second try, or a tool that watches memory, would stumble on. */
+static void a_node_of_a_cluster_may_run_out_of_memory_when_it_is_opened(void **state)
+{
+    (void)state;
+    const struct tern_node_options options = {
+        .struct_size = sizeof options, .group = "without-memory", .n_nodes = 2};
+    enum tern_status status = TERN_NO_MEMORY;
+    size_t n_refused = 0;
+    setenv("TERN_DEADLINE", "0.1", 1);
+    for (; status == TERN_NO_MEMORY; n_refused++) {
+        struct tern_node *node = NULL;
+        alloc_fail_at(n_refused + 1);
+        status = tern_node_open(&options, &node);
+        alloc_fail_at(0);
+        assert_null(node);
+    }
+    unsetenv("TERN_DEADLINE");
+    assert_int_equal(status, TERN_PEER);
+    assert_true(n_refused > 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -305,6 +327,7 @@ int main(void)
         cmocka_unit_test(memory_may_run_out_at_any_point),
         placed(entries_left_by_a_refused_write_have_their_initial_value),
         cmocka_unit_test(without_memory_existing_rows_can_be_used_and_all_be_closed),
+        cmocka_unit_test(a_node_of_a_cluster_may_run_out_of_memory_when_it_is_opened),
     };
     return cmocka_run_group_tests(tests, prepare, NULL);
 }
