@@ -4,8 +4,7 @@
  * What happens to keys is noted by the manager of their table (core/trace.h), under the engine's lock.
  * The trace is written in two steps, so that no file is written to while that lock is held: the events
  * are taken from the recording under it, and made into lines after. The lock of the rounds, which is
- * taken before the engine's, guards the files: they are written to at the end of rounds, and begun and
- * ended between rounds.
+ * taken before the engine's, guards the files: they are written to at the end of rounds.
  */
 #include "node/why.h"
 
