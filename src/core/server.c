@@ -222,17 +222,21 @@ static enum served answer_moved(struct server *server, struct server_lane *lane,
     return SERVED;
 }
 
-/* A request for a table that is not open here waits until it is, unless it was and is closed. */
+/* A request for a table that is not open here waits until it is, unless it was or will not be. */
 static enum served hold_or_refuse(struct server *server, struct server_lane *lane,
                                   const struct frame *request, struct buffer *out)
 {
-    server->holds_for_table = !core_has_closed(server->core, request->table);
+    bool has_closed = core_has_closed(server->core, request->table);
+    server->holds_for_table = !has_closed && !server->is_leaving;
     if (server->holds_for_table)
         return HELD;
     advance(lane, request->number);
     if (!note_void(lane, request->number))
         return REFUSED;
-    fail(TERN_CLOSED, "node %" PRIu32 " has closed the table", server->core->node);
+    fail(TERN_CLOSED,
+         has_closed ? "node %" PRIu32 " has closed the table"
+                    : "node %" PRIu32 " leaves and has not opened the table",
+         server->core->node);
     return answer_failure(server, request, TERN_CLOSED, out);
 }
 

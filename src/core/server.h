@@ -12,7 +12,8 @@
  *
  * A request that cannot be executed yet, because this node has not opened the table or because others
  * must come first (group.h), is held: it stays with its caller and is tried again. Who asked for a table is told
- * by a HOLD, now and then, that it waits rightly.
+ * by a HOLD, now and then, that it waits rightly; or that it waits in vain, for one that was closed or that a
+ * node which leaves has not opened.
  */
 #ifndef CORE_SERVER_H
 #define CORE_SERVER_H
@@ -51,6 +52,7 @@ struct server {
     uint32_t *missed;
     struct entry **entries;
     struct buffer values; /* aligned ones */
+    bool is_leaving;      /* the node is being closed: it opens no further table */
     bool holds_for_round; /* a request is held until a round is over */
     bool holds_for_table; /* the last request is held until its table is open */
     bool wants_round;     /* a request gave this node something to say: a round is to begin soon */

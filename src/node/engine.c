@@ -788,9 +788,19 @@ static void linger(struct engine *engine)
     }
 }
 
+/* Whoever waits for this node to open a table waits in vain. */
+static void open_no_more(struct engine *engine)
+{
+    pthread_mutex_lock(&engine->lock);
+    engine->server.is_leaving = true;
+    pthread_mutex_unlock(&engine->lock);
+    engine_wake(engine);
+}
+
 enum tern_status engine_leave(struct engine *engine)
 {
     struct remote remote;
+    open_no_more(engine);
     enum tern_status status = remote_init(&remote, engine);
     if (!status) {
         struct op op = {0};

@@ -170,17 +170,62 @@ static void *open_in_turn(void *context)
     return NULL;
 }
 
-static void tables_are_opened_and_closed_in_any_order(void **state)
+/* Two nodes do something, and find nothing wrong. */
+static void both(void *(*act)(void *))
 {
-    (void)state;
     struct member members[2];
     for (uint32_t i = 0; i < 2; i++) {
-        members[i] = (struct member){.group = "order", .index = i};
-        assert_int_equal(pthread_create(&members[i].thread, NULL, open_in_turn, &members[i]), 0);
+        members[i] = (struct member){.group = "both", .index = i};
+        assert_int_equal(pthread_create(&members[i].thread, NULL, act, &members[i]), 0);
     }
     finish(members, 2);
     for (uint32_t i = 0; i < 2; i++)
         assert_int_equal(members[i].n_wrong, 0);
+}
+
+static void tables_are_opened_and_closed_in_any_order(void **state)
+{
+    (void)state;
+    both(open_in_turn);
+}
+
+/* Node 0 leaves at once; node 1 asks it for a table that it will not open any more. */
+static void *leave_or_ask(void *context)
+{
+    struct member *member = context;
+    struct tern_node_options place = {.struct_size = sizeof place,
+                                      .group = member->group,
+                                      .node = member->index,
+                                      .n_nodes = 2};
+    struct tern_node *node;
+    struct tern_worker *worker;
+    const uint64_t key = 0;
+    int64_t value;
+    member->n_wrong = tern_node_open(&place, &node);
+    if (member->n_wrong)
+        return NULL;
+    for (size_t i = 0; member->index == 1 && i < COUNT(policies); i++) {
+        struct tern_table_options options = {.struct_size = sizeof options,
+                                             .type = TERN_I64,
+                                             .n_keys = 2,
+                                             .length = 1,
+                                             .policy = policies[i]};
+        struct tern_table *table;
+        bool has_row = !strcmp(policies[i], "replicate");
+        member->n_wrong +=
+            tern_table_open(node, policies[i], &options, &table) || tern_worker_open(node, &worker);
+        member->n_wrong +=
+            tern_pull(worker, table, &key, 1, &value) != (has_row ? TERN_OK : TERN_CLOSED);
+        member->n_wrong += tern_flush(worker) || tern_worker_close(worker);
+    }
+    member->n_wrong += tern_node_close(node) != TERN_OK;
+    return NULL;
+}
+
+static void nobody_waits_for_a_table_of_a_node_that_leaves(void **state)
+{
+    (void)state;
+    both(leave_or_ask);
 }
 
 static void a_group_of_one_is_a_node_alone(void **state)
@@ -235,6 +280,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_are_exact),
         cmocka_unit_test(tables_are_opened_and_closed_in_any_order),
+        cmocka_unit_test(nobody_waits_for_a_table_of_a_node_that_leaves),
         cmocka_unit_test(a_group_of_one_is_a_node_alone),
         cmocka_unit_test(a_node_that_does_not_come_is_named),
         cmocka_unit_test(a_place_that_makes_no_sense_is_refused),
