@@ -8,6 +8,7 @@
 
 #include "core/defect.h"
 #include "core/manager.h"
+#include "wire/bytes.h"
 #include "wire/keys.h"
 
 enum {
@@ -642,13 +643,6 @@ static void swap_keys(struct op *op, size_t i, size_t k)
     op->order[k] = position;
 }
 
-static uint32_t read_location(const uint8_t *locations, size_t i)
-{
-    locations += 4 * i;
-    return (uint32_t)locations[0] | (uint32_t)locations[1] << 8 | (uint32_t)locations[2] << 16 |
-           (uint32_t)locations[3] << 24;
-}
-
 /* The node does not have all keys of its oldest request and did nothing of it: takes what it says about
  * where they are. */
 static void follow_moved(struct client *client, struct lane *lane, const uint8_t *locations)
@@ -661,7 +655,7 @@ static void follow_moved(struct client *client, struct lane *lane, const uint8_t
     if (!ready)
         op_fail(op, TERN_NO_MEMORY, "no memory to follow keys that have moved", SIZE_MAX);
     for (size_t i = begin; ready && i < end; i++) {
-        uint32_t location = read_location(locations, i - part.begin);
+        uint32_t location = get_u32(locations + 4 * (i - part.begin));
         if (is_coming(client, op, i, location)) {
             swap_keys(op, i, begin);
             queue_coming(client, op, begin++, location);

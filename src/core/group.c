@@ -32,6 +32,7 @@
 #include "core/defect.h"
 #include "core/reply.h"
 #include "kernel/kernel.h"
+#include "wire/bytes.h"
 
 enum {
     MAX_ADDRESS_BYTES = 255,
@@ -357,13 +358,6 @@ static enum served answer(const struct call *call, enum frame_kind kind, uint64_
 
 /* ---- JOIN ------------------------------------------------------------------------------------ */
 
-static uint8_t *put_le(uint8_t *at, uint64_t value, int bytes)
-{
-    for (int i = 0; i < bytes; i++)
-        *at++ = (uint8_t)(value >> 8 * i);
-    return at;
-}
-
 static enum served answer_roster(const struct call *call)
 {
     const struct group *group = call->group;
@@ -375,10 +369,10 @@ static enum served answer_roster(const struct call *call)
         return answer_no_memory(call);
     for (uint32_t i = 0; i < group->n_nodes; i++) {
         const struct member *member = &group->members[i];
-        at = put_le(at, member->incarnation, 8);
-        at = put_le(at, member->address_bytes, 2);
-        memcpy(at, member->address, member->address_bytes);
-        at += member->address_bytes;
+        put_u64(at, member->incarnation);
+        put_u16(at + 8, member->address_bytes);
+        memcpy(at + ROSTER_ENTRY_BYTES, member->address, member->address_bytes);
+        at += ROSTER_ENTRY_BYTES + member->address_bytes;
     }
     struct frame frame = reply_frame(call->request, group->epoch, FRAME_ROSTER);
     frame.a = group->epoch;
@@ -445,8 +439,7 @@ static uint64_t table_key(const struct group *group, const struct known_table *t
 /* Reads the name and the shape out of a payload. */
 static enum tern_status read_table(const struct call *call, struct known_table *table)
 {
-    const size_t name_bytes =
-        call->bytes < 2 ? 0 : (size_t)call->payload[0] | (size_t)call->payload[1] << 8;
+    const size_t name_bytes = call->bytes < 2 ? 0 : get_u16(call->payload);
     if (call->bytes < 2 || name_bytes > call->bytes - 2)
         return fail(TERN_INVALID, "TABLE of node %" PRIu32 " is shorter than the name it announces",
                     call->from);

@@ -10,6 +10,7 @@
 #include "core/manager.h"
 #include "core/replica.h"
 #include "core/reply.h"
+#include "wire/bytes.h"
 #include "wire/keys.h"
 
 enum tern_status server_init(struct server *server, struct core *core, struct group *group)
@@ -212,8 +213,7 @@ static enum served answer_moved(struct server *server, struct server_lane *lane,
         uint32_t location = 0;
         if (manager_find(table->manager, server->keys[i], &location) == KEY_HERE)
             location = location_make(server->core->node, 0);
-        for (int byte = 0; byte < 4; byte++)
-            *payload++ = (uint8_t)(location >> 8 * byte);
+        put_u32(payload + 4 * i, location);
     }
     struct frame reply = reply_frame(request, server->core->epoch, FRAME_MOVED);
     reply.table = request->table;
@@ -455,8 +455,7 @@ enum served server_request(struct server *server, struct server_lane *lane,
     case FRAME_ROUND:
         return serve_round(server, lane, request, body, out);
     case FRAME_RANGE:
-        if (request->number > lane->executed)
-            lane->executed = request->number;
+        advance(lane, request->number);
         return serve_range(server, lane, request, out);
     case FRAME_TASK:
     case FRAME_FINISHED:
@@ -471,7 +470,7 @@ enum served server_request(struct server *server, struct server_lane *lane,
     }
     enum served served =
         group_request(server->group, lane->node, request, body, now_ns, out, changed);
-    if (served == SERVED && request->number > lane->executed)
-        lane->executed = request->number;
+    if (served == SERVED)
+        advance(lane, request->number);
     return served;
 }

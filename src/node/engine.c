@@ -17,6 +17,7 @@
 #include "core/reply.h"
 #include "node/hello.h"
 #include "node/remote.h"
+#include "wire/bytes.h"
 
 enum {
     EVENTS = 64,
@@ -579,13 +580,10 @@ static void *pulse_main(void *context)
 static enum tern_status read_roster(struct engine *engine, const uint8_t *bytes, size_t size)
 {
     for (uint32_t i = 0; i < engine->core.n_nodes; i++) {
-        size_t length = size >= 10 ? (size_t)bytes[8] | (size_t)bytes[9] << 8 : SIZE_MAX;
+        size_t length = size >= 10 ? get_u16(bytes + 8) : SIZE_MAX;
         if (length >= sizeof engine->addresses[0] || size - 10 < length)
             return fail(TERN_PEER, "the coordinator sent a broken list of nodes");
-        uint64_t incarnation = 0;
-        for (int j = 0; j < 8; j++)
-            incarnation |= (uint64_t)bytes[j] << 8 * j;
-        engine->incarnations[i] = incarnation;
+        engine->incarnations[i] = get_u64(bytes);
         memcpy(engine->addresses[i], bytes + 10, length);
         engine->addresses[i][length] = '\0';
         bytes += 10 + length;

@@ -11,6 +11,7 @@
 #include "core/replica.h"
 #include "node/bound.h"
 #include "node/why.h"
+#include "wire/bytes.h"
 
 enum { SHAPE_BYTES = 512 };
 
@@ -257,8 +258,7 @@ static size_t shape_bytes(const char *name, const struct tern_table_options *opt
                           uint8_t bytes[SHAPE_BYTES])
 {
     size_t length = strlen(name);
-    bytes[0] = (uint8_t)length;
-    bytes[1] = 0;
+    put_u16(bytes, (uint16_t)length);
     memcpy(bytes + 2, name, length);
     struct policy policy;
     policy_find(options->policy, &policy);
