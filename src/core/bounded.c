@@ -287,6 +287,23 @@ static void set_targets(struct bounded *bounded)
     bounded->peers[bounded->core->node].target = bounded->standing.merges;
 }
 
+/* Ends the present epoch if all of it is seen. */
+static void end_epoch(struct bounded *bounded)
+{
+    if (!bounded->epoch)
+        return;
+    for (uint32_t i = 0; i < bounded->n_nodes; i++) {
+        const struct bounded_peer *peer = &bounded->peers[i];
+        const struct standing *standing =
+            i == bounded->core->node ? &bounded->standing : &peer->heard;
+        if (!peer->is_closed && peer->target > standing->stable)
+            return;
+    }
+    /* Release: partner of the acquire of workers that look whether they may go on. */
+    atomic_store_explicit(&bounded->ended, bounded->epoch, memory_order_release);
+    bounded->epoch = 0;
+}
+
 static bool has_left_over(const struct bounded *bounded)
 {
     bool found = false;
@@ -313,7 +330,7 @@ enum tern_status bounded_take(struct bounded *bounded, struct node_clock now)
         return status;
     bounded->now = now;
     home_heard(bounded, bounded->core->node, &now);
-    bounded_end_epoch(bounded);
+    end_epoch(bounded);
     return TERN_OK;
 }
 
@@ -496,23 +513,7 @@ void bounded_hear(struct bounded *bounded, uint32_t home, const struct standing 
     heard->own = standing->own;
     if (!is_eager(bounded) || !peer->holds)
         bounded_raise(bounded, home, peer->heard.clock);
-    bounded_end_epoch(bounded);
-}
-
-void bounded_end_epoch(struct bounded *bounded)
-{
-    if (!bounded->epoch)
-        return;
-    for (uint32_t i = 0; i < bounded->n_nodes; i++) {
-        const struct bounded_peer *peer = &bounded->peers[i];
-        const struct standing *standing =
-            i == bounded->core->node ? &bounded->standing : &peer->heard;
-        if (!peer->is_closed && peer->target > standing->stable)
-            return;
-    }
-    /* Release: partner of the acquire of workers that look whether they may go on. */
-    atomic_store_explicit(&bounded->ended, bounded->epoch, memory_order_release);
-    bounded->epoch = 0;
+    end_epoch(bounded);
 }
 
 /* Takes over a value, and then its age. */
@@ -621,7 +622,7 @@ void bounded_forget_peer(struct bounded *bounded, uint32_t node)
     peer->changed.n = peer->wanted.n = 0;
     bounded_raise(bounded, node, CLOCK_RESTS);
     home_forget(bounded, node);
-    bounded_end_epoch(bounded);
+    end_epoch(bounded);
 }
 
 void bounded_inquire(struct bounded *bounded)

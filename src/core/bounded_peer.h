@@ -84,9 +84,6 @@ void bounded_raise(struct bounded *bounded, uint32_t home, uint64_t clock);
 /* Notes how another node stands as a home. */
 void bounded_hear(struct bounded *bounded, uint32_t home, const struct standing *standing);
 
-/* Ends the present epoch if all of it is seen. */
-void bounded_end_epoch(struct bounded *bounded);
-
 /* The row in `slot`, at home here, was changed by node `by`: all others with a replica are to get it. False
  * when memory is used up. */
 bool home_changed(struct bounded *bounded, uint32_t slot, uint32_t by);

@@ -85,7 +85,8 @@ void recording_take(struct recording *recording, struct trace_events *events)
 
 /* ---- Lines -------------------------------------------------------------------------------------- */
 
-const char *trace_word(enum trace_kind kind)
+/* What a line of a trace file says happened; NULL: it has no line. */
+static const char *word_of(enum trace_kind kind)
 {
     switch (kind) {
     case TRACE_MAIN_CAME:
@@ -123,7 +124,7 @@ static char *put_number(char *out, uint64_t number)
 
 size_t trace_line(const struct trace_event *event, uint32_t self, char line[TRACE_LINE])
 {
-    const char *word = trace_word((enum trace_kind)event->kind);
+    const char *word = word_of((enum trace_kind)event->kind);
     if (!word)
         return 0;
     char *out = put_number(put_number(put_number(line, event->time_ns), self), event->key);

@@ -116,9 +116,6 @@ void recording_fini(struct recording *recording);
 /* Exchanges what was recorded for an empty list, so that it can be written at leisure. */
 void recording_take(struct recording *recording, struct trace_events *events);
 
-/* What a line of a trace file says happened; NULL: it has no line. */
-const char *trace_word(enum trace_kind kind);
-
 enum { TRACE_LINE = 96 }; /* bytes that hold any line */
 
 /* Writes the line of an event at node `self`, if it has one: its time, the node, the key and the word.

@@ -321,11 +321,6 @@ static void look_around(struct remote *remote, bool patient)
     }
 }
 
-void remote_advance(struct remote *remote)
-{
-    advance_lanes(remote, true);
-}
-
 void remote_progress(struct remote *remote)
 {
     advance_lanes(remote, true);

@@ -45,9 +45,6 @@ void remote_fini(struct remote *remote);
  * that follow each other closely then travel together. */
 void remote_nudge(struct remote *remote, struct lane *lane);
 
-/* Sends and receives, without waiting. */
-void remote_advance(struct remote *remote);
-
 /* Waits until something can be sent or received, or the time is over. */
 void remote_wait_for_any(struct remote *remote, int timeout_ms);
 
