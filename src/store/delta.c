@@ -53,6 +53,13 @@ static bool any_set(const void *bytes, size_t n)
     return all;
 }
 
+bool store_has_delta(const struct store *store, uint32_t slot)
+{
+    const char *row = slabs_at(&store->rows, slot), *base = slabs_at(&store->bases, slot);
+    return store->updater.apply ? any_set(base, store->value_bytes)
+                                : memcmp(row, base, store->value_bytes) != 0;
+}
+
 /* Takes the delta of a latched row; false if it is zero. */
 static bool take(struct store *store, uint32_t slot, void *delta)
 {

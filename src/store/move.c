@@ -100,19 +100,6 @@ static void fill_slot(struct store *store, uint32_t slot, uint64_t key, const vo
     atomic_fetch_add_explicit(&store->n_rows, 1, memory_order_relaxed);
 }
 
-/* Lets the updater apply what was pushed to a replica that becomes the main copy. */
-static void apply_gathered(struct store *store, uint32_t slot)
-{
-    const char *base = slabs_at(&store->bases, slot);
-    for (size_t i = 0; i < store->value_bytes; i++) {
-        if (base[i]) {
-            store->updater.apply(&store->updater, store->type, store->length,
-                                 slabs_at(&store->rows, slot), store_state(store, slot), base);
-            return;
-        }
-    }
-}
-
 void store_receive(struct store *store, uint64_t key, uint32_t location, const void *value,
                    const void *state, uint32_t slot, bool *used)
 {
@@ -128,8 +115,11 @@ void store_receive(struct store *store, uint64_t key, uint32_t location, const v
     }
     if (store->states.stride)
         memcpy(store_state(store, slot), state, store->states.stride);
-    if (was_replica && store->updater.apply)
-        apply_gathered(store, slot);
+    /* What was pushed to a replica is applied when it becomes the main copy. */
+    if (was_replica && store->updater.apply && store_has_delta(store, slot))
+        store->updater.apply(&store->updater, store->type, store->length,
+                             slabs_at(&store->rows, slot), store_state(store, slot),
+                             slabs_at(&store->bases, slot));
     atomic_store_explicit(&store_facts(store, slot)->location, location, memory_order_relaxed);
     entry_release(entry, word, ENTRY_OWNED, slot);
 }
@@ -147,27 +137,12 @@ void store_receive_copy(struct store *store, uint64_t key, uint32_t location, co
     } else if (!entry_has_row(word) && slot != NO_SLOT) {
         *used = true;
         fill_slot(store, slot, key, value);
-        if (store->updater.apply)
-            memset(slabs_at(&store->bases, slot), 0, store->value_bytes);
-        else
-            memcpy(slabs_at(&store->bases, slot), value, store->value_bytes);
+        store_begin_base(store, slot);
         atomic_store_explicit(&store_facts(store, slot)->location, location, memory_order_relaxed);
         entry_release(entry, word, ENTRY_REPLICA, slot);
         return;
     }
     entry_release_same(entry, word);
-}
-
-/* Whether something was changed in a replica since the last exchange. */
-static bool has_delta(const struct store *store, uint32_t slot)
-{
-    const char *row = slabs_at(&store->rows, slot), *base = slabs_at(&store->bases, slot);
-    if (!store->updater.apply)
-        return memcmp(row, base, store->value_bytes) != 0;
-    for (size_t i = 0; i < store->value_bytes; i++)
-        if (base[i])
-            return true;
-    return false;
 }
 
 bool store_drop_replica(struct store *store, uint64_t key, uint32_t *slot)
@@ -178,7 +153,7 @@ bool store_drop_replica(struct store *store, uint64_t key, uint32_t *slot)
         return false;
     *slot = entry_slot(word);
     if (entry_state(word) != ENTRY_REPLICA || store_pins_of(store, *slot) ||
-        has_delta(store, *slot)) {
+        store_has_delta(store, *slot)) {
         entry_release_same(entry, word);
         return false;
     }

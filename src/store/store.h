@@ -279,8 +279,11 @@ static inline uint64_t store_key_of(const struct store *store, uint32_t slot)
 /* The words of the bitmap of changed rows that can have bits set by now. */
 size_t store_dirty_words(const struct store *store);
 
-/* Writes what must be sent of an existing row to `delta`, which needs no alignment, and takes it as
- * sent; false if that is nothing. */
+/* Whether something of a latched row must be sent. */
+bool store_has_delta(const struct store *store, uint32_t slot);
+
+/* Writes what must be sent of an existing row to `delta`, which is aligned as its elements are, and takes it
+ * as sent; false if that is nothing. */
 bool store_take_delta(struct store *store, uint64_t key, void *delta);
 
 /* What the row that `slot` was marked for is now. */
