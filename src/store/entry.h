@@ -119,7 +119,7 @@ static inline uint64_t entry_read(const struct entry *entry)
 }
 
 /* After the copy: was it whole? The fence keeps the copy's loads before this one; its partner is the
- * release fence in entry_latch. (ThreadSanitizer knows no fences; the copy is hidden from it.) */
+ * release fence in entry_try_latch. (ThreadSanitizer knows no fences; the copy is hidden from it.) */
 static inline bool entry_unchanged(const struct entry *entry, uint64_t word)
 {
 #if ENTRY_NO_FENCES
