@@ -5,8 +5,9 @@
  *   bits 16..31  node
  *
  * Of two statements about one key the one with the higher number is the newer. Numbers wrap around: a statement
- * that is 2^15 moves old would be taken for new. Whoever follows it is told better, by a number that counts as
- * far older; then the key's home is asked, which hears of every move (store_learn_from).
+ * that is 2^15 moves old would be taken for new, as would what is supposed of a key that nobody has spoken of: that it
+ * is at home and has never moved. Whoever follows either is told better, by a number that seems older; then the key's
+ * home is asked, which hears of every move (store_learn_from).
  */
 #ifndef STORE_LOCATION_H
 #define STORE_LOCATION_H
@@ -15,8 +16,6 @@
 #include <stdint.h>
 
 #define NOBODY UINT32_MAX
-
-enum { LOCATION_FAR = 1024 }; /* by so many moves nobody is behind, unless numbers have wrapped around */
 
 static inline uint32_t location_make(uint32_t node, uint32_t number)
 {
@@ -31,11 +30,6 @@ static inline uint32_t location_node(uint32_t location)
 static inline uint32_t location_number(uint32_t location)
 {
     return location & 0xffff;
-}
-
-static inline bool location_is_far_older(uint32_t location, uint32_t than)
-{
-    return (int16_t)(uint16_t)(than - location) > LOCATION_FAR;
 }
 
 static inline bool location_is_newer(uint32_t location, uint32_t than)

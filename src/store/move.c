@@ -27,18 +27,17 @@ bool store_location(const struct store *store, uint64_t key, uint32_t *location)
     }
 }
 
-/* Whether something better is known from now on than `known`, and what, after node `from` has told *location. What
- * is far older, told by the node where the key was taken to be, shows that numbers have wrapped around. The home is
- * believed then; with the word of another one, the home is where to ask next. */
+/* Whether something better is known from now on than `known`, and what, after node `from` has told *location. Whoever
+ * is taken to have the key and says that it is elsewhere is right, or does not have it yet. If that is not newer than
+ * what is known, the home is asked next; its own word counts in any case. */
 static bool is_better(uint32_t *location, uint32_t known, uint32_t from, uint32_t home)
 {
     if (location_is_newer(*location, known))
         return true;
-    if (home == NOBODY || location_node(known) != from || location_node(*location) == from ||
-        !location_is_far_older(*location, known))
+    if (home == NOBODY || location_node(known) != from || location_node(*location) == from)
         return false;
     if (from != home)
-        *location = location_make(home, location_number(*location) - 1);
+        *location = location_make(home, location_number(known));
     return true;
 }
 

@@ -373,8 +373,7 @@ static void old_news_do_not_replace_newer(void **state)
     managers_free(&all);
 }
 
-/* Numbers of moves wrap around. Then the home is asked, and believed, or others would be asked for ever; but who
- * does not know yet that it gets the key is not believed. */
+/* Who does not know yet that it gets the key is not believed: the home is asked, and believed whatever it says. */
 static void the_home_knows_better(void **state)
 {
     (void)state;
@@ -384,17 +383,38 @@ static void the_home_knows_better(void **state)
     const uint32_t home = 0, old = location_make(1, 5), later = location_make(3, 40005);
     ok(store_learn(store, key, old));
     ok(store_learn(store, key, later));
-    ok(store_learn_from(store, key, location_make(3, 3), 1, home));
     ok(store_learn_from(store, key, later, 3, home));
     ok(store_learn_from(store, key, later, 1, NOBODY));
     assert_int_equal(location_at(&all, 2, key), old);
-    ok(store_learn_from(store, key, later, 1, home));
-    assert_int_equal(location_at(&all, 2, key), location_make(home, 40004));
-    ok(store_learn_from(store, key, later, home, home));
-    assert_int_equal(location_at(&all, 2, key), later);
-    ok(store_learn(store, key + 1, location_make(home, 0)));
-    ok(store_learn_from(store, key + 1, location_make(1, 60000), home, home));
-    assert_int_equal(location_at(&all, 2, key + 1), location_make(1, 60000));
+    ok(store_learn_from(store, key, location_make(3, 3), 1, home));
+    assert_int_equal(location_at(&all, 2, key), location_make(home, 5));
+    ok(store_learn_from(store, key, location_make(3, 4), 3, home));
+    assert_int_equal(location_at(&all, 2, key), location_make(home, 5));
+    ok(store_learn_from(store, key, old, home, home));
+    assert_int_equal(location_at(&all, 2, key), old);
+    managers_free(&all);
+}
+
+/* Numbers of moves wrap around: whatever was heard long ago, or nothing, whoever asks is led to the key. */
+static void whoever_heard_long_ago_is_led_to_the_key(void **state)
+{
+    (void)state;
+    static const uint32_t n_moves[] = {1, 0x7fff, 0x8000, 0xf000, 0xfbff, 0xfff0, 0xfffa, 0xffff};
+    struct managers all = integers(4, "adaptive");
+    struct store *store = &all.members[2].store;
+    const uint32_t home = 0;
+    for (size_t i = 0; i < sizeof n_moves / sizeof *n_moves; i++) {
+        const uint64_t key = 2 * i;
+        const uint32_t now = location_make(3, 5 + n_moves[i]);
+        ok(store_learn(store, key, location_make(1, 5)));
+        ok(store_learn_from(store, key, now, 1, home));
+        ok(store_learn_from(store, key, now, home, home));
+        assert_int_equal(location_at(&all, 2, key), now);
+        /* What a node supposes that asks for a key it has never heard of. */
+        ok(store_learn(store, key + 1, location_make(home, 0)));
+        ok(store_learn_from(store, key + 1, now, home, home));
+        assert_int_equal(location_at(&all, 2, key + 1), now);
+    }
     managers_free(&all);
 }
 
@@ -1447,6 +1467,7 @@ int main(void)
         cmocka_unit_test(an_ask_follows_a_key),
         cmocka_unit_test(old_news_do_not_replace_newer),
         cmocka_unit_test(the_home_knows_better),
+        cmocka_unit_test(whoever_heard_long_ago_is_led_to_the_key),
         cmocka_unit_test(others_are_told_where_a_key_is),
         cmocka_unit_test(changes_reach_all_through_the_owner),
         cmocka_unit_test(a_holder_does_not_get_its_own_delta),
