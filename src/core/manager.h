@@ -128,11 +128,11 @@ enum tern_status manager_serve(struct manager *manager, uint32_t from, const str
  * values it has, or that are on their way to it, may be older than what it wrote. */
 bool manager_written(struct manager *manager, uint32_t by, const uint64_t *keys, size_t n);
 
-/* Where a key that others ask for is. */
+/* Where a key that others ask for is: at *location, as far as is known. */
 enum whereabouts {
     KEY_HERE,    /* the main copy is here */
     KEY_UNKNOWN, /* not here, but it may be on its way: known when the present round is over */
-    KEY_AWAY,    /* at *location, as far as is known */
+    KEY_AWAY,
 };
 enum whereabouts manager_find(struct manager *manager, uint64_t key, uint32_t *location);
 

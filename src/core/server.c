@@ -210,9 +210,8 @@ static enum served answer_moved(struct server *server, struct server_lane *lane,
     if (!payload || (!defect(DEFECT_MOVED_EXECUTED) && !note_void(lane, request->number)))
         return REFUSED;
     for (uint32_t i = 0; i < request->count; i++) {
-        uint32_t location = 0;
-        if (manager_find(table->manager, server->keys[i], &location) == KEY_HERE)
-            location = location_make(server->core->node, 0);
+        uint32_t location;
+        manager_find(table->manager, server->keys[i], &location);
         put_u32(payload + 4 * i, location);
     }
     struct frame reply = reply_frame(request, server->core->epoch, FRAME_MOVED);

@@ -226,6 +226,22 @@ static bool manage(struct core *core, struct core_table *made, size_t round_byte
            (made->manager || !made->store.home.managed);
 }
 
+/* Keys at home here that have been away often. */
+static void let_travel(struct machine *machine, enum sim_table table)
+{
+    const struct tables *tables = &machine->run->check.tables;
+    struct store *store = &machine->tables[table].store;
+    for (uint32_t i = 0; i < KEYS; i++) {
+        const uint64_t key = table_key(table, i);
+        struct entry *entry;
+        if (tables_travelled(tables, table, i) && store_is_home(store, key) &&
+            !store_create(store, key))
+            atomic_store_explicit(
+                &store_facts(store, entry_slot(store_look(store, key, &entry)))->location,
+                tables->n_moves, memory_order_relaxed);
+    }
+}
+
 static void open_store(struct machine *machine, enum sim_table table, uint16_t number)
 {
     struct core *core = &machine->core;
@@ -244,6 +260,7 @@ static void open_store(struct machine *machine, enum sim_table table, uint16_t n
         return;
     check_that(check, manage(core, made, check->tables.round_bytes, &options),
                "no memory to manage a table");
+    let_travel(machine, table);
     if (table == LIMITED_COUNTS)
         check->limited[core->node] = made;
     atomic_store_explicit(&core->tables[number], made, memory_order_release);

@@ -32,6 +32,9 @@ void tables_choose(struct tables *tables, uint32_t n_workers, uint64_t seed)
                                           "essp:0", "essp:1", "essp:3",    "essp:10",
                                           "vap:1",  "vap:2",  "vap:3/sqrt"};
     static const size_t n_bounded = sizeof bounded / sizeof *bounded, n_clocked = 8;
+    /* Soon to be half of all numbers away from the first, to be so no longer, and to begin anew. */
+    static const uint32_t n_moves[] = {0, 0, 0x7ffa, 0xfbfa, 0xfff0, 0xfffc};
+    static const size_t n_n_moves = sizeof n_moves / sizeof *n_moves;
     const char *policies[N_SIM_TABLES] = {
         [DENSE_COUNTS] = "static",
         [SPARSE_COUNTS] = "static",
@@ -46,7 +49,8 @@ void tables_choose(struct tables *tables, uint32_t n_workers, uint64_t seed)
     *tables = (struct tables){.length = n_workers * WINDOW,
                               .last_length = rand_at(seed, 2) % 2 ? LAST_LENGTH : LAST_SHORT,
                               .replicas_updated = rand_at(seed, 4) % 2,
-                              .round_bytes = (size_t)64 << rand_below(rand_at(seed, 3), 15)};
+                              .round_bytes = (size_t)64 << rand_below(rand_at(seed, 3), 15),
+                              .n_moves = n_moves[rand_below(rand_at(seed, 6), n_n_moves)]};
     for (int i = 0; i < N_SIM_TABLES; i++)
         policy_find(policies[i], &tables->policies[i]);
     for (uint32_t i = 0; i < LISTED_KEYS; i++)

@@ -36,6 +36,7 @@ struct tables {
     uint32_t last_length;  /* of LAST_VALUES: LAST_LENGTH or LAST_SHORT */
     bool replicas_updated; /* REPLICA_COUNTS has an updater, too */
     size_t round_bytes;    /* of a manager's request or answer; few, so that rounds have several */
+    uint32_t n_moves;      /* of some keys that come and go, before the run: numbers of moves wrap around */
     struct policy policies[N_SIM_TABLES];
     uint64_t listed[LISTED_KEYS];
 };
@@ -63,6 +64,14 @@ static inline bool tables_updated(const struct tables *tables, enum sim_table ta
 static inline bool tables_managed(const struct tables *tables, enum sim_table table)
 {
     return policy_is_managed(&tables->policies[table]);
+}
+
+/* Whether the main copy of the key, which is at home, was moved n_moves times before the run began, so long ago that
+ * nobody else has heard of it. */
+static inline bool tables_travelled(const struct tables *tables, enum sim_table table,
+                                    uint32_t index)
+{
+    return tables_managed(tables, table) && tables->n_moves && index % 2;
 }
 
 /* Whether reads of the table are bounded. */

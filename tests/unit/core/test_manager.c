@@ -437,6 +437,7 @@ static void others_are_told_where_a_key_is(void **state)
     assert_int_equal(manager_find(all.members[1].manager, KEY, &location), KEY_UNKNOWN);
     hear_peer(&all, 1, 0);
     assert_int_equal(manager_find(all.members[1].manager, KEY, &location), KEY_HERE);
+    assert_int_equal(location, location_make(1, 1));
     /* One that was never used is at home, and looking for it makes no row. */
     assert_int_equal(manager_find(all.members[0].manager, KEY + 1, &location), KEY_HERE);
     assert_int_equal(state_of(&all.members[0], KEY + 1), ENTRY_NONE);
