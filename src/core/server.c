@@ -221,7 +221,8 @@ static enum served answer_moved(struct server *server, struct server_lane *lane,
     return SERVED;
 }
 
-/* A request for a table that is not open here waits until it is, unless it was or will not be. */
+/* A request for a table that is not open here waits until it is, unless it was or will not be: then it stays so, and
+ * the same is said as often as it is asked. */
 static enum served hold_or_refuse(struct server *server, struct server_lane *lane,
                                   const struct frame *request, struct buffer *out)
 {
@@ -230,8 +231,6 @@ static enum served hold_or_refuse(struct server *server, struct server_lane *lan
     if (server->holds_for_table)
         return HELD;
     advance(lane, request->number);
-    if (!note_void(lane, request->number))
-        return REFUSED;
     fail(TERN_CLOSED,
          has_closed ? "node %" PRIu32 " has closed the table"
                     : "node %" PRIu32 " leaves and has not opened the table",
