@@ -135,7 +135,8 @@ static void advance(struct bounded *bounded)
 void home_heard(struct bounded *bounded, uint32_t node, const struct node_clock *said)
 {
     bounded->peers[node].slowest = said->slowest;
-    if (said->clock == CLOCK_RESTS && said->highest > bounded->highest)
+    if (said->clock == CLOCK_RESTS && said->highest > bounded->highest &&
+        !defect(DEFECT_RESTED_FORGOTTEN))
         bounded->highest = said->highest;
     clocks_set(&bounded->nodes, node, said->clock);
     advance(bounded);

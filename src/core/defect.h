@@ -74,6 +74,7 @@ enum defect {
     DEFECT_VALUE_OVERWRITES,     /* a value that comes replaces what was changed in the replica */
     DEFECT_NOT_REGISTERED,       /* a home forgets who has a replica */
     DEFECT_ROW_DROPPED,          /* a row that has changed is not sent to one who has a replica */
+    DEFECT_RESTED_FORGOTTEN,     /* how far workers were that rest now is forgotten */
     DEFECT_SEEN_EARLY,           /* what was sent counts as seen before it is confirmed */
     /* group.c */
     DEFECT_BARRIER_EARLY, /* a barrier passes while one node is missing */

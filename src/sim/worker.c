@@ -19,6 +19,7 @@ enum {
     STEPS_PER_DRAW = 4,
     DRAWS_PER_FAILURE = 8,
     STEPS_PER_CLOSE = 30,
+    STEPS_PER_REST = 8,
     STRAGGLER = 6, /* times as slow */
     RESTS_EARLY = 4,
 };
@@ -30,6 +31,7 @@ static uint64_t below(const struct worker *worker, uint64_t n)
 
 /* ---- What a worker does next ------------------------------------------------------------------ */
 
+/* A worker that rests only reads; where reads are bounded, what it reads is still promised. */
 static enum sim_table choose_table(const struct worker *worker)
 {
     static const enum sim_table tables[] = {
@@ -37,6 +39,8 @@ static enum sim_table choose_table(const struct worker *worker)
         MANAGED_COUNTS, MANAGED_COUNTS, UPDATED_COUNTS, LAST_VALUES,     LAST_VALUES,
         BOUNDED_COUNTS, BOUNDED_COUNTS, LIMITED_COUNTS, LIMITED_COUNTS,
     };
+    if (worker->rests)
+        return below(worker, 2) ? BOUNDED_COUNTS : LIMITED_COUNTS;
     return tables[below(worker, sizeof tables / sizeof *tables)];
 }
 
@@ -48,7 +52,7 @@ static size_t choose_n(const struct worker *worker)
 
 static enum frame_kind choose_kind(const struct worker *worker, enum sim_table table)
 {
-    bool writes = below(worker, 10) < 5;
+    bool writes = below(worker, 10) < 5 && !worker->rests;
     if (table != LAST_VALUES)
         return writes ? FRAME_PUSH : FRAME_PULL;
     if (!writes || worker->index >= KEYS)
@@ -118,7 +122,8 @@ static bool fill_slot(struct worker *worker, struct slot *slot)
 {
     enum sim_table table;
     size_t n;
-    if (below(worker, STEPS_PER_DRAW) || !choose_drawn_keys(worker, slot, &table, &n))
+    if (worker->rests || below(worker, STEPS_PER_DRAW) ||
+        !choose_drawn_keys(worker, slot, &table, &n))
         choose_keys(worker, slot, &table, &n);
     const size_t bytes = n * tables_length(&worker->site->check->tables, table) * sizeof(int64_t);
     slot->used = true;
@@ -397,8 +402,15 @@ static void begin_next(struct worker *worker, struct slot *slot)
     else
         try_slot(worker, slot);
     worker->resting = true;
-    uint64_t longest_ns = (is_straggler(worker) ? STRAGGLER : UINT64_C(1)) * REST_US * US;
+    bool slowly = is_straggler(worker) || worker->rests;
+    uint64_t longest_ns = (slowly ? STRAGGLER : UINT64_C(1)) * REST_US * US;
     sim_timer(worker->site->sim, worker->site->core->node, below(worker, longest_ns), worker->tag);
+}
+
+/* Whether a worker that rests goes on without coming back. */
+static bool rests_on(const struct worker *worker)
+{
+    return worker->rests && !worker->rests_since_ns && below(worker, 2);
 }
 
 bool worker_run(struct worker *worker)
@@ -408,8 +420,11 @@ bool worker_run(struct worker *worker)
     bool goes_on = worker->n_left && slot && !worker->waits_for && !worker->resting;
     if (goes_on && !worker->rests && below(worker, STEPS_PER_CLOSE) == 0)
         bounds_reopen(worker);
-    if (goes_on && bounds_return(worker)) {
-        look_ahead(worker, idle);
+    else if (goes_on && idle && below(worker, STEPS_PER_REST) == 0)
+        bounds_rest(worker);
+    if (goes_on && (rests_on(worker) || bounds_return(worker))) {
+        if (!worker->rests)
+            look_ahead(worker, idle);
         begin_next(worker, slot);
         idle = false;
     }

@@ -87,6 +87,7 @@ static const char *const names[N_DEFECTS] = {
     [DEFECT_VALUE_OVERWRITES] = "a value overwrites a replica's changes",
     [DEFECT_NOT_REGISTERED] = "a home forgets who has replicas",
     [DEFECT_ROW_DROPPED] = "a changed row is not sent",
+    [DEFECT_RESTED_FORGOTTEN] = "how far those were who rest is forgotten",
     [DEFECT_SEEN_EARLY] = "what was sent counts as seen",
     [DEFECT_BARRIER_EARLY] = "a barrier passes too early",
     [DEFECT_JOIN_EARLY] = "a node joins too early",

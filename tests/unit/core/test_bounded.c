@@ -190,6 +190,11 @@ static struct node_clock at(uint64_t clock)
     return (struct node_clock){.clock = clock, .highest = clock, .slowest = 0};
 }
 
+static struct node_clock resting(uint64_t highest)
+{
+    return (struct node_clock){.clock = CLOCK_RESTS, .highest = highest, .slowest = NO_WORKER};
+}
+
 /* Node `from` asks the other one; false if it has no reason to. */
 static bool exchange(struct pair *pair, uint32_t from)
 {
@@ -299,6 +304,46 @@ static void eager_replicas_follow_the_clock(void **state)
 }
 
 /* Rows that change faster than they can be sent are noted once, and the clock is said all the same. */
+/* Nobody waits for workers that rest, neither others nor they themselves when they read. */
+static void those_who_rest_may_read(void **state)
+{
+    (void)state;
+    struct pair pair;
+    pair_open(&pair, "bsp");
+    assert_int_equal(bounded_take(pair.tables[0].bounded, at(10)), TERN_OK);
+    assert_int_equal(bounded_take(pair.tables[1].bounded, at(3)), TERN_OK);
+    settle(&pair);
+    assert_false(bounded_may_read(pair.tables[0].bounded, 10, 10));
+    assert_int_equal(bounded_take(pair.tables[0].bounded, resting(10)), TERN_OK);
+    assert_int_equal(bounded_take(pair.tables[1].bounded, resting(3)), TERN_OK);
+    settle(&pair);
+    assert_true(bounded_may_read(pair.tables[0].bounded, 10, CLOCK_RESTS));
+    assert_true(bounded_may_read(pair.tables[1].bounded, 3, CLOCK_RESTS));
+    pair_close(&pair);
+}
+
+/* Even a worker that has just been opened: what others were told of all clocks before theirs stays true. */
+static void who_comes_back_is_not_behind_what_others_were_told(void **state)
+{
+    (void)state;
+    struct pair pair;
+    pair_open(&pair, "bsp");
+    assert_int_equal(bounded_take(pair.tables[0].bounded, at(10)), TERN_OK);
+    assert_int_equal(bounded_take(pair.tables[1].bounded, at(3)), TERN_OK);
+    settle(&pair);
+    assert_true(bounded_may_read(pair.tables[1].bounded, 10, 10));
+    assert_true(bounded_is_awaited(pair.tables[0].bounded));
+    assert_int_equal(bounded_take(pair.tables[0].bounded, resting(10)), TERN_OK);
+    settle(&pair);
+    assert_false(bounded_is_awaited(pair.tables[0].bounded));
+    assert_int_equal(bounded_highest(pair.tables[0].bounded), 10);
+    assert_int_equal(bounded_take(pair.tables[0].bounded, at(10)), TERN_OK);
+    settle(&pair);
+    assert_true(bounded_is_awaited(pair.tables[0].bounded));
+    assert_false(bounded_may_read(pair.tables[1].bounded, 11, 11));
+    pair_close(&pair);
+}
+
 static void what_is_left_over_goes_before_what_is_new(void **state)
 {
     (void)state;
@@ -366,6 +411,8 @@ int main(void)
         cmocka_unit_test(the_size_of_a_push_is_that_of_its_largest_sum),
         cmocka_unit_test(a_read_waits_for_the_slowest_and_then_for_the_value),
         cmocka_unit_test(eager_replicas_follow_the_clock),
+        cmocka_unit_test(those_who_rest_may_read),
+        cmocka_unit_test(who_comes_back_is_not_behind_what_others_were_told),
         cmocka_unit_test(what_is_left_over_goes_before_what_is_new),
         cmocka_unit_test(nonsense_is_refused_and_has_no_effect),
     };
