@@ -373,6 +373,34 @@ static void old_news_do_not_replace_newer(void **state)
     managers_free(&all);
 }
 
+/* A replica that waits to be known again goes when nobody wants it any more, with what was changed in it. */
+static void a_replica_whose_ask_is_given_up_goes(void **state)
+{
+    (void)state;
+    struct managers all = integers(2, "adaptive");
+    struct member *owner = &all.members[0], *holder = &all.members[1];
+    int64_t row[LENGTH];
+    create(&all, KEY, 5);
+    want(owner, KEY);
+    want(holder, KEY);
+    quiesce(&all);
+    unwant(holder, KEY);
+    assert_true(ask_peer(&all, 1, 0));
+    serve_peer(&all, 1, 0);
+    /* The end is told already when the key is wanted again, and once more not. */
+    want(holder, KEY);
+    hear_peer(&all, 1, 0);
+    assert_int_equal(state_of(holder, KEY), ENTRY_REPLICA);
+    push(holder, KEY, 7);
+    unwant(holder, KEY);
+    quiesce(&all);
+    assert_int_equal(state_of(holder, KEY), ENTRY_ELSEWHERE);
+    assert_true(store_pull_one(&owner->store, KEY, row));
+    assert_int_equal(row[0], 12);
+    assert_false(manager_is_sharing(owner->manager) || manager_is_sharing(holder->manager));
+    managers_free(&all);
+}
+
 /* Who does not know yet that it gets the key is not believed: the home is asked, and believed whatever it says. */
 static void the_home_knows_better(void **state)
 {
@@ -1467,6 +1495,7 @@ int main(void)
         cmocka_unit_test(the_home_learns_where_a_key_went),
         cmocka_unit_test(an_ask_follows_a_key),
         cmocka_unit_test(old_news_do_not_replace_newer),
+        cmocka_unit_test(a_replica_whose_ask_is_given_up_goes),
         cmocka_unit_test(the_home_knows_better),
         cmocka_unit_test(whoever_heard_long_ago_is_led_to_the_key),
         cmocka_unit_test(others_are_told_where_a_key_is),
