@@ -1,9 +1,10 @@
 /*
  * range - the public calls on all existing entries of a range of keys, in ascending order.
  *
- * Dense: every key of the range. Sparse: what the indexes of all nodes hold, collected and sorted; where keys come
- * and go, what the homes know of. Since entries are never removed, equal numbers of entries mean equal
- * entries; push_range relies on it.
+ * Dense: every key of the range. Sparse: what the indexes of all nodes hold, collected and sorted, each once; where
+ * keys come and go, what the homes know of. Where every node has every key this is so, too: an entry that was made
+ * and not changed, by a read, say, is at the node that made it and at no other. Since entries are never
+ * removed, equal numbers of entries mean equal entries; push_range relies on it.
  */
 #include "node/node.h"
 
@@ -102,18 +103,29 @@ static int compare_keys(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Sorts keys and leaves each once; returns how many are left. */
+static size_t sort_keys(uint64_t *keys, size_t n)
+{
+    if (n)
+        qsort(keys, n, sizeof *keys, compare_keys);
+    size_t n_left = 0;
+    for (size_t i = 0; i < n; i++)
+        if (!n_left || keys[i] != keys[n_left - 1])
+            keys[n_left++] = keys[i];
+    return n_left;
+}
+
 /* The first `most` existing keys of the range over all nodes, ascending. *keys is to be freed. */
 static enum tern_status collect(struct tern_worker *worker, struct tern_table *table,
                                 uint64_t begin, uint64_t end, size_t most, uint64_t **keys,
                                 size_t *n)
 {
     /* Nodes have rows of keys that are at home elsewhere, and none of keys they have not used. */
-    if (table->core.bounded)
+    if (policy_is_bounded(&table->policy))
         return fail(TERN_INVALID, "table '%s' is sparse, and under policy '%s' has no ranges",
                     table->core.store.name, table->policy.name);
     enum tern_status status = store_collect(&table->core.store, begin, end, most, keys, n);
-    /* A table with replicas of every key has them all here. */
-    if (status || !worker->remote || table->core.replication)
+    if (status || !worker->remote)
         return status;
     struct gathered all = {.keys = *keys, .n = *n, .capacity = *n};
     const struct core *core = worker->remote->client.core;
@@ -124,10 +136,8 @@ static enum tern_status collect(struct tern_worker *worker, struct tern_table *t
         free(all.keys);
         return status;
     }
-    if (all.n)
-        qsort(all.keys, all.n, sizeof *all.keys, compare_keys);
     *keys = all.keys;
-    *n = all.n;
+    *n = sort_keys(all.keys, all.n);
     return TERN_OK;
 }
 

@@ -1,6 +1,6 @@
 /*
- * A cluster inside one process: nodes that name the same group find each other, and sums are exact under
- * every kind of policy.
+ * A cluster inside one process: nodes that name the same group find each other, and sums are exact and
+ * ranges complete under every kind of policy.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -72,6 +72,33 @@ static uint64_t count_wrong(struct tern_node *node, struct tern_worker *worker, 
     return n_wrong + (sum != N_NODES * STEPS * BATCH);
 }
 
+/* Every node makes an entry by a read and one by a push of nothing; all find all of them in a range. */
+static uint64_t count_missed(struct tern_node *node, struct tern_worker *worker, uint32_t index,
+                             const char *policy)
+{
+    struct tern_table_options options = {.struct_size = sizeof options,
+                                         .index = TERN_SPARSE,
+                                         .type = TERN_I64,
+                                         .length = 1,
+                                         .init = {.kind = TERN_INIT_CONSTANT, .a = 3},
+                                         .policy = policy};
+    struct tern_table *table;
+    char name[40];
+    uint64_t read = 10 + index, pushed = 20 + index, keys[100], n_wrong = 0;
+    int64_t nothing = 0, value, values[100];
+    size_t n = 0;
+    snprintf(name, sizeof name, "sparse %s", policy);
+    if (tern_table_open(node, name, &options, &table))
+        return 1;
+    n_wrong += tern_pull(worker, table, &read, 1, &value) || value != 3;
+    n_wrong += tern_push(worker, table, &pushed, 1, &nothing) != TERN_OK;
+    n_wrong += tern_quiesce(node) != TERN_OK;
+    n_wrong += tern_pull_range(worker, table, 0, 100, 100, keys, values, &n) || n != 2 * N_NODES;
+    for (size_t i = 0; i < n; i++)
+        n_wrong += keys[i] != (i < N_NODES ? 10 + i : 20 + i - N_NODES) || values[i] != 3;
+    return n_wrong;
+}
+
 static void *be_member(void *context)
 {
     struct member *member = context;
@@ -83,7 +110,8 @@ static void *be_member(void *context)
     member->n_wrong += tern_node_self(node, &index, &count) || index != member->index ||
                        count != N_NODES || tern_worker_open(node, &worker);
     for (size_t i = 0; i < COUNT(policies); i++)
-        member->n_wrong += count_wrong(node, worker, index, policies[i]);
+        member->n_wrong += count_wrong(node, worker, index, policies[i]) +
+                           count_missed(node, worker, index, policies[i]);
     int64_t sum = 1 + index;
     member->n_wrong += tern_all_reduce(node, TERN_I64, 1, &sum) || sum != 6;
     member->n_wrong += tern_worker_close(worker) || tern_node_close(node);

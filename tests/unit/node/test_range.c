@@ -431,6 +431,22 @@ static void a_dense_range_beyond_the_keys_is_refused(void **state)
     ok(tern_table_close(table));
 }
 
+/* As in a cluster, where nodes do not know each other's keys. */
+static void a_sparse_table_with_bounded_reads_has_no_ranges(void **state)
+{
+    struct place *place = *state;
+    struct tern_table_options options = shape(TERN_SPARSE, TERN_F32, 0, LENGTH);
+    options.policy = "ssp:1";
+    struct tern_table *table = table_of(place->node, "bounded", options);
+    struct page page = page_of(10);
+    refused(tern_pull_range(place->worker, table, 0, 9, 10, page.keys, page.values, &page.n),
+            TERN_INVALID, "bounded", "ssp:1");
+    refused(tern_push_range(place->worker, table, 0, 9, 0, page.values), TERN_INVALID, "bounded",
+            "ssp:1");
+    page_free(&page);
+    ok(tern_table_close(table));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -449,6 +465,7 @@ int main(void)
         placed(a_push_to_a_range_goes_through_the_updater),
         placed(a_range_that_ends_before_it_begins_is_refused),
         placed(a_dense_range_beyond_the_keys_is_refused),
+        placed(a_sparse_table_with_bounded_reads_has_no_ranges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
