@@ -123,7 +123,8 @@ TERN_API enum tern_status tern_node_self(struct tern_node *node, uint32_t *index
 enum tern_index {
     TERN_DENSE = 0, /* keys 0 .. n_keys-1; every key exists from the start */
     TERN_SPARSE,    /* any 64-bit key; an entry exists once it has been written or pinned, or once it
-                       has been read and its initialiser is not TERN_INIT_ZERO */
+                       has been read and its initialiser is not TERN_INIT_ZERO. Where keys move or are
+                       copied, that may also make the entry: it has its initial value then */
 };
 
 enum tern_type {
