@@ -654,11 +654,28 @@ void access_finish_all(struct tern_worker *worker)
     worker->free_pending = NULL;
 }
 
+/* ---- Direct use ---------------------------------------------------------------------------------- */
+
 /* Ends the pins of the first n keys. */
 static void unpin_all(struct store *store, const uint64_t *keys, size_t n)
 {
     while (n-- > 0)
         store_unpin(store, keys[n]);
+}
+
+/* Adds a pin of the worker's, for which there is room. */
+static void note_pin(struct keymap *pins, uint64_t key)
+{
+    keymap_set(pins, key, keymap_get(pins, key) + 1);
+}
+
+/* Takes a pin of the worker's; false if it has none of this key. */
+static bool forget_pin(struct keymap *pins, uint64_t key)
+{
+    uint32_t count = keymap_get(pins, key);
+    if (count)
+        keymap_set(pins, key, count - 1);
+    return count;
 }
 
 enum tern_status tern_pin(struct tern_worker *worker, struct tern_table *table,
@@ -671,7 +688,10 @@ enum tern_status tern_pin(struct tern_worker *worker, struct tern_table *table,
         return fail(TERN_INVALID,
                     "table '%s': rows cannot be pinned under policy '%s', which looks at every read",
                     store->name, table->policy.name);
+    struct keymap *pins = &worker->space->pins[table->id];
     enum tern_status status = check_keys(store, keys, n);
+    if (!status && !keymap_reserve(pins, n))
+        status = fail(TERN_NO_MEMORY, "no memory to pin %zu rows of table '%s'", n, store->name);
     if (!status)
         status = store_reserve(store, keys, n, NULL);
     for (size_t i = 0; !status && i < n; i++) {
@@ -682,11 +702,13 @@ enum tern_status tern_pin(struct tern_worker *worker, struct tern_table *table,
         if (status)
             unpin_all(store, keys, i);
     }
-    if (!status) {
-        worker->n_pins += n;
-        count_add(&worker->space->counts[table->id].pinned, n);
-    }
-    return status;
+    if (status)
+        return status;
+    for (size_t i = 0; i < n; i++)
+        note_pin(pins, keys[i]);
+    worker->n_pins += n;
+    count_add(&worker->space->counts[table->id].pinned, n);
+    return TERN_OK;
 }
 
 enum tern_status tern_unpin(struct tern_worker *worker, struct tern_table *table,
@@ -695,19 +717,43 @@ enum tern_status tern_unpin(struct tern_worker *worker, struct tern_table *table
     if (!access_allowed(worker, table, keys, n, keys))
         return access_refuse(worker, table, keys, keys, "keys");
     struct store *store = &table->core.store;
+    struct keymap *pins = &worker->space->pins[table->id];
     enum tern_status status = check_keys(store, keys, n);
     if (status)
         return status;
     for (size_t i = 0; i < n; i++) {
-        if (i < worker->n_pins && store_unpin(store, keys[i]))
+        if (forget_pin(pins, keys[i]))
             continue;
         uint64_t key = keys[i];
-        void *row;
         while (i-- > 0)
-            store_pin(store, keys[i], &row);
+            note_pin(pins, keys[i]);
         return fail(TERN_INVALID, "key %" PRIu64 " of table '%s' is not pinned by this worker", key,
                     store->name);
     }
+    unpin_all(store, keys, n);
     worker->n_pins -= n;
     return TERN_OK;
+}
+
+/* The table whose rows are pinned stays open meanwhile. */
+static struct store *pinned_store(struct tern_node *node, size_t id)
+{
+    pthread_mutex_lock(&node->lock);
+    struct store *store = &node->tables[id]->core.store;
+    pthread_mutex_unlock(&node->lock);
+    return store;
+}
+
+void access_unpin_all(struct tern_worker *worker)
+{
+    for (size_t id = 0; worker->n_pins && id < TERN_MAX_TABLES; id++) {
+        struct keymap *pins = &worker->space->pins[id];
+        struct store *store = pins->n ? pinned_store(worker->node, id) : NULL;
+        for (size_t i = 0; store && i <= pins->mask; i++)
+            for (uint32_t left = pins->cells[i].value; left > 0; left--) {
+                store_unpin(store, pins->cells[i].key);
+                worker->n_pins--;
+            }
+        keymap_free(pins);
+    }
 }

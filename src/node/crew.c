@@ -54,7 +54,7 @@ static void settle(struct tasks *tasks, struct tern_worker *worker, struct outco
         fail(TERN_BUSY, "the function left %" PRIu64 " rows pinned", worker->n_pins);
         outcome_fail(outcome, TERN_BUSY, tern_error());
     }
-    worker->n_pins = 0; /* nobody can unpin those rows any more */
+    access_unpin_all(worker);
     sample_end_open(worker);
     tern_worker_rest(
         worker); /* an update of a bounded table made it take part: others would wait for it */

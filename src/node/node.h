@@ -40,6 +40,7 @@ struct workspace {
     uint32_t *away;
     size_t n_away, max_away;
     struct keymap under_way; /* in how many operations keys of managed tables are (access.c) */
+    struct keymap pins[TERN_MAX_TABLES]; /* how often the worker has pinned rows */
     struct unseen unseen[TERN_MAX_TABLES]; /* of tables bounded by value (bound.c) */
 };
 
@@ -114,7 +115,7 @@ struct tern_worker {
     struct workspace *space;
     _Atomic uint64_t clock; /* it alone writes */
     uint64_t last_ticket;
-    uint64_t n_pins;
+    uint64_t n_pins; /* of all tables */
     uint64_t number;           /* by the order of opening on this node, from 0 */
     struct sampling *sampling; /* its samples (sample.c); NULL: none so far */
     struct remote *remote;   /* NULL: alone */
@@ -137,6 +138,9 @@ enum tern_status node_call(struct tern_node *node, struct op *op, enum frame_kin
 
 /* Waits for the worker's operations under way, whatever becomes of them, and forgets them. */
 void access_finish_all(struct tern_worker *worker);
+
+/* Ends all pins of a worker. */
+void access_unpin_all(struct tern_worker *worker);
 
 /* Ends a table whatever its n_open. The caller holds the node's lock or is the last to know it. */
 void table_end(struct tern_table *table);

@@ -130,6 +130,8 @@ enum tern_status tern_worker_close(struct tern_worker *worker)
     pthread_mutex_unlock(&node->lock);
     free(worker->space->away);
     keymap_free(&worker->space->under_way);
+    for (size_t i = 0; i < TERN_MAX_TABLES; i++)
+        keymap_free(&worker->space->pins[i]);
     free(worker->space);
     handle_close(&worker->handle);
     return TERN_OK;

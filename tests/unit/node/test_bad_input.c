@@ -812,6 +812,28 @@ static void pinned_rows_keep_table_and_worker_open(void **state)
     }
 }
 
+static void a_worker_ends_its_own_pins_alone(void **state)
+{
+    struct place *place = *state;
+    struct tern_table *table =
+        table_of(place->node, "mine", shape(TERN_SPARSE, TERN_F32, 0, 2));
+    struct tern_worker *other;
+    ok(tern_worker_open(place->node, &other));
+    uint64_t keys[] = {5, 6};
+    void *rows[2];
+    ok(tern_pin(place->worker, table, &keys[0], 1, rows));
+    ok(tern_pin(other, table, &keys[1], 1, rows));
+    refused(tern_unpin(place->worker, table, &keys[1], 1), TERN_INVALID, "mine", "6");
+    ok(tern_pin(place->worker, table, keys, 2, rows));
+    ok(tern_unpin(place->worker, table, keys, 2));
+    refused(tern_unpin(place->worker, table, keys, 2), TERN_INVALID, "mine", "6");
+    ok(tern_unpin(place->worker, table, &keys[0], 1));
+    refused(tern_table_close(table), TERN_BUSY, "mine", "1 row");
+    ok(tern_unpin(other, table, &keys[1], 1));
+    ok(tern_worker_close(other));
+    ok(tern_table_close(table));
+}
+
 static void unpinning_what_is_not_pinned_is_refused(void **state)
 {
     struct place *place = *state;
@@ -951,6 +973,7 @@ int main(void)
         placed(reading_at_the_memory_limit_fails_only_for_keys_it_must_create),
         on_scene(a_node_with_open_workers_stays_open),
         placed(pinned_rows_keep_table_and_worker_open),
+        placed(a_worker_ends_its_own_pins_alone),
         placed(unpinning_what_is_not_pinned_is_refused),
         on_scene(each_thread_has_its_own_sentence),
         cmocka_unit_test(every_status_and_version_has_a_name),
