@@ -593,7 +593,8 @@ TERN_API enum tern_status tern_task_delay(struct tern_worker *worker, uint64_t d
 /* Tells up to which of this worker's tasks a node has worked on the keys begin <= key < end: each of them
  * was in the range of task *id or a later one that succeeded there, and all before have finished there.
  * 0: not all keys yet. TERN_ALL_NODES asks for the least of all nodes. `begin` and `end` may both be 0: all
- * keys. The answer is known here, it takes no message. */
+ * keys. The answer is known here, it takes no message. When tasks cut the keys into more than 2000 ranges, a
+ * node may be further than it says. */
 TERN_API enum tern_status tern_task_progress(struct tern_worker *worker, uint32_t node,
                                              uint64_t begin, uint64_t end, uint64_t *id);
 

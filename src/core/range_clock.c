@@ -51,11 +51,16 @@ size_t range_clock_count(const struct range_clock *clock, uint32_t node)
     return clock->nodes[node].ranges ? clock->nodes[node].n : 1;
 }
 
+static bool has_room(const struct range_clock *clock, uint32_t node, size_t n)
+{
+    return n <= (RANGE_CLOCK_MAX - range_clock_count(clock, node)) / MORE_PER_SET;
+}
+
 enum tern_status range_clock_reserve(struct range_clock *clock, uint32_t node, size_t n)
 {
     struct node_ranges *of = &clock->nodes[node];
     size_t count = range_clock_count(clock, node);
-    if (n > (RANGE_CLOCK_MAX - count) / MORE_PER_SET)
+    if (!has_room(clock, node, n))
         return fail(TERN_LIMIT,
                     "the ranges of tasks cut the keys into more than %d parts; use fewer different "
                     "ranges",
@@ -74,6 +79,32 @@ enum tern_status range_clock_reserve(struct range_clock *clock, uint32_t node, s
     of->ranges = ranges;
     of->capacity = capacity;
     return TERN_OK;
+}
+
+/* Joins neighbours whose times differ by at most `most`. */
+static void join_within(struct node_ranges *of, uint64_t most)
+{
+    size_t last = 0;
+    for (size_t i = 1; i < of->n; i++) {
+        of->ranges[++last] = of->ranges[i];
+        /* What is joined has another time, and may go with the one before. */
+        for (; last > 0; last--) {
+            uint64_t a = of->ranges[last - 1].time, b = of->ranges[last].time;
+            if ((a < b ? b - a : a - b) > most)
+                break;
+            of->ranges[last - 1].time = a < b ? a : b;
+        }
+    }
+    of->n = last + 1;
+}
+
+void range_clock_join(struct range_clock *clock, uint32_t node, size_t n)
+{
+    struct node_ranges *of = &clock->nodes[node];
+    if (has_room(clock, node, n))
+        return;
+    for (uint64_t most = 1; of->n > RANGE_CLOCK_MAX / 2; most *= 2)
+        join_within(of, most);
 }
 
 /* The number of the range a key is in. */

@@ -10,7 +10,8 @@
  * Keys are 0 .. UINT64_MAX-1, as in tern_pull_range; a range is begin <= key < end, never empty.
  *
  * Memory is bounded: a node has at most RANGE_CLOCK_MAX ranges. Room is asked for before, where a refusal
- * can be reported (range_clock_reserve), so that setting never fails.
+ * can be reported (range_clock_reserve), so that setting never fails. Who can do with times that are too
+ * early joins ranges to make room (range_clock_join).
  *
  * Pure; one owner at a time.
  */
@@ -33,6 +34,10 @@ void range_clock_free(struct range_clock *clock);
 /* Makes sure that the times of n ranges of a node can be set. TERN_LIMIT if it might have too many
  * ranges then. What was made sure of before counts among the n. */
 enum tern_status range_clock_reserve(struct range_clock *clock, uint32_t node, size_t n);
+
+/* If the times of n more ranges of a node might not find room, joins neighbours at the earlier of their
+ * times, the nearest first, until RANGE_CLOCK_MAX / 2 are left. */
+void range_clock_join(struct range_clock *clock, uint32_t node, size_t n);
 
 /* Sets the time of a node for a range; there must be room (range_clock_reserve). */
 void range_clock_set(struct range_clock *clock, uint32_t node, uint64_t begin, uint64_t end,

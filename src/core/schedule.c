@@ -140,8 +140,9 @@ static enum tern_status check_order(struct schedule *schedule, const struct task
                         order->after[i], schedule->last);
     for (size_t i = 0; i < order->n_parts; i++) {
         uint32_t node = order->parts[i].node;
-        enum tern_status status =
-            range_clock_reserve(schedule->progress, node, schedule->n_uncounted[node] + 1);
+        size_t n = schedule->n_uncounted[node] + 1;
+        range_clock_join(schedule->progress, node, n);
+        enum tern_status status = range_clock_reserve(schedule->progress, node, n);
         if (status)
             return status;
     }

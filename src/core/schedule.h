@@ -11,7 +11,8 @@
  *
  * Progress (range_clock.h): the clock of a node is set to a task's number, for the keys of its part, when
  * that part and those of all earlier tasks for the node have finished. So it goes forward only, although
- * tasks may finish in any order.
+ * tasks may finish in any order. When there are too many ranges, neighbours are joined at the earlier time:
+ * what the clock says is then less than the truth, never more.
  *
  * A task is kept until it has finished, its parts have been counted as progress and, if it failed, its
  * failure has been reported. TERN_MAX_TASKS are kept at the most.

@@ -160,6 +160,32 @@ static void memory_is_bounded(void **state)
     range_clock_free(clock);
 }
 
+/* Times are only ever told too early, and those that are far from their neighbours' stay. */
+static void joining_makes_room(void **state)
+{
+    (void)state;
+    struct range_clock *clock = range_clock_new(1);
+    enum { N = 20000, WIDE = 1000000 };
+    for (uint64_t i = 0; i < N; i++) {
+        range_clock_join(clock, 0, 1);
+        ok(range_clock_reserve(clock, 0, 1));
+        range_clock_set(clock, 0, i, i + 1, i % 50 == 0 ? WIDE + i : i + 1);
+        assert_true(range_clock_count(clock, 0) <= RANGE_CLOCK_MAX);
+    }
+    uint64_t n_right = 0;
+    for (uint64_t i = 0; i < N; i++) {
+        uint64_t time = range_clock_least(clock, 0, i, i + 1);
+        assert_true(time <= (i % 50 == 0 ? WIDE + i : i + 1));
+        n_right += time + 64 >= (i % 50 == 0 ? WIDE + i : i + 1);
+    }
+    assert_true(n_right > N / 2);
+    assert_int_equal(range_clock_least(clock, 0, N, N + 1), 0);
+    /* As much as a schedule ever asks for. */
+    range_clock_join(clock, 0, TERN_MAX_TASKS);
+    ok(range_clock_reserve(clock, 0, TERN_MAX_TASKS));
+    range_clock_free(clock);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -168,6 +194,7 @@ int main(void)
         cmocka_unit_test(starts_as_one_range_of_time_0),
         cmocka_unit_test(splits_at_both_ends_and_joins_again),
         cmocka_unit_test(memory_is_bounded),
+        cmocka_unit_test(joining_makes_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -389,6 +389,28 @@ static void progress_is_told_by_range(void **state)
 
 /* ---- What is refused --------------------------------------------------------------------------------- */
 
+/* However many ranges tasks are about, they run, and progress is never told before it was made. */
+static void tasks_may_have_any_number_of_ranges(void **state)
+{
+    struct scene *s = *state;
+    struct tern_worker *worker = s->place.worker;
+    enum { N = 5000, AT_A_TIME = 500 };
+    ok(tern_task_delay(worker, TERN_EVENTUAL));
+    struct tern_task_options options = of("echo");
+    for (uint64_t i = 0; i < N; i++) {
+        options.begin = 2 * i;
+        options.end = 2 * i + 1;
+        submit(s, options);
+        if (i % AT_A_TIME == 0)
+            ok(tern_task_wait(worker, 0, 0));
+    }
+    ok(tern_task_wait(worker, 0, 0));
+    for (uint64_t i = 0, id; i < N; i++) {
+        ok(tern_task_progress(worker, 0, 2 * i, 2 * i + 1, &id));
+        assert_true(id <= i + 1);
+    }
+}
+
 static void wrong_arguments_are_refused(void **state)
 {
     struct scene *s = *state;
@@ -513,6 +535,7 @@ int main(void)
         played(arguments_and_results_of_every_size),
         played(failures_say_why),
         played(progress_is_told_by_range),
+        played(tasks_may_have_any_number_of_ranges),
         played(wrong_arguments_are_refused),
         played(limits_are_reported),
         cmocka_unit_test(nodes_are_closed_with_a_crew),
