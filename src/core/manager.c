@@ -257,10 +257,20 @@ void manager_fetch(struct manager *manager, const uint64_t *keys, size_t n)
     }
 }
 
-/* Tells the owner, who knows that this node wanted a key, that it does not any more. */
+/* Whether the program has a pointer to the replica of a key. */
+static bool is_pinned(const struct manager *manager, uint64_t key)
+{
+    struct entry *entry;
+    uint64_t word = store_look(manager->store, key, &entry);
+    return entry_state(word) == ENTRY_REPLICA && store_pins_of(manager->store, entry_slot(word));
+}
+
+/* Tells the owner, who knows that this node wanted a key, that it does not any more. While the replica is pinned it
+ * must stay; what unpins it marks it, and then its end is told (take_marked). */
 static void tell_end(struct manager *manager, uint64_t key, uint32_t *value)
 {
-    if (!(*value & WANTED_ENDING) && keys_add(manager, &box_of(manager, key)->ends, key))
+    if (!(*value & WANTED_ENDING) && !is_pinned(manager, key) &&
+        keys_add(manager, &box_of(manager, key)->ends, key))
         *value |= WANTED_ENDING;
 }
 
@@ -326,6 +336,16 @@ static bool note_changed(struct manager *manager, uint64_t key, uint32_t locatio
     return box->is_closed || keys_add(manager, &box->changed, key);
 }
 
+/* A replica that nobody wants and nothing is done about was kept because it was pinned. */
+static void end_kept(struct manager *manager, uint64_t key)
+{
+    uint32_t value = wanted_get(manager, key);
+    if (value & (WANTED_COUNT | WANTED_ENDING | WANTED_ASKED) || !wanted_reserve(manager, 1))
+        return;
+    tell_end(manager, key, &value);
+    wanted_set(manager, key, value);
+}
+
 /* Notes what must be told of a marked row. */
 static enum tern_status take_marked(struct manager *manager, uint32_t slot)
 {
@@ -335,6 +355,8 @@ static enum tern_status take_marked(struct manager *manager, uint32_t slot)
     enum marked marked = store_marked(store, slot, &key, &location);
     if (marked == MARKED_MAIN)
         share_changed(manager, key, slot, manager->core->node);
+    if (marked == MARKED_REPLICA)
+        end_kept(manager, key);
     if (marked != MARKED_REPLICA || note_changed(manager, key, location))
         return TERN_OK;
     store_mark(store, slot);
@@ -773,7 +795,7 @@ static void settle_ends(struct manager *manager, struct box *box, const struct s
             manager->counts.replicas_ended++;
             trace_note(&manager->trace, TRACE_REPLICA_ENDED, key, (uint32_t)(box - manager->boxes));
         } else if (entry_state(store_look(manager->store, key, &entry)) == ENTRY_REPLICA) {
-            /* It was changed meanwhile, or is pinned: once more. */
+            /* It was changed meanwhile: once more. */
             tell_end(manager, key, &value);
         }
         wanted_set(manager, key, value);

@@ -3,6 +3,7 @@
  * ranges complete under every kind of policy.
  */
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -10,7 +11,7 @@
 
 #include "support/check.h"
 
-enum { N_NODES = 3, N_KEYS = 500, LENGTH = 8, STEPS = 40, BATCH = 50 };
+enum { N_NODES = 3, N_KEYS = 500, LENGTH = 8, STEPS = 40, BATCH = 50, HANGS_S = 100 };
 
 static const char *const policies[] = {"static", "replicate", "adaptive", "relocate"};
 
@@ -99,6 +100,42 @@ static uint64_t count_missed(struct tern_node *node, struct tern_worker *worker,
     return n_wrong;
 }
 
+/* Pins a row that all nodes use until it is there. */
+static uint64_t count_unpinned(struct tern_worker *worker, struct tern_table *table, uint64_t key)
+{
+    void *row;
+    enum tern_status status;
+    do {
+        status = tern_pin(worker, table, &key, 1, &row);
+        sched_yield();
+    } while (status == TERN_INVALID);
+    return status != TERN_OK;
+}
+
+/* All nodes have a row pinned when their intent for it ends: nobody waits for them to unpin it, and the replicas
+ * go when they do. */
+static uint64_t count_held_up(struct tern_node *node, struct tern_worker *worker)
+{
+    struct tern_table_options options = {
+        .struct_size = sizeof options, .type = TERN_I64, .n_keys = N_NODES, .length = LENGTH};
+    struct tern_table *table;
+    uint64_t key = 1, clock, n_wrong = 0;
+    int64_t values[LENGTH] = {1, 1};
+    if (tern_table_open(node, "held", &options, &table) || tern_worker_clock(worker, &clock))
+        return 1;
+    n_wrong += tern_intent(worker, table, &key, 1, clock, clock + 1) != TERN_OK;
+    n_wrong += count_unpinned(worker, table, key);
+    n_wrong += tern_push(worker, table, &key, 1, values) || tern_worker_advance(worker, NULL);
+    n_wrong += tern_flush(worker) || tern_quiesce(node) || tern_flush(worker);
+    n_wrong += tern_pull(worker, table, &key, 1, values) || values[1] != N_NODES;
+    n_wrong += tern_unpin(worker, table, &key, 1) || tern_quiesce(node);
+    struct tern_table_stats stats = {.struct_size = sizeof stats};
+    do
+        n_wrong += tern_flush(worker) || tern_table_get_stats(table, &stats);
+    while (!n_wrong && stats.replicas_ended < stats.replicas_made);
+    return n_wrong;
+}
+
 static void *be_member(void *context)
 {
     struct member *member = context;
@@ -112,6 +149,7 @@ static void *be_member(void *context)
     for (size_t i = 0; i < COUNT(policies); i++)
         member->n_wrong += count_wrong(node, worker, index, policies[i]) +
                            count_missed(node, worker, index, policies[i]);
+    member->n_wrong += count_held_up(node, worker);
     int64_t sum = 1 + index;
     member->n_wrong += tern_all_reduce(node, TERN_I64, 1, &sum) || sum != 6;
     member->n_wrong += tern_worker_close(worker) || tern_node_close(node);
@@ -305,6 +343,7 @@ static void a_place_that_makes_no_sense_is_refused(void **state)
 
 int main(void)
 {
+    alarm(HANGS_S);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_are_exact),
         cmocka_unit_test(tables_are_opened_and_closed_in_any_order),
