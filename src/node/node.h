@@ -39,6 +39,7 @@ struct workspace {
     /* The positions of those keys of a call that are at other nodes. */
     uint32_t *away;
     size_t n_away, max_away;
+    struct keymap last; /* the last position of keys in a call; empty between calls */
     struct keymap under_way; /* in how many operations keys of managed tables are (access.c) */
     struct keymap pins[TERN_MAX_TABLES]; /* how often the worker has pinned rows */
     struct unseen unseen[TERN_MAX_TABLES]; /* of tables bounded by value (bound.c) */

@@ -129,6 +129,7 @@ enum tern_status tern_worker_close(struct tern_worker *worker)
             counts_sum(&node->tables[i]->ended, &worker->space->counts[i]);
     pthread_mutex_unlock(&node->lock);
     free(worker->space->away);
+    keymap_free(&worker->space->last);
     keymap_free(&worker->space->under_way);
     for (size_t i = 0; i < TERN_MAX_TABLES; i++)
         keymap_free(&worker->space->pins[i]);

@@ -4,6 +4,7 @@
  */
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -11,7 +12,7 @@
 
 #include "support/check.h"
 
-enum { N_NODES = 3, N_KEYS = 500, LENGTH = 8, STEPS = 40, BATCH = 50, HANGS_S = 100 };
+enum { N_NODES = 3, N_KEYS = 500, LENGTH = 8, WIDE = 256, STEPS = 40, BATCH = 50, HANGS_S = 100 };
 
 static const char *const policies[] = {"static", "replicate", "adaptive", "relocate"};
 
@@ -156,6 +157,72 @@ static void *be_member(void *context)
     return NULL;
 }
 
+/* What the workers of a node need that have a key moved to and fro. */
+struct mover {
+    struct tern_node *node;
+    struct tern_table *table;
+    atomic_bool is_over;
+    uint64_t n_wrong;
+};
+
+static void *move_here(void *context)
+{
+    struct mover *mover = context;
+    struct tern_worker *worker;
+    uint64_t key = 0;
+    mover->n_wrong += tern_worker_open(mover->node, &worker) != TERN_OK;
+    while (!mover->n_wrong && !atomic_load(&mover->is_over)) {
+        mover->n_wrong += tern_localize(worker, mover->table, &key, 1) != TERN_OK;
+        usleep(50);
+    }
+    mover->n_wrong += tern_worker_close(worker) != TERN_OK;
+    return NULL;
+}
+
+/* Sets a key twice in each of some long calls: the last one stays, wherever the key is at the time of each. */
+static uint64_t set_twice(struct tern_worker *worker, struct tern_table *table)
+{
+    enum { CALLS = 80, LAST = N_KEYS - 1 };
+    uint64_t n_wrong = 0, keys[N_KEYS];
+    int64_t(*values)[WIDE] = calloc(N_KEYS, sizeof *values), seen[WIDE];
+    for (uint64_t i = 0; i < N_KEYS; i++)
+        keys[i] = i % LAST;
+    for (int64_t i = 0; values && i < CALLS; i++) {
+        values[0][0] = 2 * i;
+        values[LAST][0] = 2 * i + 1;
+        n_wrong += tern_set(worker, table, keys, N_KEYS, values) != TERN_OK;
+        n_wrong += tern_pull(worker, table, keys, 1, seen) || seen[0] != 2 * i + 1;
+    }
+    free(values);
+    return n_wrong;
+}
+
+static void *be_setter(void *context)
+{
+    struct member *member = context;
+    struct tern_table_options options = {.struct_size = sizeof options,
+                                         .type = TERN_I64,
+                                         .n_keys = N_KEYS,
+                                         .length = WIDE,
+                                         .policy = "relocate"};
+    struct mover mover = {0};
+    struct tern_worker *worker;
+    pthread_t thread;
+    if (!open_member(member, &mover.node))
+        return NULL;
+    member->n_wrong += tern_table_open(mover.node, "wide", &options, &mover.table) ||
+                       tern_worker_open(mover.node, &worker) ||
+                       pthread_create(&thread, NULL, move_here, &mover);
+    if (member->index == 0)
+        member->n_wrong += set_twice(worker, mover.table);
+    member->n_wrong += tern_barrier(mover.node) != TERN_OK;
+    atomic_store(&mover.is_over, true);
+    pthread_join(thread, NULL);
+    member->n_wrong +=
+        mover.n_wrong + (tern_worker_close(worker) || tern_node_close(mover.node));
+    return NULL;
+}
+
 static void start(struct member *members, const char *group, size_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -294,6 +361,19 @@ static void nobody_waits_for_a_table_of_a_node_that_leaves(void **state)
     both(leave_or_ask);
 }
 
+static void the_last_set_of_a_call_stays(void **state)
+{
+    (void)state;
+    struct member members[N_NODES];
+    for (uint32_t i = 0; i < N_NODES; i++) {
+        members[i] = (struct member){.group = "set", .index = i};
+        assert_int_equal(pthread_create(&members[i].thread, NULL, be_setter, &members[i]), 0);
+    }
+    finish(members, N_NODES);
+    for (int i = 0; i < N_NODES; i++)
+        assert_int_equal(members[i].n_wrong, 0);
+}
+
 static void a_group_of_one_is_a_node_alone(void **state)
 {
     (void)state;
@@ -348,6 +428,7 @@ int main(void)
         cmocka_unit_test(sums_are_exact),
         cmocka_unit_test(tables_are_opened_and_closed_in_any_order),
         cmocka_unit_test(nobody_waits_for_a_table_of_a_node_that_leaves),
+        cmocka_unit_test(the_last_set_of_a_call_stays),
         cmocka_unit_test(a_group_of_one_is_a_node_alone),
         cmocka_unit_test(a_node_that_does_not_come_is_named),
         cmocka_unit_test(a_place_that_makes_no_sense_is_refused),
