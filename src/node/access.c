@@ -366,9 +366,20 @@ static __attribute__((noinline)) enum tern_status wait_for_turn(struct tern_work
     return status;
 }
 
+/* Has what the worker has written to pinned rows told as if it had unpinned them. */
+static void mark_pinned(struct tern_worker *worker, struct tern_table *table, const uint64_t *keys,
+                        size_t n)
+{
+    const struct keymap *pins = &worker->space->pins[table->id];
+    void *row;
+    for (size_t i = 0; pins->n && i < n; i++)
+        if (keymap_get(pins, keys[i]) && !store_pin(&table->core.store, keys[i], &row))
+            store_unpin(&table->core.store, keys[i]);
+}
+
 /* What was pushed to a replica waits here for a round, but a set may go to the main copy at once. What the worker
- * pushed before must be there before. */
-static enum tern_status send_ahead(struct tern_worker *worker, const struct tern_table *table,
+ * pushed before, or wrote in place, must be there before. */
+static enum tern_status send_ahead(struct tern_worker *worker, struct tern_table *table,
                                    enum frame_kind kind, const uint64_t *keys, size_t n)
 {
     if (kind != FRAME_SET || !store_sets_at_owner(&table->core.store))
@@ -377,8 +388,10 @@ static enum tern_status send_ahead(struct tern_worker *worker, const struct tern
         return sync_wait_news(&worker->node->engine->sync);
     const struct store *store = &table->core.store;
     enum tern_status status = check_keys(store, keys, n);
-    if (!status && table->core.manager && store_has_replica(store, keys, n))
+    if (!status && table->core.manager && store_has_replica(store, keys, n)) {
+        mark_pinned(worker, table, keys, n);
         status = sync_wait(&worker->node->engine->sync);
+    }
     return status;
 }
 

@@ -101,35 +101,42 @@ static uint64_t count_missed(struct tern_node *node, struct tern_worker *worker,
     return n_wrong;
 }
 
-/* Pins a row that all nodes use until it is there. */
-static uint64_t count_unpinned(struct tern_worker *worker, struct tern_table *table, uint64_t key)
+/* Pins rows that all nodes use as soon as they are there. */
+static uint64_t count_unpinned(struct tern_worker *worker, struct tern_table *table,
+                               const uint64_t keys[2], void *rows[2])
 {
-    void *row;
     enum tern_status status;
     do {
-        status = tern_pin(worker, table, &key, 1, &row);
+        status = tern_pin(worker, table, keys, 2, rows);
         sched_yield();
     } while (status == TERN_INVALID);
     return status != TERN_OK;
 }
 
-/* All nodes have a row pinned when their intent for it ends: nobody waits for them to unpin it, and the replicas
- * go when they do. */
-static uint64_t count_held_up(struct tern_node *node, struct tern_worker *worker)
+/* All nodes have rows pinned when their intent for them ends: nobody waits for them to unpin them, and the replicas
+ * go when they do. Node 2 writes to the first one in place, then sets it: the set comes behind. */
+static uint64_t count_held_up(struct tern_node *node, struct tern_worker *worker, uint32_t index)
 {
     struct tern_table_options options = {
-        .struct_size = sizeof options, .type = TERN_I64, .n_keys = N_NODES, .length = LENGTH};
+        .struct_size = sizeof options, .type = TERN_F64, .n_keys = N_NODES, .length = 1};
     struct tern_table *table;
-    uint64_t key = 1, clock, n_wrong = 0;
-    int64_t values[LENGTH] = {1, 1};
+    uint64_t keys[2] = {0, 1}, clock, n_wrong = 0;
+    double one = 1, four = 4, values[2];
+    void *rows[2];
     if (tern_table_open(node, "held", &options, &table) || tern_worker_clock(worker, &clock))
         return 1;
-    n_wrong += tern_intent(worker, table, &key, 1, clock, clock + 1) != TERN_OK;
-    n_wrong += count_unpinned(worker, table, key);
-    n_wrong += tern_push(worker, table, &key, 1, values) || tern_worker_advance(worker, NULL);
+    n_wrong += tern_intent(worker, table, keys, 2, clock, clock + 1) != TERN_OK;
+    n_wrong += count_unpinned(worker, table, keys, rows);
+    n_wrong += tern_push(worker, table, &keys[1], 1, &one) || tern_worker_advance(worker, NULL);
+    if (index == 2) {
+        *(double *)rows[0] = 2;
+        n_wrong += tern_set(worker, table, keys, 1, &four) != TERN_OK;
+        n_wrong += tern_pull(worker, table, keys, 1, values) || values[0] != four;
+    }
     n_wrong += tern_flush(worker) || tern_quiesce(node) || tern_flush(worker);
-    n_wrong += tern_pull(worker, table, &key, 1, values) || values[1] != N_NODES;
-    n_wrong += tern_unpin(worker, table, &key, 1) || tern_quiesce(node);
+    n_wrong += tern_pull(worker, table, keys, 2, values) || values[1] != N_NODES;
+    n_wrong += tern_unpin(worker, table, keys, 2) || tern_quiesce(node);
+    n_wrong += tern_pull(worker, table, keys, 1, values) || values[0] != four;
     struct tern_table_stats stats = {.struct_size = sizeof stats};
     do
         n_wrong += tern_flush(worker) || tern_table_get_stats(table, &stats);
@@ -150,7 +157,7 @@ static void *be_member(void *context)
     for (size_t i = 0; i < COUNT(policies); i++)
         member->n_wrong += count_wrong(node, worker, index, policies[i]) +
                            count_missed(node, worker, index, policies[i]);
-    member->n_wrong += count_held_up(node, worker);
+    member->n_wrong += count_held_up(node, worker, index);
     int64_t sum = 1 + index;
     member->n_wrong += tern_all_reduce(node, TERN_I64, 1, &sum) || sum != 6;
     member->n_wrong += tern_worker_close(worker) || tern_node_close(node);
