@@ -390,7 +390,11 @@ TERN_API enum tern_status tern_push_range(struct tern_worker *worker, struct ter
  * program may read and write in place until it unpins them with the same keys. This is Hogwild:
  * there is no latch, no updater and no order; a write may be lost to another writer of the same
  * element and a concurrent pull may see part of it. A row may be pinned many times, by many workers;
- * pins are counted, and each worker ends as many as it began.
+ * pins are counted, and each worker ends as many as it began. A row stays where it is while it is pinned.
+ *
+ * In a cluster the rows must be here (tern_intent and tern_localize bring them), or the pin is TERN_INVALID: as
+ * main copies or, in a table without updater, as replicas, in which what was written counts as the push of
+ * the difference when the row is unpinned.
  */
 TERN_API enum tern_status tern_pin(struct tern_worker *worker, struct tern_table *table,
                                    const uint64_t *keys, size_t n, void **rows);

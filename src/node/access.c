@@ -748,8 +748,9 @@ enum tern_status tern_pin(struct tern_worker *worker, struct tern_table *table,
     for (size_t i = 0; !status && i < n; i++) {
         status = store_pin(store, keys[i], &rows[i]);
         if (!status && !rows[i])
-            status = fail(TERN_INVALID, "key %" PRIu64 " of table '%s' is at another node", keys[i],
-                          store->name);
+            status = fail(TERN_INVALID, "key %" PRIu64 " of table '%s' is at another node%s",
+                          keys[i], store->name,
+                          store->updater.apply ? ", where its updater runs" : "");
         if (status)
             unpin_all(store, keys, i);
     }

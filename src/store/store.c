@@ -389,6 +389,10 @@ enum tern_status store_pin(struct store *store, uint64_t key, void **row)
     struct entry *entry = latch_in_slabs(store, key, &word);
     if (!entry)
         return TERN_OK;
+    if (entry_state(word) == ENTRY_REPLICA && store->updater.apply) {
+        entry_release_same(entry, word);
+        return TERN_OK;
+    }
     _Atomic uint32_t *count = pin_count(store, entry_slot(word));
     if (count) {
         atomic_fetch_add_explicit(count, 1, memory_order_relaxed);

@@ -144,6 +144,36 @@ static uint64_t count_held_up(struct tern_node *node, struct tern_worker *worker
     return n_wrong;
 }
 
+/* With an updater a row is pinned, and written to, where the updater runs: nothing is lost. */
+static uint64_t count_lost(struct tern_node *node, struct tern_worker *worker, uint32_t index)
+{
+    struct tern_table_options options = {.struct_size = sizeof options,
+                                         .type = TERN_F64,
+                                         .n_keys = N_NODES,
+                                         .length = 1,
+                                         .updater = tern_updater_sgd(1),
+                                         .policy = "replicate"};
+    struct tern_table *table;
+    uint64_t keys[N_NODES], n_wrong = 0;
+    double values[N_NODES];
+    if (tern_table_open(node, "updated", &options, &table))
+        return 1;
+    for (uint64_t i = 0; i < N_NODES; i++) {
+        void *row;
+        keys[i] = i;
+        enum tern_status status = tern_pin(worker, table, &keys[i], 1, &row);
+        n_wrong += status != (i == index ? TERN_OK : TERN_INVALID);
+        if (status)
+            continue;
+        *(double *)row = 5 + index;
+        n_wrong += tern_unpin(worker, table, &keys[i], 1) != TERN_OK;
+    }
+    n_wrong += tern_quiesce(node) || tern_pull(worker, table, keys, N_NODES, values);
+    for (int i = 0; i < N_NODES; i++)
+        n_wrong += values[i] != 5 + i;
+    return n_wrong;
+}
+
 static void *be_member(void *context)
 {
     struct member *member = context;
@@ -157,7 +187,7 @@ static void *be_member(void *context)
     for (size_t i = 0; i < COUNT(policies); i++)
         member->n_wrong += count_wrong(node, worker, index, policies[i]) +
                            count_missed(node, worker, index, policies[i]);
-    member->n_wrong += count_held_up(node, worker, index);
+    member->n_wrong += count_held_up(node, worker, index) + count_lost(node, worker, index);
     int64_t sum = 1 + index;
     member->n_wrong += tern_all_reduce(node, TERN_I64, 1, &sum) || sum != 6;
     member->n_wrong += tern_worker_close(worker) || tern_node_close(node);
