@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static _Thread_local char sentence[512];
+static _Thread_local char sentence[STATUS_SENTENCE_BYTES];
 
 enum tern_status fail(enum tern_status status, const char *format, ...)
 {

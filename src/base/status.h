@@ -10,6 +10,8 @@
 
 #include "tern/tern.h"
 
+enum { STATUS_SENTENCE_BYTES = 512 }; /* the longest, with the 0 at the end */
+
 /* Keeps the sentence for tern_error() and returns `status`. */
 enum tern_status fail(enum tern_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3), cold));

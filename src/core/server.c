@@ -96,10 +96,10 @@ static enum served serve_pull(struct server *server, struct store *store,
     return SERVED;
 }
 
-/* The payload where its elements are aligned. */
+/* The payload where its elements are aligned; NULL when memory is used up. */
 static const void *aligned_payload(struct server *server, const uint8_t *payload, size_t bytes)
 {
-    if ((uintptr_t)payload % sizeof(uint64_t) == 0)
+    if (!bytes || (uintptr_t)payload % sizeof(uint64_t) == 0)
         return payload;
     server->values.begin = server->values.end = 0;
     return buffer_append(&server->values, payload, bytes) ? server->values.bytes : NULL;
@@ -149,8 +149,9 @@ static bool had_no_effect(const struct server_lane *lane, uint64_t number)
     return false;
 }
 
-/* Notes that a request had no effect; false when memory is used up. */
-static bool note_void(struct server_lane *lane, uint64_t number)
+/* Notes that a request is over and had no effect. False when memory is used up: then it is not over, because
+ * sent again it would count as done. */
+static bool advance_void(struct server_lane *lane, uint64_t number)
 {
     if (had_no_effect(lane, number))
         return true;
@@ -167,6 +168,7 @@ static bool note_void(struct server_lane *lane, uint64_t number)
     for (; at > 0 && lane->void_numbers[at - 1] > number; at--)
         lane->void_numbers[at] = lane->void_numbers[at - 1];
     lane->void_numbers[at] = number;
+    advance(lane, number);
     return true;
 }
 
@@ -207,7 +209,11 @@ static enum served answer_moved(struct server *server, struct server_lane *lane,
                                 struct buffer *out)
 {
     uint8_t *payload = reply_reserve(out, request->count * sizeof(uint32_t));
-    if (!payload || (!defect(DEFECT_MOVED_EXECUTED) && !note_void(lane, request->number)))
+    if (!payload)
+        return REFUSED;
+    if (defect(DEFECT_MOVED_EXECUTED))
+        advance(lane, request->number);
+    else if (!advance_void(lane, request->number))
         return REFUSED;
     for (uint32_t i = 0; i < request->count; i++) {
         uint32_t location;
@@ -238,15 +244,14 @@ static enum served hold_or_refuse(struct server *server, struct server_lane *lan
     return answer_failure(server, request, TERN_CLOSED, out);
 }
 
-/* Holds a request of a managed table, or answers it MOVED; SERVED if it was, HELD if it is to wait, and
- * REFUSED, which is never the outcome otherwise, if all its keys are here. */
-static enum served divert(struct server *server, struct server_lane *lane,
-                          const struct core_table *table, const struct frame *request,
-                          struct buffer *out)
+/* Holds a request of a managed table, or answers it MOVED: *served is the outcome. False: all its keys are
+ * here. */
+static bool divert(struct server *server, struct server_lane *lane, const struct core_table *table,
+                   const struct frame *request, struct buffer *out, enum served *served)
 {
     bool wait;
     if (!has_moved(server, table, request, &wait))
-        return REFUSED;
+        return false;
     uint64_t round = manager_counts(table->manager)->rounds;
     bool waited = lane->held_number == request->number && lane->held_round != round;
     if (wait && !waited) {
@@ -254,10 +259,11 @@ static enum served divert(struct server *server, struct server_lane *lane,
             lane->held_round = round;
         lane->held_number = request->number;
         server->holds_for_round = true;
-        return HELD;
+        *served = HELD;
+    } else {
+        *served = answer_moved(server, lane, table, request, out);
     }
-    advance(lane, request->number);
-    return answer_moved(server, lane, table, request, out);
+    return true;
 }
 
 /* PULL, PUSH and SET. A write that was executed before is only answered. */
@@ -275,8 +281,8 @@ static enum served serve_keys(struct server *server, struct server_lane *lane,
     if (!again || request->kind == FRAME_PULL)
         status = read_keys(server, &table->store, request, body);
     if (!status && table->manager && (!again || request->kind == FRAME_PULL)) {
-        enum served served = divert(server, lane, table, request, out);
-        if (served != REFUSED)
+        enum served served;
+        if (divert(server, lane, table, request, out, &served))
             return served;
     }
     if (lane->n_void)
@@ -293,19 +299,13 @@ static enum served serve_keys(struct server *server, struct server_lane *lane,
         behind = manager_written(table->manager, lane->node, server->keys, request->count);
     if (!status && !again && table->replication)
         replication_written(table->replication, server->keys, request->count);
-    advance(lane, request->number);
-    if (status && !again && !note_void(lane, request->number))
+    if (status && !again && !advance_void(lane, request->number))
         return REFUSED;
     if (status)
         return answer_failure(server, request, status, out);
+    advance(lane, request->number);
     bool appended = reply_append(out, request, server->core->epoch, FRAME_DONE, behind, NULL, 0);
     return appended ? SERVED : REFUSED;
-}
-
-/* A body whose numbers are aligned. */
-static const uint8_t *aligned_body(struct server *server, const uint8_t *body, size_t bytes)
-{
-    return bytes ? aligned_payload(server, body, bytes) : body;
 }
 
 /* A round of a managed or bounded table. As with replicas, its answer is kept (below). */
@@ -313,7 +313,7 @@ static enum tern_status answer_round(struct server *server, const struct server_
                                      const struct core_table *table, const struct frame *request,
                                      const uint8_t *body, struct buffer *out)
 {
-    const uint8_t *aligned = aligned_body(server, body, request->body_bytes);
+    const uint8_t *aligned = aligned_payload(server, body, request->body_bytes);
     if (!aligned)
         return fail(TERN_NO_MEMORY, "no memory for a ROUND");
     if ((!table->manager && !table->bounded) || request->count)
@@ -366,13 +366,16 @@ static enum served serve_round(struct server *server, struct server_lane *lane,
                                                                                        : REFUSED;
     if (!again) {
         kept->begin = kept->end = 0;
+        /* What went wrong can be told, whatever happens: it could not be done a second time, either. */
+        if (!reply_reserve(kept, STATUS_SENTENCE_BYTES))
+            return REFUSED;
         enum tern_status status = request->kind == FRAME_SYNC
                                       ? answer_sync(server, lane, table, request, body, kept)
                                       : answer_round(server, lane, table, request, body, kept);
         lane->executed = request->number;
         lane->sync_number = request->number;
-        if (status && !reply_error(kept, request, server->core->epoch, status, tern_error()))
-            return REFUSED;
+        if (status)
+            reply_error(kept, request, server->core->epoch, status, tern_error());
     }
     if (server->sends_kept) {
         server->kept = (struct slice){buffer_head(kept), buffer_size(kept)};

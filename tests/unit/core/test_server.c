@@ -1,16 +1,155 @@
-/* What a server remembers of its lanes. The simulator looks at what it answers. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+/*
+ * The answering side when memory is short: a request that could not be answered is sent again, and is then
+ * neither lost nor done twice. And what a server remembers of its lanes.
+ */
+#include "managers.h"
 
-#include <cmocka.h>
-
-#undef fail /* cmocka's; base/status.h has another */
-
+#include "core/managed.h"
 #include "core/server.h"
+#include "support/alloc.h"
+#include "wire/keys.h"
 
-enum { CLOSED = 5, REQUESTS = 1000 };
+enum { N_KEYS = 30, LENGTH = 3, KEY = 2 /* at home at node 0 */, TABLE = 7, CLOSED = 5, REQUESTS = 1000 };
+
+/* Two nodes, of which the first serves one lane of the second. */
+struct site {
+    struct managers all;
+    struct core_table table;
+    struct server server;
+    struct server_lane lane;
+    struct buffer out;
+};
+
+static void site_init(struct site *site, const struct tern_table_options *options)
+{
+    *site = (struct site){.all = managers_new(2, "adaptive", options)};
+    struct member *member = &site->all.members[0];
+    /* A server finds a store in its table: from now on it is there. */
+    site->table.number = TABLE;
+    site->table.store = member->store;
+    site->table.manager = member->manager;
+    member->manager->store = &site->table.store;
+    atomic_store(&member->core.tables[0], &site->table);
+    ok(server_init(&site->server, &member->core, NULL));
+    site->lane.node = 1;
+}
+
+static void site_fini(struct site *site)
+{
+    buffer_free(&site->out);
+    server_lane_fini(&site->lane);
+    server_fini(&site->server);
+    site->all.members[0].store = site->table.store;
+    managers_free(&site->all);
+}
+
+/* Sends a request until it is answered; the kind of the answer, and how often it was refused. */
+static enum frame_kind answer_of(struct site *site, const struct frame *request,
+                                 const uint8_t *body, size_t *n_refused)
+{
+    bool changed;
+    struct frame answer;
+    site->out.begin = site->out.end = 0;
+    site->server.kept.n = 0;
+    while (server_request(&site->server, &site->lane, request, body, 0, &site->out, &changed) !=
+           SERVED) {
+        ++*n_refused;
+        alloc_fail_at(0);
+    }
+    const struct slice *kept = &site->server.kept;
+    assert_true(kept->n + buffer_size(&site->out) >= FRAME_HEADER_BYTES);
+    ok(frame_decode(kept->n ? kept->bytes : buffer_head(&site->out), &answer));
+    return answer.kind;
+}
+
+/* A push of ones, number 1 of its lane. */
+static struct frame push_frame(uint64_t key, uint8_t *body)
+{
+    const int64_t ones[LENGTH] = {1, 1, 1};
+    struct frame frame = {.kind = FRAME_PUSH, .table = TABLE, .number = 1, .count = 1, .b = 1};
+    frame.keys_bytes = (uint32_t)keys_encode(&key, 1, body, &frame.flags);
+    memcpy(body + frame.keys_bytes, ones, sizeof ones);
+    frame.body_bytes = frame.keys_bytes + (uint32_t)sizeof ones;
+    return frame;
+}
+
+static void a_push_to_a_key_that_has_left_is_never_answered_as_done(void **state)
+{
+    (void)state;
+    struct tern_table_options options = shape(TERN_DENSE, TERN_I64, N_KEYS, LENGTH);
+    size_t n_refused = 0, n_before;
+    uint64_t n = 1;
+    do {
+        struct site site;
+        uint8_t body[256];
+        site_init(&site, &options);
+        ok(store_create(&site.table.store, KEY));
+        want(&site.all.members[1], KEY);
+        round_of(&site.all, 1);
+        assert_int_equal(owner_of(&site.all, KEY), 1);
+        struct frame request = push_frame(KEY, body);
+        n_before = n_refused;
+        alloc_fail_at(n++);
+        assert_int_equal(answer_of(&site, &request, body, &n_refused), FRAME_MOVED);
+        alloc_fail_at(0);
+        /* As long as its sender may have to send it again. */
+        assert_int_equal(answer_of(&site, &request, body, &n_refused), FRAME_MOVED);
+        site_fini(&site);
+    } while (n_refused > n_before);
+    assert_true(n_refused >= 2);
+}
+
+/* The first allocations are those of the row, which may fail along with that of the note that it has. */
+static void a_push_that_found_no_memory_is_never_answered_as_done(void **state)
+{
+    (void)state;
+    struct tern_table_options options = shape(TERN_SPARSE, TERN_I64, 0, LENGTH);
+    uint64_t key = 0;
+    for (uint64_t n = 1; n <= 8; n++) {
+        struct site site;
+        uint8_t body[256];
+        size_t n_refused = 0;
+        site_init(&site, &options);
+        while (ring_home(site.all.members[0].core.ring, key))
+            key++;
+        struct frame request = push_frame(key, body);
+        assert_non_null(buffer_reserve(&site.out, 1 << 10));
+        alloc_fail_from(n);
+        enum frame_kind answer = answer_of(&site, &request, body, &n_refused);
+        alloc_fail_at(0);
+        int64_t values[LENGTH] = {0};
+        bool is_here = store_pull_one(&site.table.store, key, values);
+        assert_int_equal(answer == FRAME_DONE, is_here && values[0] == 1);
+        assert_int_equal(answer_of(&site, &request, body, &n_refused), FRAME_DONE);
+        assert_true(store_pull_one(&site.table.store, key, values));
+        assert_int_equal(values[0], 1);
+        site_fini(&site);
+    }
+}
+
+/* What is left of a round that could not be served is its failure, which is told. */
+static void a_round_that_fails_is_answered(void **state)
+{
+    (void)state;
+    struct tern_table_options options = shape(TERN_DENSE, TERN_I64, N_KEYS, LENGTH);
+    enum frame_kind answer = FRAME_ERROR;
+    for (uint64_t n = 1; answer == FRAME_ERROR; n++) {
+        struct site site;
+        size_t n_refused = 0;
+        site_init(&site, &options);
+        site.server.sends_kept = true;
+        want(&site.all.members[1], KEY);
+        struct buffer *body = &site.all.members[1].questions[0].body;
+        ok(manager_request(site.all.members[1].manager, 0, body));
+        struct frame request = request_frame(body);
+        request.table = TABLE;
+        alloc_fail_from(n);
+        answer = answer_of(&site, &request, buffer_head(body), &n_refused);
+        alloc_fail_at(0);
+        site_fini(&site);
+    }
+    assert_int_equal(answer, FRAME_NEWS);
+}
 
 /* A node may go on asking for a table that another one has closed, in every round: that must cost nothing. */
 static void a_closed_table_is_refused_without_a_trace(void **state)
@@ -47,6 +186,9 @@ static void a_closed_table_is_refused_without_a_trace(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_push_to_a_key_that_has_left_is_never_answered_as_done),
+        cmocka_unit_test(a_push_that_found_no_memory_is_never_answered_as_done),
+        cmocka_unit_test(a_round_that_fails_is_answered),
         cmocka_unit_test(a_closed_table_is_refused_without_a_trace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
