@@ -69,7 +69,7 @@ TESTS += $(BUILD)/tests/sim/test_defects
 # Tests count allocations and make chosen ones fail.
 WRAP := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=mmap
 
-.PHONY: all lib cli tests examples benches test demo bench fuzz sim check deps install uninstall clean help
+.PHONY: force all lib cli tests examples benches test demo bench fuzz sim check deps install uninstall clean help
 .DELETE_ON_ERROR:
 .SECONDARY: # keep objects, so that nothing is compiled twice
 
@@ -79,6 +79,16 @@ cli: $(BUILD)/tern
 tests: $(TESTS) $(CLUSTER)
 examples: $(EXAMPLES)
 benches: $(BENCHES)
+
+# Written when what they say has changed: the flags, on which all objects depend, and the files that libraries and the
+# command are made of.
+FLAGS   := $(CC) $(CPPFLAGS) $(filter-out -Werror,$(CFLAGS)) $(LDFLAGS) $(LDLIBS)
+SOURCES := $(LIB_SRC) $(TASK_SRC) $(CLI_SRC)
+$(BUILD)/obj/flags:   export SAID = $(FLAGS)
+$(BUILD)/obj/sources: export SAID = $(SOURCES)
+$(BUILD)/obj/flags $(BUILD)/obj/sources: force
+	@mkdir -p $(@D)
+	@printf '%s\n' "$$SAID" | cmp -s - $@ || printf '%s\n' "$$SAID" > $@
 
 $(BUILD)/obj/src/kernel/avx2.o:   override CFLAGS += -mavx2
 $(BUILD)/obj/src/kernel/avx512.o: override CFLAGS += -mavx512f -mavx512dq -mavx512bw -mavx512vl \
@@ -92,12 +102,12 @@ $(BUILD)/obj/bench/%.o: override CPPFLAGS += -Isrc -Itasks
 $(BUILD)/obj/tasks/%.o $(BUILD)/obj/cli/%.o $(BUILD)/obj/tests/unit/tasks/%.o: \
     override CPPFLAGS += -Itasks
 
-$(BUILD)/obj/%.o: %.c
+$(BUILD)/obj/%.o: %.c $(BUILD)/obj/flags
 	@mkdir -p $(@D)
 	$(say) CC $<
 	$(q)$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
 
-$(BUILD)/obj/defects/%.o: %.c
+$(BUILD)/obj/defects/%.o: %.c $(BUILD)/obj/flags
 	@mkdir -p $(@D)
 	$(say) CC $< with defects
 	$(q)$(CC) $(CPPFLAGS) -Isrc -DTERN_DEFECTS $(CFLAGS) -c $< -o $@
@@ -108,31 +118,31 @@ $(BUILD)/tests/sim/test_defects: $(DEFECT_OBJ) $(BUILD)/obj/libtern.a
 	$(q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -lcmocka -o $@
 
 # With all names, for the tests of what is inside.
-$(BUILD)/obj/libtern.a: $(LIB_OBJ)
+$(BUILD)/obj/libtern.a: $(LIB_OBJ) $(BUILD)/obj/sources
 	@rm -f $@
 	$(say) AR $@
-	$(q)$(AR) rcs $@ $^
+	$(q)$(AR) rcs $@ $(LIB_OBJ)
 
 # With the public names alone, which are no other program's.
-$(BUILD)/libtern.a: $(LIB_OBJ)
+$(BUILD)/libtern.a: $(LIB_OBJ) $(BUILD)/obj/sources
 	@rm -f $@
 	$(say) AR $@
-	$(q)$(LD) -r $^ -o $(BUILD)/obj/tern.o
+	$(q)$(LD) -r $(LIB_OBJ) -o $(BUILD)/obj/tern.o
 	$(q)$(OBJCOPY) --localize-hidden $(BUILD)/obj/tern.o
 	$(q)$(AR) rcs $@ $(BUILD)/obj/tern.o
 
-$(BUILD)/libtern.so.$(VERSION): $(LIB_OBJ)
+$(BUILD)/libtern.so.$(VERSION): $(LIB_OBJ) $(BUILD)/obj/sources
 	$(say) LD $@
-	$(q)$(CC) $(CFLAGS) -shared -Wl,-soname,libtern.so.$(SOVERSION) $(LDFLAGS) $^ $(LDLIBS) -o $@
+	$(q)$(CC) $(CFLAGS) -shared -Wl,-soname,libtern.so.$(SOVERSION) $(LDFLAGS) $(LIB_OBJ) $(LDLIBS) -o $@
 
 $(BUILD)/libtern.so: $(BUILD)/libtern.so.$(VERSION)
 	$(q)ln -sf $(<F) $(BUILD)/libtern.so.$(SOVERSION)
 	$(q)ln -sf $(<F) $@
 
-$(BUILD)/libtasks.a: $(call obj,$(TASK_SRC))
+$(BUILD)/libtasks.a: $(call obj,$(TASK_SRC)) $(BUILD)/obj/sources
 	@rm -f $@
 	$(say) AR $@
-	$(q)$(AR) rcs $@ $^
+	$(q)$(AR) rcs $@ $(filter %.o,$^)
 
 $(BUILD)/tern: $(call obj,$(CLI_SRC)) $(BUILD)/libtasks.a $(BUILD)/libtern.a
 	$(say) LD $@
@@ -230,6 +240,8 @@ uninstall: ## what install put there
 
 clean: ## remove build/
 	rm -rf build
+
+force:
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
