@@ -252,17 +252,15 @@ static bool note_changed(struct bounded *bounded, uint32_t slot, bool *merged)
 static enum tern_status collect(struct bounded *bounded)
 {
     struct store *store = bounded->store;
-    size_t n_words = store_dirty_words(store);
+    size_t n_words = store_mark_words(store);
     bool merged = false;
-    for (size_t i = 0; i < n_words; i++) {
-        if (!atomic_load_explicit(&store->dirty[i], memory_order_relaxed))
-            continue;
-        uint64_t bits = atomic_exchange_explicit(&store->dirty[i], 0, memory_order_acquire);
+    uint64_t bits;
+    for (size_t i = 0; (bits = marks_take(&store->changed, &i, n_words)) != 0; i++) {
         for (; bits; bits &= bits - 1)
             if (!note_changed(bounded, (uint32_t)(64 * i + (size_t)__builtin_ctzll(bits)),
                               &merged)) {
                 /* Nothing is lost: what was not noted is marked again. */
-                atomic_fetch_or_explicit(&store->dirty[i], bits, memory_order_relaxed);
+                marks_put(&store->changed, i, bits);
                 return no_memory(bounded);
             }
     }
@@ -637,7 +635,7 @@ void bounded_settle(struct bounded *bounded)
     bounded_inquire(bounded);
     if (is_eager(bounded))
         return;
-    uint64_t n_slots = 64 * store_dirty_words(store);
+    uint64_t n_slots = 64 * store_mark_words(store);
     for (uint64_t slot = 0; slot < n_slots && slabs_has(&store->facts, (uint32_t)slot); slot++)
         atomic_store_explicit(&store_facts(store, (uint32_t)slot)->age, 0, memory_order_relaxed);
 }

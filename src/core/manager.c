@@ -363,32 +363,21 @@ static enum tern_status take_marked(struct manager *manager, uint32_t slot)
     return fail(TERN_NO_MEMORY, "no memory for the changes of table '%s'", store->name);
 }
 
-/* Lists the slots that are marked in one word of the bitmap, and clears it. */
-static void list_marked(struct manager *manager, size_t word)
-{
-    uint64_t bits = atomic_exchange_explicit(&manager->store->dirty[word], 0, memory_order_acquire);
-    for (; bits; bits &= bits - 1)
-        keys_add(manager, &manager->marked, 64 * word + (size_t)__builtin_ctzll(bits));
-}
-
 enum tern_status manager_take(struct manager *manager)
 {
     struct store *store = manager->store;
     struct keys *marked = &manager->marked;
-    size_t n_words = store_dirty_words(store);
+    size_t n_words = store_mark_words(store);
+    uint64_t bits;
     /* First all that was noted: so a row is noted once, and what there was when somebody began to wait for it is
      * sent however fast more is changed. */
     for (uint32_t i = 0; i < manager->n_nodes; i++)
         if (keys_left(&manager->boxes[i].changed))
             return TERN_OK;
     marked->n = 0;
-    for (size_t i = 0; 64 * i < n_words; i++) {
-        if (!atomic_load_explicit(&store->dirty_words[i], memory_order_relaxed))
-            continue;
-        uint64_t words = atomic_exchange_explicit(&store->dirty_words[i], 0, memory_order_acquire);
-        for (; words; words &= words - 1)
-            list_marked(manager, 64 * i + (size_t)__builtin_ctzll(words));
-    }
+    for (size_t i = 0; (bits = marks_take(&store->changed, &i, n_words)) != 0; i++)
+        for (; bits; bits &= bits - 1)
+            keys_add(manager, marked, 64 * i + (size_t)__builtin_ctzll(bits));
     enum tern_status status = TERN_OK;
     for (size_t i = 0; !status && i < marked->n; i++) {
         if (i + FETCH_KEY < marked->n)

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/pages.h"
 #include "core/defect.h"
 #include "core/reply.h"
 #include "core/sweep.h"
@@ -23,9 +22,9 @@ struct changed {
 
 /* What is missing at one node, to be told in the order of slots, round and round. */
 struct missing {
-    _Atomic uint64_t *bits; /* one per slot: see the header */
-    size_t slot;            /* where to go on */
-    uint64_t n_laps;        /* times it came to the end */
+    struct marks slots; /* see the header */
+    size_t next;        /* the slot where to go on */
+    uint64_t n_laps;    /* times it came to the end */
 };
 
 struct replication {
@@ -60,10 +59,8 @@ struct replication *replication_new(struct core *core, struct store *store)
     made->slots = malloc(FRAME_MAX_KEYS * sizeof *made->slots);
     bool complete = made->changed && made->sweeps && made->missing && made->keys &&
                     made->server_keys && made->slots;
-    for (uint32_t i = 0; complete && i < core->n_nodes; i++) {
-        made->missing[i].bits = pages_new(store->dirty_bytes);
-        complete = made->missing[i].bits != NULL;
-    }
+    for (uint32_t i = 0; complete && i < core->n_nodes; i++)
+        complete = marks_init(&made->missing[i].slots, 64 * store->changed.n_words);
     if (complete)
         return made;
     replication_free(made);
@@ -77,8 +74,8 @@ void replication_free(struct replication *replication)
     for (uint32_t i = 0; i < replication->n_nodes; i++) {
         if (replication->changed)
             free(replication->changed[i].keys);
-        if (replication->missing && replication->missing[i].bits)
-            pages_free(replication->missing[i].bits, replication->store->dirty_bytes);
+        if (replication->missing)
+            marks_fini(&replication->missing[i].slots);
     }
     free(replication->changed);
     free(replication->sweeps);
@@ -100,17 +97,12 @@ const struct replication_counts *replication_counts(const struct replication *re
     return &replication->counts;
 }
 
-static void set_bit(_Atomic uint64_t *bits, uint32_t slot)
-{
-    atomic_fetch_or_explicit(&bits[slot / 64], UINT64_C(1) << slot % 64, memory_order_release);
-}
-
 /* Notes that nobody but `knows` has the present value of a row at home here; NOBODY if all others lack it. */
 static void tell_all_but(struct replication *replication, uint32_t knows, uint32_t slot)
 {
     for (uint32_t i = 0; i < replication->core->n_nodes; i++)
         if (i != knows && i != replication->core->node)
-            set_bit(replication->missing[i].bits, slot);
+            marks_add(&replication->missing[i].slots, slot);
 }
 
 static bool add_changed(struct changed *changed, uint64_t key)
@@ -142,11 +134,9 @@ enum tern_status replication_take(struct replication *replication)
     const struct core *core = replication->core;
     if (is_left_over(replication))
         return TERN_OK;
-    size_t n_words = store_dirty_words(store);
-    for (size_t i = 0; i < n_words; i++) {
-        if (!atomic_load_explicit(&store->dirty[i], memory_order_relaxed))
-            continue;
-        uint64_t bits = atomic_exchange_explicit(&store->dirty[i], 0, memory_order_acquire);
+    size_t n_words = store_mark_words(store);
+    uint64_t bits;
+    for (size_t i = 0; (bits = marks_take(&store->changed, &i, n_words)) != 0; i++) {
         for (; bits; bits &= bits - 1) {
             uint32_t slot = (uint32_t)(64 * i + (size_t)__builtin_ctzll(bits));
             uint64_t key = store_key_of(store, slot);
@@ -155,7 +145,7 @@ enum tern_status replication_take(struct replication *replication)
                 tell_all_but(replication, NOBODY, slot);
             } else if (!add_changed(&replication->changed[home], key)) {
                 /* Nothing is lost: what was not noted is marked again. */
-                atomic_fetch_or_explicit(&store->dirty[i], bits, memory_order_relaxed);
+                marks_put(&store->changed, i, bits);
                 return fail(TERN_NO_MEMORY, "no memory for the changes of table '%s'", store->name);
             }
         }
@@ -295,28 +285,29 @@ static size_t take_missing(struct replication *replication, uint32_t to, size_t 
                            uint32_t *slots, uint64_t *left)
 {
     struct missing *missing = &replication->missing[to];
-    size_t n = 0, n_words = store_dirty_words(replication->store);
+    size_t n = 0, n_words = store_mark_words(replication->store);
     *left = 0;
-    /* The word where it begins is looked at again at the end, for what is before the slot. */
-    for (size_t i = 0; i <= n_words; i++) {
-        if (missing->slot / 64 >= n_words) {
-            missing->slot = 0;
+    /* To the end, and once more from the beginning, for what is before the slot. */
+    for (int lap = 0; lap < 2;) {
+        size_t word = missing->next / 64;
+        uint64_t bits = marks_take(&missing->slots, &word, n_words);
+        if (!bits) {
+            missing->next = 0;
             missing->n_laps++;
+            lap++;
+            continue;
         }
-        size_t word = missing->slot / 64;
-        uint64_t bits =
-            n_words ? atomic_load_explicit(&missing->bits[word], memory_order_relaxed) : 0;
-        for (bits &= UINT64_MAX << missing->slot % 64; bits; bits &= bits - 1) {
-            if (n == most) {
-                *left = 2;
-                return n;
-            }
-            uint64_t bit = bits & -bits;
-            atomic_fetch_and_explicit(&missing->bits[word], ~bit, memory_order_acq_rel);
-            missing->slot = 64 * word + (size_t)__builtin_ctzll(bits);
-            slots[n++] = (uint32_t)missing->slot++;
+        /* Those before the slot, if it is in this word, were taken last time, and have their turn later. */
+        uint64_t later = word == missing->next / 64 ? bits & ~(UINT64_MAX << missing->next % 64) : 0;
+        for (bits &= ~later; bits && n < most; bits &= bits - 1)
+            slots[n++] = (uint32_t)(64 * word + (size_t)__builtin_ctzll(bits));
+        if (later | bits)
+            marks_put(&missing->slots, word, later | bits);
+        missing->next = bits ? 64 * word + (size_t)__builtin_ctzll(bits) : 64 * (word + 1);
+        if (bits) {
+            *left = 2;
+            return n;
         }
-        missing->slot = 64 * (word + 1);
     }
     return n;
 }

@@ -182,7 +182,7 @@ typedef float unaligned_32 __attribute__((vector_size(32), aligned(1), may_alias
 add_function *push_add_for(const struct store *store)
 {
     if (store->type != TERN_F32 || (store->index == TERN_DENSE && !store->n_natural) ||
-        store->updater.apply || store->dirty)
+        store->updater.apply || store->changed.slots)
         return NULL;
 #if defined(__x86_64__)
     if (store->kernel->vector_bytes >= 32)

@@ -76,14 +76,7 @@ static bool init_tracking(struct store *store)
         return true;
     uint64_t n_slots =
         store->index == TERN_DENSE && store->n_keys < TERN_MAX_ROWS ? store->n_keys : TERN_MAX_ROWS;
-    store->dirty_bytes = (n_slots + 63) / 64 * sizeof *store->dirty;
-    store->dirty = pages_new(store->dirty_bytes);
-    if (store->home.managed) {
-        store->dirty_words = pages_new(store->dirty_bytes / 64 + sizeof *store->dirty_words);
-        if (!store->dirty_words)
-            return false;
-    }
-    return store->dirty && slabs_init(&store->bases, store->rows.stride) &&
+    return marks_init(&store->changed, n_slots) && slabs_init(&store->bases, store->rows.stride) &&
            slabs_init(&store->facts, sizeof(struct slot_facts));
 }
 
@@ -137,8 +130,7 @@ void store_fini(struct store *store)
     slabs_fini(&store->bases);
     slabs_fini(&store->facts);
     free(store->free_slots);
-    pages_free(store->dirty, store->dirty_bytes);
-    pages_free(store->dirty_words, store->dirty_bytes / 64 + sizeof *store->dirty_words);
+    marks_fini(&store->changed);
     pthread_mutex_destroy(&store->slot_lock);
 }
 
@@ -151,10 +143,10 @@ uint64_t store_memory_bytes(const struct store *store)
     return index + n_slots * slot_bytes(store);
 }
 
-size_t store_dirty_words(const struct store *store)
+size_t store_mark_words(const struct store *store)
 {
     uint64_t slots = atomic_load_explicit(&store->next_slot, memory_order_relaxed);
-    size_t words = (slots + 63) / 64, all = store->dirty_bytes / sizeof(uint64_t);
+    size_t words = (slots + 63) / 64, all = store->changed.n_words;
     return words < all ? words : all;
 }
 
@@ -172,7 +164,9 @@ static bool new_slot(struct store *store, uint32_t *slot)
 {
     size_t row_bytes = slot_bytes(store);
     uint64_t next = atomic_load_explicit(&store->next_slot, memory_order_relaxed);
-    bool fits = next < TERN_MAX_ROWS && row_bytes <= store->limit_bytes &&
+    /* There are marks for as many as there can be rows; but slots may be lost (store_give_slot). */
+    uint64_t most = store->changed.slots ? 64 * store->changed.n_words : TERN_MAX_ROWS;
+    bool fits = next < most && row_bytes <= store->limit_bytes &&
                 store_memory_bytes(store) <= store->limit_bytes - row_bytes &&
                 slabs_add(&store->rows, next) && slabs_add(&store->states, next) &&
                 slabs_add(&store->bases, next) && slabs_add(&store->facts, next);
@@ -254,7 +248,7 @@ static bool make_row(struct store *store, uint64_t key, struct entry *entry, uin
         return false;
     init_value(&store->init, store->type, key, store->length, slabs_at(&store->rows, slot));
     store_reset_state(store, slot);
-    if (store->dirty) {
+    if (store->changed.slots) {
         struct slot_facts *facts = store_facts(store, slot);
         facts->key = key;
         atomic_store_explicit(&facts->age, 0, memory_order_relaxed);

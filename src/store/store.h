@@ -29,6 +29,7 @@
 #include "kernel/kernel.h"
 #include "store/init.h"
 #include "store/location.h"
+#include "store/marks.h"
 #include "store/pull.h"
 #include "store/slabs.h"
 #include "store/sparse.h"
@@ -110,11 +111,7 @@ struct store {
     /* Of tracked and managed tables (delta.c, move.c). */
     struct slabs bases; /* the value at the last exchange; with an updater: what was pushed since */
     struct slabs facts; /* struct slot_facts */
-    _Atomic uint64_t
-        *dirty; /* a bit per slot: changed since it was last taken; NULL: not tracked */
-    size_t dirty_bytes;
-    _Atomic uint64_t
-        *dirty_words; /* a bit per word of `dirty` that may have bits set; managed tables only */
+    struct marks changed; /* slots changed since they were last taken; without: not tracked */
     _Atomic uint64_t n_pins;
 
     char name[TERN_MAX_NAME + 1]; /* for sentences */
@@ -254,16 +251,9 @@ void store_reset_state(struct store *store, uint32_t slot);
  */
 static inline void store_mark(struct store *store, uint32_t slot)
 {
-    _Atomic uint64_t *word = &store->dirty[slot / 64];
-    uint64_t bit = UINT64_C(1) << slot % 64;
-    /* A bit that is set already is taken by somebody who will wait for this row's latch. */
-    if (atomic_load_explicit(word, memory_order_relaxed) & bit)
-        return;
-    atomic_fetch_or_explicit(word, bit, memory_order_release);
-    /* After the bit itself: whoever takes the word's bit afterwards finds it. */
-    if (store->dirty_words)
-        atomic_fetch_or_explicit(&store->dirty_words[slot / 64 / 64], UINT64_C(1) << slot / 64 % 64,
-                                 memory_order_release);
+    /* One that is set already is taken by somebody who will wait for this row's latch. */
+    if (!marks_has(&store->changed, slot))
+        marks_add(&store->changed, slot);
 }
 
 static inline struct slot_facts *store_facts(const struct store *store, uint32_t slot)
@@ -276,8 +266,8 @@ static inline uint64_t store_key_of(const struct store *store, uint32_t slot)
     return store_facts(store, slot)->key;
 }
 
-/* The words of the bitmap of changed rows that can have bits set by now. */
-size_t store_dirty_words(const struct store *store);
+/* The words of marks of slots that can have any by now. */
+size_t store_mark_words(const struct store *store);
 
 /* Whether something of a latched row must be sent. */
 bool store_has_delta(const struct store *store, uint32_t slot);
