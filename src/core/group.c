@@ -406,8 +406,12 @@ static enum served join(const struct call *call)
                                          call->from, call->bytes, MAX_ADDRESS_BYTES));
     if (call->member->state == ABSENT)
         join_first(call);
-    if (call->member->state != MISSING && call->member->incarnation != call->request->a &&
-        !defect(DEFECT_JOIN_TWICE))
+    const bool is_other =
+        call->member->state != MISSING && call->member->incarnation != call->request->a;
+    /* All have left, or died: who joins does so at the next coordinator, who listens when this one has ended. */
+    if (is_other && group_is_over(group))
+        return HELD;
+    if (is_other && !defect(DEFECT_JOIN_TWICE))
         return answer_failure(
             call,
             fail(TERN_PEER, "node %" PRIu32 " has joined already as another process", call->from));
