@@ -523,10 +523,14 @@ void lane_resume(struct lane *lane)
         lane->unsent = lane->first->next;
 }
 
-/* All that was sent on earlier connections has been executed by now, or never will be. */
+/* All that was sent on earlier connections has been executed by now, or never will be. Before the first nothing was
+ * sent, and what was executed are requests of somebody who had the lane before. */
 void lane_welcome(struct lane *lane, uint64_t executed)
 {
-    if (lane->first && lane->first->number <= executed && !defect(DEFECT_RESUME_RENUMBERS))
+    bool was_known = lane->is_known;
+    lane->is_known = true;
+    if (was_known && lane->first && lane->first->number <= executed &&
+        !defect(DEFECT_RESUME_RENUMBERS))
         return;
     lane->last_number = executed;
     for (struct part *part = lane->first; part; part = part->next)

@@ -73,7 +73,8 @@ struct lane {
     struct part *first, *last; /* unanswered, in order */
     struct part *unsent;       /* the first that is not sent on this connection */
     size_t bytes_under_way;
-    bool full; /* LANE_BYTES were under way, and half of them still are */
+    bool full;     /* LANE_BYTES were under way, and half of them still are */
+    bool is_known; /* it was welcomed: its numbers are the server's */
 };
 
 struct client {

@@ -718,9 +718,36 @@ void engine_end(struct engine *engine)
     ring_free(engine->core.ring);
     free(engine->addresses);
     free(engine->incarnations);
+    free(engine->spare_lanes);
     pthread_cond_destroy(&engine->pulse_stop);
     pthread_mutex_destroy(&engine->pulse_lock);
     pthread_mutex_destroy(&engine->lock);
+}
+
+bool engine_take_lane(struct engine *engine, uint32_t *lane)
+{
+    pthread_mutex_lock(&engine->lock);
+    bool taken = engine->n_spare_lanes > 0;
+    if (taken) {
+        *lane = engine->spare_lanes[--engine->n_spare_lanes];
+    } else {
+        size_t n = (size_t)engine->n_own_lanes + 1;
+        uint32_t *grown = realloc(engine->spare_lanes, n * sizeof *grown);
+        taken = grown;
+        if (taken) {
+            engine->spare_lanes = grown;
+            *lane = engine->n_own_lanes++;
+        }
+    }
+    pthread_mutex_unlock(&engine->lock);
+    return taken;
+}
+
+void engine_give_lane(struct engine *engine, uint32_t lane)
+{
+    pthread_mutex_lock(&engine->lock);
+    engine->spare_lanes[engine->n_spare_lanes++] = lane;
+    pthread_mutex_unlock(&engine->lock);
 }
 
 /* Each worker has a connection to each other node, so the usual 1024 files are soon too few. */
@@ -767,7 +794,8 @@ static bool others_are_connected(struct engine *engine)
     bool connected = false;
     pthread_mutex_lock(&engine->lock);
     for (const struct incoming *incoming = engine->incoming; incoming; incoming = incoming->next)
-        connected |= incoming->known && incoming->known->lane.node != engine->core.node;
+        connected |= incoming->known && incoming->known->lane.node != engine->core.node &&
+                     is_member(engine, &incoming->known->lane);
     pthread_mutex_unlock(&engine->lock);
     return connected;
 }

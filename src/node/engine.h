@@ -65,7 +65,10 @@ struct engine {
     struct intents *intents; /* of this node's workers; a list, under the lock */
     uint32_t n_managers;     /* made so far */
 
-    _Atomic uint32_t next_lane;
+    /* Numbers of this node's own lanes. Those not in use any more are used again, because other nodes remember
+     * each; there is room for all. Under the lock. */
+    uint32_t *spare_lanes;
+    uint32_t n_spare_lanes, n_own_lanes;
     /* 1 + the number of a node known to be dead; 0: none. Calls that wait for it fail at once. */
     _Atomic uint32_t dead;
 };
@@ -89,6 +92,10 @@ bool engine_is_driven(const struct engine *engine, uint64_t now_ns);
 
 /* Lets held requests be tried again. */
 void engine_wake(struct engine *engine);
+
+/* A number for a lane of this node that no other one has; false when memory is used up. */
+bool engine_take_lane(struct engine *engine, uint32_t *lane);
+void engine_give_lane(struct engine *engine, uint32_t lane);
 
 /* Makes a call to a node (client.h) on a connection of the caller's and waits for its answer. */
 struct remote;

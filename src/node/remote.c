@@ -27,11 +27,10 @@ enum tern_status remote_init(struct remote *remote, struct engine *engine)
 {
     uint32_t n_nodes = engine->core.n_nodes;
     *remote = (struct remote){.engine = engine, .wake_fd = -1};
-    remote->lane = atomic_fetch_add_explicit(&engine->next_lane, 1, memory_order_relaxed);
     remote->peers = calloc(n_nodes, sizeof *remote->peers);
     remote->polls = calloc(n_nodes + 1, sizeof *remote->polls);
     enum tern_status status = client_init(&remote->client, &engine->core);
-    if (!status && remote->peers && remote->polls)
+    if (!status && remote->peers && remote->polls && engine_take_lane(engine, &remote->lane))
         return TERN_OK;
     if (!status)
         client_fini(&remote->client);
@@ -47,6 +46,7 @@ void remote_fini(struct remote *remote)
     client_fini(&remote->client);
     free(remote->peers);
     free(remote->polls);
+    engine_give_lane(remote->engine, remote->lane);
 }
 
 static struct peer *peer_of(struct remote *remote, const struct lane *lane)

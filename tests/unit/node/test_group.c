@@ -4,13 +4,22 @@
  */
 #include <pthread.h>
 #include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <tern/tern.h>
 
-#include "support/check.h"
+#include "node/engine.h" /* before cmocka, whose macro fail() would hide the function */
+#include "node/node.h"
+
+#include <cmocka.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 enum { N_NODES = 3, N_KEYS = 500, LENGTH = 8, WIDE = 256, STEPS = 40, BATCH = 50, HANGS_S = 100 };
 
@@ -274,6 +283,21 @@ static void finish(struct member *members, size_t n)
         assert_int_equal(pthread_join(members[i].thread, NULL), 0);
 }
 
+/* All nodes of a group do something, and find nothing wrong. */
+static void all(void *(*act)(void *), uint32_t n)
+{
+    struct member members[N_NODES];
+    for (uint32_t i = 0; i < n; i++) {
+        members[i] = (struct member){.group = "all", .index = i};
+        assert_int_equal(pthread_create(&members[i].thread, NULL, act, &members[i]), 0);
+    }
+    finish(members, n);
+    for (uint32_t i = 0; i < n; i++) {
+        assert_string_equal(members[i].sentence, "");
+        assert_int_equal(members[i].n_wrong, 0);
+    }
+}
+
 static void sums_are_exact(void **state)
 {
     (void)state;
@@ -340,23 +364,10 @@ static void *open_in_turn(void *context)
     return NULL;
 }
 
-/* Two nodes do something, and find nothing wrong. */
-static void both(void *(*act)(void *))
-{
-    struct member members[2];
-    for (uint32_t i = 0; i < 2; i++) {
-        members[i] = (struct member){.group = "both", .index = i};
-        assert_int_equal(pthread_create(&members[i].thread, NULL, act, &members[i]), 0);
-    }
-    finish(members, 2);
-    for (uint32_t i = 0; i < 2; i++)
-        assert_int_equal(members[i].n_wrong, 0);
-}
-
 static void tables_are_opened_and_closed_in_any_order(void **state)
 {
     (void)state;
-    both(open_in_turn);
+    all(open_in_turn, 2);
 }
 
 /* Node 0 leaves at once; node 1 asks it for a table that it will not open any more. */
@@ -395,20 +406,75 @@ static void *leave_or_ask(void *context)
 static void nobody_waits_for_a_table_of_a_node_that_leaves(void **state)
 {
     (void)state;
-    both(leave_or_ask);
+    all(leave_or_ask, 2);
 }
 
 static void the_last_set_of_a_call_stays(void **state)
 {
     (void)state;
-    struct member members[N_NODES];
-    for (uint32_t i = 0; i < N_NODES; i++) {
-        members[i] = (struct member){.group = "set", .index = i};
-        assert_int_equal(pthread_create(&members[i].thread, NULL, be_setter, &members[i]), 0);
+    all(be_setter, N_NODES);
+}
+
+/* Opens and closes again and again, without waiting for others to have closed. */
+static void *come_and_go(void *context)
+{
+    struct member *member = context;
+    for (int turn = 0; turn < 4; turn++) {
+        struct tern_node *node;
+        if (!open_member(member, &node))
+            return NULL;
+        member->n_wrong += tern_barrier(node) || tern_node_close(node);
     }
-    finish(members, N_NODES);
+    return NULL;
+}
+
+static void a_group_can_be_opened_again_at_once(void **state)
+{
+    (void)state;
+    all(come_and_go, N_NODES);
+}
+
+/* One worker after the other asks all nodes; they remember no more of them than there were at a time. */
+static void *work_in_turns(void *context)
+{
+    struct member *member = context;
+    struct tern_node *node;
+    struct tern_table *table;
+    struct tern_table_options options = {.struct_size = sizeof options,
+                                         .type = TERN_I64,
+                                         .n_keys = N_NODES,
+                                         .length = 1,
+                                         .policy = "static"};
+    const uint64_t keys[N_NODES] = {0, 1, 2};
+    const int64_t ones[N_NODES] = {1, 1, 1};
+    int64_t values[N_NODES];
+    if (!open_member(member, &node))
+        return NULL;
+    member->n_wrong += tern_table_open(node, "turns", &options, &table) != TERN_OK;
+    for (int turn = 0; turn < STEPS; turn++) {
+        struct tern_worker *worker;
+        member->n_wrong += tern_worker_open(node, &worker) ||
+                           tern_push(worker, table, keys, N_NODES, ones) ||
+                           tern_pull(worker, table, keys, N_NODES, values) ||
+                           tern_worker_close(worker);
+    }
+    member->n_wrong += tern_barrier(node) != TERN_OK;
+    struct tern_worker *last;
+    member->n_wrong +=
+        tern_worker_open(node, &last) || tern_pull(last, table, keys, N_NODES, values);
     for (int i = 0; i < N_NODES; i++)
-        assert_int_equal(members[i].n_wrong, 0);
+        member->n_wrong += values[i] != N_NODES * STEPS;
+    pthread_mutex_lock(&node->engine->lock);
+    member->n_wrong += node->engine->n_lanes >= STEPS;
+    pthread_mutex_unlock(&node->engine->lock);
+    member->n_wrong += tern_worker_close(last) || tern_node_close(node);
+    return NULL;
+}
+
+static void workers_that_were_closed_are_not_remembered(void **state)
+{
+    (void)state;
+    all(work_in_turns, N_NODES);
 }
 
 static void a_group_of_one_is_a_node_alone(void **state)
@@ -466,6 +532,8 @@ int main(void)
         cmocka_unit_test(tables_are_opened_and_closed_in_any_order),
         cmocka_unit_test(nobody_waits_for_a_table_of_a_node_that_leaves),
         cmocka_unit_test(the_last_set_of_a_call_stays),
+        cmocka_unit_test(a_group_can_be_opened_again_at_once),
+        cmocka_unit_test(workers_that_were_closed_are_not_remembered),
         cmocka_unit_test(a_group_of_one_is_a_node_alone),
         cmocka_unit_test(a_node_that_does_not_come_is_named),
         cmocka_unit_test(a_place_that_makes_no_sense_is_refused),
