@@ -82,7 +82,8 @@ benches: $(BENCHES)
 
 # Written when what they say has changed: the flags, on which all objects depend, and the files that libraries and the
 # command are made of.
-FLAGS   := $(CC) $(CPPFLAGS) $(filter-out -Werror,$(CFLAGS)) $(LDFLAGS) $(LDLIBS)
+# Sorted, because a make inside a make finds some of them twice.
+FLAGS   := $(sort $(CC) $(CPPFLAGS) $(filter-out -Werror,$(CFLAGS)) $(LDFLAGS) $(LDLIBS))
 SOURCES := $(LIB_SRC) $(TASK_SRC) $(CLI_SRC)
 $(BUILD)/obj/flags:   export SAID = $(FLAGS)
 $(BUILD)/obj/sources: export SAID = $(SOURCES)
