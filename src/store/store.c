@@ -30,10 +30,12 @@ static enum tern_status check_dense_fits(const struct store *store)
     uint64_t limit = store->limit_bytes < machine ? store->limit_bytes : machine;
     if (needed <= (double)limit)
         return TERN_OK;
-    return fail(TERN_NO_MEMORY, "table '%s' of %" PRIu64 " keys needs %.1f GB, but %s %.1f GB",
-                store->name, store->n_keys, needed / 1e9,
+    const bool few = limit < UINT64_C(1000000000);
+    const double unit = few ? 1e6 : 1e9;
+    return fail(TERN_NO_MEMORY, "table '%s' of %" PRIu64 " keys needs %.1f %cB, but %s %.1f %cB",
+                store->name, store->n_keys, needed / unit, few ? 'M' : 'G',
                 store->limit_bytes < machine ? "its limit is" : "this machine has",
-                (double)limit / 1e9);
+                (double)limit / unit, few ? 'M' : 'G');
 }
 
 /* Reserves the rows of a dense table in the order of its keys. */

@@ -522,7 +522,7 @@ static void a_table_too_large_for_memory_is_refused_with_its_size(void **state)
     refuse_options(scene, options, TERN_NO_MEMORY, "GB");
     options = shape(TERN_DENSE, TERN_F32, 1000, 1000);
     options.memory_limit_bytes = 1000000;
-    refuse_options(scene, options, TERN_NO_MEMORY, "limit");
+    refuse_options(scene, options, TERN_NO_MEMORY, "needs 4.0 MB, but its limit is 1.0 MB");
 }
 
 static void a_name_that_cannot_be_is_refused(void **state)
