@@ -96,6 +96,11 @@ bool stream_established(struct stream *stream)
     return stream->established && !stream->failed;
 }
 
+bool stream_heard(const struct stream *stream)
+{
+    return stream->heard;
+}
+
 /* 1 when bytes may flow, 0 when not yet, -1 when the stream has failed. */
 static int ready(struct stream *stream)
 {

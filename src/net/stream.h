@@ -67,6 +67,9 @@ void stream_flush(struct stream *stream);
  * with TLS the other may still refuse its certificate, which its first read then reports.) */
 bool stream_established(struct stream *stream);
 
+/* Whether any bytes have come, be they of a handshake. */
+bool stream_heard(const struct stream *stream);
+
 /* Waits until the stream may be read (or, if `write`, written) or timeout_ms (-1: for ever) passed;
  * false on time-out. Bytes a TLS stream has already decrypted count as readable. */
 bool stream_wait(struct stream *stream, bool write, int timeout_ms);

@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 enum {
-    BACKLOG = 128,
+    BACKLOG = 4096,
     TRY_MS = 2000,
     QUEUE_S = 5,
     /* A host that vanished is noticed after VANISHED_MS, whether bytes to it are under way or, by
@@ -115,6 +115,7 @@ static bool has_room(const struct iovec *parts, int n_parts)
 static ssize_t socket_read(struct stream *stream, const struct iovec *parts, int n_parts)
 {
     ssize_t n = socket_receive(stream->fd, parts, n_parts);
+    stream->heard |= n > 0;
     if (n > 0)
         return n;
     if (n < 0)

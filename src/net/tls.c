@@ -237,6 +237,7 @@ static void tls_advance(struct stream *stream)
         return;
     ERR_clear_error();
     int result = SSL_do_handshake(session->ssl);
+    stream->heard = BIO_number_read(SSL_get_rbio(session->ssl)) > 0;
     if (result == 1)
         stream->established = true;
     else

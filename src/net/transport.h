@@ -44,6 +44,7 @@ struct stream {
     int fd;
     bool established;
     bool accepted;
+    bool heard;  /* bytes have come */
     bool failed; /* for good, and `why` says how */
     char why[360];
     char peer[ADDRESS_TEXT_BYTES];

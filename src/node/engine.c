@@ -32,6 +32,7 @@ enum {
     TICK_MS = 100,      /* how often the coordinator looks for dead nodes */
     HELLO_MS = 5000,    /* for a connection to say who it is */
     STRANGERS = 256,    /* connections that have not, at the most */
+    STALLED_MS = 2000,  /* without a byte, until one that has begun to makes room for another */
     FAREWELL_MS = 1000, /* for the last answers to be taken */
     LINGER_MS = 100,    /* without a connection, before the coordinator ends */
 };
@@ -54,6 +55,7 @@ struct incoming {
     uint64_t told_ns;         /* when that was said, or it began */
     uint32_t events;          /* asked of epoll */
     uint64_t since_ns;
+    uint64_t heard_ns; /* of a stranger: when its last bytes came; 0: none have */
 };
 
 /* ---- The service thread's connections --------------------------------------------------------- */
@@ -120,15 +122,16 @@ static void ask_events(struct engine *engine, struct incoming *incoming)
     epoll_ctl(engine->epoll_fd, EPOLL_CTL_MOD, event.data.fd, &event);
 }
 
-/* The list has the youngest first. Its place is given to a new one, so that many who say nothing do not
- * keep out those who have something to say. */
-static struct incoming *oldest_stranger(const struct engine *engine)
+/* The stranger whose place is given to a new one. First the oldest of those who say nothing, so that many of them
+ * do not keep out those who have something to say; then whoever has stopped in the middle of it. NULL: all get on,
+ * and what they have done so far would be lost. (The list has the youngest first.) */
+static struct incoming *idle_stranger(const struct engine *engine)
 {
-    struct incoming *oldest = NULL;
+    struct incoming *idle = NULL;
     for (struct incoming *incoming = engine->incoming; incoming; incoming = incoming->next)
-        if (!incoming->known)
-            oldest = incoming;
-    return oldest;
+        if (!incoming->known && (!idle || incoming->heard_ns <= idle->heard_ns))
+            idle = incoming;
+    return idle && clock_now_ns() - idle->heard_ns >= STALLED_MS * MS ? idle : NULL;
 }
 
 static bool is_lane_of(const struct known_lane *known, const struct hello *hello)
@@ -288,8 +291,11 @@ static bool work_on(struct engine *engine, struct incoming *incoming, uint64_t n
     return true;
 }
 
-static void note_heard(struct engine *engine, const struct incoming *incoming, uint64_t now)
+static void note_heard(struct engine *engine, struct incoming *incoming, uint64_t now)
 {
+    /* A round of many handshakes may take long: it is not theirs to be blamed for. */
+    if (!incoming->known && stream_heard(incoming->connection.stream))
+        incoming->heard_ns = clock_now_ns();
     if (incoming->known && engine->server.group && is_member(engine, &incoming->known->lane))
         group_heard(engine->server.group, incoming->known->lane.node, now);
 }
@@ -323,14 +329,33 @@ static void handle_event(struct engine *engine, struct incoming *incoming, uint3
     }
 }
 
-/* Takes new connections. Each is read at once: with TLS the handshake may be over already, and what came
- * behind it be in memory, where epoll does not see it. */
+/* Takes newcomers, or lets them wait in the listener's queue. */
+static void take_newcomers(struct engine *engine, bool take)
+{
+    if (atomic_load_explicit(&engine->takes_newcomers, memory_order_relaxed) == take)
+        return;
+    atomic_store_explicit(&engine->takes_newcomers, take, memory_order_relaxed);
+    struct epoll_event event = {.events = take ? EPOLLIN : 0,
+                                .data.fd = listener_fd(engine->listener)};
+    epoll_ctl(engine->epoll_fd, EPOLL_CTL_MOD, event.data.fd, &event);
+}
+
+/* Takes new connections, as long as there is room for strangers. Each is read at once: with TLS the handshake may
+ * be over already, and what came behind it be in memory, where epoll does not see it. */
 static void accept_incoming(struct engine *engine, uint64_t now, bool *changed)
 {
-    struct stream *stream;
-    while ((stream = listener_accept(engine->listener))) {
-        if (engine->n_strangers >= STRANGERS)
-            refuse_incoming(engine, oldest_stranger(engine));
+    for (;;) {
+        bool full = engine->n_strangers >= STRANGERS;
+        struct incoming *idle = full ? idle_stranger(engine) : NULL;
+        if (full && !idle) {
+            take_newcomers(engine, false);
+            return;
+        }
+        struct stream *stream = listener_accept(engine->listener);
+        if (!stream)
+            return;
+        if (idle)
+            refuse_incoming(engine, idle);
         struct incoming *incoming = calloc(1, sizeof *incoming);
         if (incoming)
             *incoming = (struct incoming){
@@ -404,12 +429,14 @@ static void close_late_strangers(struct engine *engine, uint64_t now)
     }
 }
 
-/* How long the service thread sleeps at the most: strangers and dead nodes must be noticed, and those who wait
- * be told. */
+/* How long the service thread sleeps at the most: strangers and dead nodes must be noticed, those who wait be
+ * told, and newcomers let in. */
 static int next_timeout_ms(const struct engine *engine)
 {
     uint64_t tell_ms = engine->place.deadline_ns / MS / 4;
-    int most_ms = engine->server.group ? TICK_MS : HELLO_MS;
+    bool looks = engine->server.group ||
+                 !atomic_load_explicit(&engine->takes_newcomers, memory_order_relaxed);
+    int most_ms = looks ? TICK_MS : HELLO_MS;
     return tell_ms < (uint64_t)most_ms ? (int)tell_ms + 1 : most_ms;
 }
 
@@ -423,6 +450,7 @@ static void look_at_all(struct engine *engine, uint64_t now)
     tell_all_held(engine, now);
     if (engine->n_strangers)
         close_late_strangers(engine, now);
+    take_newcomers(engine, true); /* for whom there may be room by now; else they wait on */
 }
 
 static struct incoming *incoming_at(const struct engine *engine, int fd)
@@ -457,6 +485,8 @@ static void handle_events(struct engine *engine, const struct epoll_event *event
         engine->server.wants_round = false;
         sync_hurry(&engine->sync);
     }
+    if (engine->n_strangers < STRANGERS)
+        take_newcomers(engine, true);
     look_at_all(engine, now);
 }
 
@@ -763,7 +793,8 @@ static void raise_file_limit(void)
 enum tern_status engine_start(struct engine *engine, const struct place *place)
 {
     raise_file_limit();
-    *engine = (struct engine){.place = *place, .epoll_fd = -1, .wake_fd = -1};
+    *engine =
+        (struct engine){.place = *place, .epoll_fd = -1, .wake_fd = -1, .takes_newcomers = true};
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

@@ -41,6 +41,7 @@ struct engine {
     struct incoming *incoming; /* a list, */
     struct incoming **by_fd;   /* and by descriptor; NULL: none has this one */
     size_t n_by_fd, n_strangers;
+    atomic_bool takes_newcomers; /* false: they wait, because there are too many strangers */
     uint64_t looked_ns;       /* when all connections were last looked at */
     struct known_lane **lanes; /* what is remembered across connections */
     size_t n_lanes, max_lanes;

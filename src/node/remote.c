@@ -262,8 +262,9 @@ static void look_after(struct remote *remote, struct lane *lane, bool patient, u
         snprintf(sentence, sizeof sentence, "%s", peer->trouble);
     else if (peer->turned_away && !dead)
         snprintf(sentence, sizeof sentence,
-                 "node %" PRIu32 " takes no further connection; is its limit of open files (ulimit "
-                 "-Hn) too low? Each worker has one to each node",
+                 "node %" PRIu32
+                 " takes no further connection: its limit of open files (ulimit -Hn) is "
+                 "too low for one of each worker of each node, or too many call it at once",
                  lane->node);
     else if (dead && silent < engine->place.deadline_ns && !peer->trouble[0])
         snprintf(sentence, sizeof sentence,

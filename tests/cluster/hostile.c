@@ -12,6 +12,9 @@
  *     random contents. (What it does to the rows is up to it.)
  * hostile silent SECONDS COUNT ADDRESS
  *     Keeps COUNT connections open and says nothing on them; prints "connected" when they are.
+ * hostile crowd COUNT TOKEN NODES ADDRESS
+ *     Somebody who means well, COUNT times at once: each says HELLO in two pieces, the second when all have said
+ *     the first, as in handshakes that take their time. Exits 1 unless all are welcomed.
  * hostile replay ADDRESS FILE...
  *     Sends the bytes of each file on a connection of its own. Prints the bytes answered.
  */
@@ -567,6 +570,37 @@ static int be_silent(double seconds, uint32_t count, const char *address)
     return n_open == 0;
 }
 
+static bool is_welcomed(int fd)
+{
+    uint8_t bytes[HEADER_BYTES];
+    bool closed;
+    return receive(fd, bytes, sizeof bytes, REFUSED_MS, &closed) == sizeof bytes &&
+           bytes[2] == WELCOME;
+}
+
+static int be_crowd(uint32_t count, const char *address)
+{
+    enum { MAX = 1000, FIRST_BYTES = 20 };
+    int fds[MAX];
+    uint8_t hellos[MAX][HEADER_BYTES + 64];
+    size_t n_bytes = 0;
+    uint32_t n_welcomed = 0;
+    if (count > MAX)
+        return 2;
+    for (uint32_t i = 0; i < count; i++) {
+        n_bytes = make_hello(hellos[i], token, 0, n_nodes, next_random(), i);
+        fds[i] = dial(address);
+        send_all(fds[i], hellos[i], FIRST_BYTES);
+    }
+    usleep(500000); /* for the node to take as many as it will */
+    for (uint32_t i = 0; i < count; i++)
+        send_all(fds[i], hellos[i] + FIRST_BYTES, n_bytes - FIRST_BYTES);
+    for (uint32_t i = 0; i < count; i++)
+        n_welcomed += is_welcomed(fds[i]);
+    printf("%u of %u were welcomed\n", n_welcomed, count);
+    return n_welcomed < count;
+}
+
 static int replay(const char *address, char **files, int n_files)
 {
     static uint8_t bytes[16 << 20];
@@ -606,6 +640,8 @@ int main(int argc, char **argv)
         return 2;
     token = argv[3];
     n_nodes = (uint32_t)strtoul(argv[4], NULL, 10);
+    if (!strcmp(how, "crowd"))
+        return be_crowd((uint32_t)strtoul(argv[2], NULL, 10), argv[5]);
     double end = now_s() + seconds;
     uint32_t n_addresses = (uint32_t)(argc - 5);
     return !strcmp(how, "insider") ? be_insider(end, argv + 5, n_addresses)

@@ -59,6 +59,8 @@ refused() {
 new_unix
 attack "$coordinator" "$coordinator.1"
 check 'strangers are refused (Unix sockets)' refused
+try hostile crowd 300 tern 2 "$coordinator"
+check 'of 300 who call at once all are welcomed' [ "$status" -eq 0 ]
 add_up
 check 'sums are exact after their attacks' exact
 
@@ -69,6 +71,8 @@ export TERN_LISTEN
 attack "$coordinator" "$second"
 unset TERN_LISTEN
 check 'strangers are refused (TCP)' refused
+try hostile crowd 600 tern 2 "$second"
+check 'of 600 who call at once all are welcomed' [ "$status" -eq 0 ]
 add_up
 check 'sums are exact after their attacks, too' exact
 
