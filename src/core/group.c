@@ -406,15 +406,14 @@ static enum served join(const struct call *call)
                                          call->from, call->bytes, MAX_ADDRESS_BYTES));
     if (call->member->state == ABSENT)
         join_first(call);
-    const bool is_other =
-        call->member->state != MISSING && call->member->incarnation != call->request->a;
-    /* All have left, or died: who joins does so at the next coordinator, who listens when this one has ended. */
-    if (is_other && group_is_over(group))
-        return HELD;
-    if (is_other && !defect(DEFECT_JOIN_TWICE))
-        return answer_failure(
-            call,
-            fail(TERN_PEER, "node %" PRIu32 " has joined already as another process", call->from));
+    if (call->member->state != MISSING && call->member->incarnation != call->request->a &&
+        !defect(DEFECT_JOIN_TWICE)) {
+        enum tern_status status =
+            fail(TERN_PEER, "node %" PRIu32 " has joined already as another process", call->from);
+        /* When all have left it belongs to the next cluster here, whose coordinator is still to come: it tries
+         * again. */
+        return group_is_over(group) ? REFUSED : answer_failure(call, status);
+    }
     if (group->n_joined + defect(DEFECT_JOIN_EARLY) >= group->n_nodes &&
         call->member->state != DEAD)
         return answer_roster(call);

@@ -61,6 +61,17 @@ else
     echo '# no IPv6 on loopback: left out'
 fi
 
+# A node may be quick to come to the next cluster at an address whose last one is still about to end.
+for where in unix tcp; do
+    new_$where
+    for i in 0 1 2; do
+        start $i 3 sh -c '"$@" && "$@" && "$@"' - "$programs/sums" dense 1000 1 5 static
+    done
+    collect 0 1 2
+    check "three clusters one after the other ($where)" \
+        [ "$statuses $(grep -c ', 0 wrong sums' "$out")" = '0 0 0 9' ]
+done
+
 check 'no socket is left behind' [ -z "$(find "$tmp" -type s)" ]
 
 # Each worker has a connection to each other node. A limit of open files that the program may raise is no

@@ -274,6 +274,19 @@ static void another_process_cannot_join_in_a_members_place(void **state)
     scene_close(&s);
 }
 
+static void another_process_is_too_early_when_all_have_left(void **state)
+{
+    (void)state;
+    struct scene s;
+    scene_open(&s, 1);
+    assert_roster(join(&s, 0), 1);
+    assert_error(ask(&s, 0, FRAME_JOIN, 5, 0, "x", 1), TERN_PEER,
+                 "node 0 has joined already as another process");
+    assert_done(bye(&s, 0));
+    assert_refused(ask(&s, 0, FRAME_JOIN, 5, 0, "x", 1), "joined already");
+    scene_close(&s);
+}
+
 static void who_does_not_join_in_time_is_named(void **state)
 {
     (void)state;
@@ -1291,6 +1304,7 @@ int main(void)
         cmocka_unit_test(the_roster_comes_when_all_have_joined),
         cmocka_unit_test(a_group_of_one_is_complete_at_once),
         cmocka_unit_test(another_process_cannot_join_in_a_members_place),
+        cmocka_unit_test(another_process_is_too_early_when_all_have_left),
         cmocka_unit_test(who_does_not_join_in_time_is_named),
         cmocka_unit_test(long_lists_of_missing_nodes_are_cut),
         cmocka_unit_test(addresses_have_at_most_255_bytes),
