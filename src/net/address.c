@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char local_prefix[] = "unix:";
 
@@ -143,6 +144,25 @@ bool address_is_wildcard(const struct address *address)
     if (address->any.sa_family == AF_INET)
         return address->v4.sin_addr.s_addr == htonl(INADDR_ANY);
     return address->any.sa_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&address->v6.sin6_addr);
+}
+
+/* A UDP socket that is connected tells without sending anything. */
+bool address_towards(const struct address *peer, struct address *own)
+{
+    int fd = socket(peer->any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return false;
+    struct address found = {.n_bytes = sizeof found.v6};
+    bool known = connect(fd, &peer->any, peer->n_bytes) == 0 &&
+                 getsockname(fd, &found.any, &found.n_bytes) == 0;
+    close(fd);
+    if (found.any.sa_family == AF_INET6)
+        found.v6.sin6_port = 0;
+    else
+        found.v4.sin_port = 0;
+    if (known)
+        *own = found;
+    return known;
 }
 
 void address_text(const struct address *address, char text[ADDRESS_TEXT_BYTES])

@@ -89,6 +89,10 @@ void listener_close(struct listener *listener);
 
 /* The address others can connect to, with the port the system chose. */
 const char *listener_address(const struct listener *listener);
+
+/* Makes that of a listener at all addresses of this machine the one it has towards a peer elsewhere, if it knows a
+ * way there; else it is the one towards the world. */
+void listener_face(struct listener *listener, const char *peer);
 int listener_fd(const struct listener *listener);
 
 /* The next connection, or NULL if there is none now. */

@@ -386,31 +386,38 @@ static int bind_internet(struct listener *listener)
     return result;
 }
 
+/* Makes an address of all of the machine's the one it has towards `peer`, if it knows a way there. */
+static bool face(struct address *address, const struct address *peer)
+{
+    struct address own;
+    bool is_v6 = address->any.sa_family == AF_INET6;
+    in_port_t port = is_v6 ? address->v6.sin6_port : address->v4.sin_port;
+    if (!address_towards(peer, &own) || (!is_v6 && own.any.sa_family != AF_INET))
+        return false;
+    if (own.any.sa_family == AF_INET6)
+        own.v6.sin6_port = port;
+    else
+        own.v4.sin_port = port;
+    *address = own;
+    return true;
+}
+
 /* What others can reach a socket on all addresses at: the address the system would send from. The
  * addresses asked for belong to documentation, and nothing is sent. */
 static void outward(struct address *address)
 {
     static const struct in6_addr anywhere6 = {.s6_addr = {0x20, 0x01, 0x0d, 0xb8, [15] = 1}};
     struct address there = *address;
-    if (address->any.sa_family == AF_INET) {
+    if (address->any.sa_family == AF_INET)
         there.v4.sin_addr.s_addr = htonl(0xc0000201); /* 192.0.2.1 */
-        address->v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    } else {
+    else
         there.v6.sin6_addr = anywhere6;
-        address->v6.sin6_addr = in6addr_loopback;
-    }
-    struct address here = {.n_bytes = sizeof here.local};
-    int fd = socket(address->any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
+    if (face(address, &there))
         return;
-    if (connect(fd, &there.any, there.n_bytes) == 0 &&
-        getsockname(fd, &here.any, &here.n_bytes) == 0) {
-        if (here.any.sa_family == AF_INET)
-            address->v4.sin_addr = here.v4.sin_addr;
-        else
-            address->v6.sin6_addr = here.v6.sin6_addr;
-    }
-    close(fd);
+    if (address->any.sa_family == AF_INET)
+        address->v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    else
+        address->v6.sin6_addr = in6addr_loopback;
 }
 
 static void unlink_own(const struct listener *listener)
@@ -514,6 +521,22 @@ void listener_close(struct listener *listener)
 const char *listener_address(const struct listener *listener)
 {
     return listener->text;
+}
+
+void listener_face(struct listener *listener, const char *peer)
+{
+    struct address found[ADDRESS_FOUND_MAX];
+    int n_found = 0;
+    if (listener->door != NULL || !address_is_wildcard(&listener->bound) ||
+        address_find(peer, false, found, &n_found) != TERN_OK)
+        return;
+    struct address reachable = listener->bound;
+    for (int i = 0; i < n_found; i++) {
+        if (!address_is_local(&found[i]) && face(&reachable, &found[i])) {
+            address_text(&reachable, listener->text);
+            return;
+        }
+    }
 }
 
 int listener_fd(const struct listener *listener)

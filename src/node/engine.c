@@ -636,6 +636,10 @@ static enum tern_status join(struct engine *engine)
     if (!status) {
         pthread_mutex_lock(&engine->lock);
         status = read_roster(engine, buffer_head(&op.answer_body), buffer_size(&op.answer_body));
+        /* The coordinator is where this node has found it, whatever it calls itself. */
+        if (remote.peers[0].connection.stream)
+            snprintf(engine->addresses[0], sizeof engine->addresses[0], "%s",
+                     stream_peer(remote.peers[0].connection.stream));
         pthread_mutex_unlock(&engine->lock);
         buffer_free(&op.answer_body);
     }
@@ -678,6 +682,8 @@ static enum tern_status open_net(struct engine *engine)
     enum tern_status status = net_open(&options, &engine->net);
     if (!status)
         status = listener_open(engine->net, place->listen, &engine->listener);
+    if (!status && place->node != 0)
+        listener_face(engine->listener, place->coordinator);
     return status;
 }
 

@@ -11,7 +11,8 @@
  *                           address this host uses towards the coordinator (127.0.0.1 for one on
  *                           loopback) with a port of the system's choice; 0.0.0.0:0 when the host
  *                           knows no way to the coordinator yet. Node 0 always listens where the
- *                           coordinator is said to be.
+ *                           coordinator is said to be; at all addresses, if that is a name which
+ *                           means loopback here and nodes elsewhere may connect.
  *   TERN_TOKEN              the job's name. Default: made from the launcher's name of the job, else
  *                           "tern".
  *   TERN_CERTIFICATE, TERN_KEY, TERN_AUTHORITY
@@ -432,22 +433,25 @@ static enum tern_status find_address(const char *origin, const char *text, bool 
     return fail(status, "%s: %s", origin, why);
 }
 
-/* The address this host would send from to `peer`, with port 0. A UDP socket that is connected tells
- * without sending anything. */
-static bool own_address(const struct address *peer, struct address *own)
+/* Whether the coordinator is named by a name that means loopback here, as Debian's /etc/hosts has it for a machine's
+ * own name, and another address elsewhere; and nodes elsewhere may connect. */
+static bool is_known_elsewhere(const struct place *place, const struct address *found, int n_found)
 {
-    int fd = socket(peer->any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return false;
-    *own = (struct address){.n_bytes = sizeof own->v6};
-    bool found = connect(fd, &peer->any, peer->n_bytes) == 0 &&
-                 getsockname(fd, &own->any, &own->n_bytes) == 0;
-    close(fd);
-    if (own->any.sa_family == AF_INET6)
-        own->v6.sin6_port = 0;
-    else
-        own->v4.sin_port = 0;
-    return found;
+    const char *text = place->coordinator;
+    size_t n_host = strcspn(text, ":");
+    bool is_number = text[0] == '[' || strspn(text, "0123456789.") >= n_host;
+    bool is_localhost = n_host >= strlen("localhost") &&
+                        strncmp(text + n_host - strlen("localhost"), "localhost:", 10) == 0;
+    for (int i = 0; i < n_found; i++)
+        if (!address_is_local(&found[i]) || found[i].any.sa_family == AF_UNIX)
+            return false;
+    return !is_number && !is_localhost && (place->insecure || place->certificate[0] != '\0');
+}
+
+/* All addresses of this machine, of the same kind. */
+static void write_wildcard(char *text, size_t size, const struct address *address, const char *port)
+{
+    snprintf(text, size, "%s:%s", address->any.sa_family == AF_INET6 ? "[::]" : "0.0.0.0", port);
 }
 
 static enum tern_status choose_listen(struct place *place, const struct address *found, int n_found)
@@ -459,8 +463,10 @@ static enum tern_status choose_listen(struct place *place, const struct address 
     }
     char text[ADDRESS_TEXT_BYTES] = "0.0.0.0:0";
     struct address own;
+    if (is_known_elsewhere(place, found, n_found))
+        n_found = 0;
     for (int i = 0; i < n_found; i++) {
-        if (own_address(&found[i], &own)) {
+        if (address_towards(&found[i], &own)) {
             address_text(&own, text);
             break;
         }
@@ -477,6 +483,9 @@ static enum tern_status find_listen(struct place *place, const char *origin)
         return status;
     if (place->node == 0) {
         strcpy(place->listen, place->coordinator);
+        if (is_known_elsewhere(place, found, n_found))
+            write_wildcard(place->listen, sizeof place->listen, &found[0],
+                           strrchr(place->coordinator, ':') + 1);
         return TERN_OK;
     }
     if (address_is_wildcard(&found[0]))
@@ -526,13 +535,13 @@ enum tern_status place_find(struct place *place)
 {
     struct place found = {0};
     const struct launcher *launcher = find_launcher();
-    enum tern_status status = find_in_cluster(launcher, &found);
-    if (status == TERN_OK)
-        status = read_token(launcher, &found);
-    if (status == TERN_OK)
-        status = read_credentials(&found);
+    enum tern_status status = read_credentials(&found);
     if (status == TERN_OK)
         status = read_insecure(&found.insecure);
+    if (status == TERN_OK)
+        status = find_in_cluster(launcher, &found);
+    if (status == TERN_OK)
+        status = read_token(launcher, &found);
     if (status == TERN_OK)
         status = read_deadline(&found.deadline_ns);
     if (status == TERN_OK)
