@@ -21,38 +21,21 @@ enum { NAME_MAX_BYTES = 64 }; /* what a certificate's common name may have */
 
 /* ---- Operands ---------------------------------------------------------------------------------- */
 
-/* Moves the operands out of argv, in which then only options are left (all but --help take a value),
- * and returns how many there were. */
-static int take_operands(int *argc, char **argv, const char **operands, int max)
-{
-    int n_kept = 1, n_operands = 0;
-    for (int i = 1; i < *argc; i++) {
-        bool is_option = argv[i][0] == '-' && argv[i][1] != '\0';
-        if (!is_option && n_operands < max) {
-            operands[n_operands++] = argv[i];
-            continue;
-        }
-        argv[n_kept++] = argv[i];
-        bool alone = !is_option || strchr(argv[i], '=') != NULL || strcmp(argv[i], "-h") == 0 ||
-                     strcmp(argv[i], "--help") == 0;
-        if (!alone && i + 1 < *argc)
-            argv[n_kept++] = argv[++i];
-    }
-    *argc = n_kept;
-    return n_operands;
-}
+static struct operand_list operands;
 
-/* Reads operands and options, and leaves only the latter in argv; false when the command is over, with
- * *status. */
-static bool read_line(const struct option_set *set, int *argc, char **argv, const char **operands,
-                      int n_operands, int *status)
+/* Reads the command line, with so many operands; false when the command is over, with *status. */
+static bool read_line(const struct option_set *set, int argc, char **argv, size_t n_operands,
+                      int *status)
 {
-    int n = take_operands(argc, argv, operands, n_operands);
-    if (!options_read(set, *argc, argv, status))
+    if (!options_read(set, argc, argv, status))
         return false;
-    if (n == n_operands)
+    if (operands.n == n_operands)
         return true;
-    complain("'%s' needs %s", set->program, n == 0 ? "a folder, DIR" : "a name, NAME");
+    if (operands.n > n_operands)
+        complain("'%s' does not take '%s'; see '%s --help'", set->program, operands.at[n_operands],
+                 set->program);
+    else
+        complain("'%s' needs %s", set->program, operands.n == 0 ? "a folder, DIR" : "a name, NAME");
     *status = EXIT_USAGE;
     return false;
 }
@@ -77,7 +60,9 @@ static int new_command(int argc, char **argv)
         {"days", OPTION_INT, &days, "3650", "N", "days until it expires", .min = 1, .max = 36500},
     };
     static const struct option_set set = {
-        .program = "tern ca new DIR",
+        .program = "tern ca new",
+        .operands = "DIR",
+        .given = &operands,
         .about =
             "Makes an authority: DIR/ca.crt, which every node is given, and DIR/ca.key, which\n"
             "signs the certificates of nodes and is to be kept.",
@@ -85,10 +70,10 @@ static int new_command(int argc, char **argv)
         .options = options,
         .n_options = sizeof options / sizeof *options,
     };
-    const char *folder;
     int status;
-    if (!read_line(&set, &argc, argv, &folder, 1, &status))
+    if (!read_line(&set, argc, argv, 1, &status))
         return status;
+    const char *folder = operands.at[0];
     if (name[0] == '\0' || strlen(name) > NAME_MAX_BYTES) {
         complain("--name must have 1 to %d characters", NAME_MAX_BYTES);
         return EXIT_USAGE;
@@ -118,7 +103,7 @@ static bool is_good_name(const char *name)
 static size_t collect_hosts(int argc, char **argv, const char **hosts)
 {
     size_t n = 0;
-    for (int i = 1; i < argc; i++) {
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
         if (strcmp(argv[i], "--host") == 0)
             hosts[n++] = argv[++i];
         else if (strncmp(argv[i], "--host=", 7) == 0)
@@ -137,6 +122,13 @@ static int make_node(const char *folder, const char *name, int argc, char **argv
         return EXIT_FAILED;
     }
     size_t n_hosts = collect_hosts(argc, argv, hosts);
+    for (size_t i = 0; i < n_hosts; i++) {
+        if (hosts[i][0] != '\0')
+            continue;
+        complain("--host needs a host name or an address");
+        free(hosts);
+        return EXIT_USAGE;
+    }
     struct credential *authority = credential_read(folder, authority_name);
     struct credential *node =
         authority != NULL ? credential_new_node(authority, name, hosts, n_hosts, days) : NULL;
@@ -160,7 +152,9 @@ static int node_command(int argc, char **argv)
          "days until it expires, with the authority at the latest", .min = 1, .max = 36500},
     };
     static const struct option_set set = {
-        .program = "tern ca node DIR NAME",
+        .program = "tern ca node",
+        .operands = "DIR NAME",
+        .given = &operands,
         .about =
             "Makes the certificate of a node, DIR/NAME.crt, and its key, DIR/NAME.key, signed by\n"
             "the authority in DIR.",
@@ -170,17 +164,12 @@ static int node_command(int argc, char **argv)
         .options = options,
         .n_options = sizeof options / sizeof *options,
     };
-    const char *operands[2];
     int status;
-    if (!read_line(&set, &argc, argv, operands, 2, &status))
+    if (!read_line(&set, argc, argv, 2, &status))
         return status;
-    const char *folder = operands[0], *name = operands[1];
+    const char *folder = operands.at[0], *name = operands.at[1];
     if (!is_good_name(name)) {
         complain("'%s' cannot be the name of a node; see 'tern ca node --help'", name);
-        return EXIT_USAGE;
-    }
-    if (last_host != NULL && last_host[0] == '\0') {
-        complain("--host needs a host name or an address");
         return EXIT_USAGE;
     }
     return make_node(folder, name, argc, argv, (int)days);
@@ -212,14 +201,16 @@ static bool show_one(const char *folder, const char *file)
 static int show_command(int argc, char **argv)
 {
     static const struct option_set set = {
-        .program = "tern ca show DIR",
+        .program = "tern ca show",
+        .operands = "DIR",
+        .given = &operands,
         .about =
             "Lists the certificates in DIR: name, kind, when it expires, and whether it is valid.",
     };
-    const char *folder;
     int status;
-    if (!read_line(&set, &argc, argv, &folder, 1, &status))
+    if (!read_line(&set, argc, argv, 1, &status))
         return status;
+    const char *folder = operands.at[0];
     struct dirent **entries = NULL;
     int n = scandir(folder, &entries, is_certificate, alphasort);
     if (n <= 0) {

@@ -112,6 +112,14 @@ try "$tern" ca new "$tmp/a" --name ''
 check 'no name' is_refused 2 --name
 try "$tern" ca node "$dir" delta --host
 check 'no host' is_refused 2 --host
+try "$tern" ca node "$dir" delta --host '' --host delta.example
+check 'an empty host' is_refused 2 --host
+check 'no certificate was made for it' [ ! -e "$dir/delta.crt" ]
+try "$tern" ca node "$dir" delta epsilon
+check 'a second name' is_refused 2 epsilon "'tern ca node --help'"
+(cd "$tmp" && "$tern" ca new -- -odd) >"$out" 2>"$err"
+status=$?
+check 'a folder that begins with -' works
 try "$tern" ca node "$tmp/nowhere" alpha
 check 'no authority' is_refused 1 "$tmp/nowhere/ca.crt" 'No such file'
 try "$tern" ca new "$tmp/no/where"
