@@ -28,7 +28,7 @@
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
-#include <openssl/x509.h>
+#include <openssl/x509v3.h>
 
 #include "base/buffer.h"
 
@@ -135,6 +135,8 @@ static const char *certificate_fault(long verdict)
     case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
     case X509_V_ERR_CERT_SIGNATURE_FAILURE:
         return "of another authority";
+    case X509_V_ERR_INVALID_PURPOSE:
+        return "that is not for clients and servers both (extendedKeyUsage)";
     default:
         return NULL;
     }
@@ -489,21 +491,32 @@ static enum tern_status load_files(SSL_CTX *context, const struct net_options *o
     return TERN_OK;
 }
 
-/* Our own certificate must pass the test that every peer will make of it. */
-static enum tern_status check_own(SSL_CTX *context, const struct net_options *options)
+/* What is wrong with our own certificate for a client, or a server; X509_V_OK: nothing. */
+static int test_own(SSL_CTX *context, int purpose)
 {
     STACK_OF(X509) *chain = NULL;
     SSL_CTX_get0_chain_certs(context, &chain);
     X509_STORE_CTX *test = X509_STORE_CTX_new();
-    if (test == NULL || X509_STORE_CTX_init(test, SSL_CTX_get_cert_store(context),
-                                            SSL_CTX_get0_certificate(context), chain) != 1) {
-        X509_STORE_CTX_free(test);
-        return fail(TERN_NO_MEMORY, "no memory to check the certificate %s", options->certificate);
-    }
-    int verdict = X509_verify_cert(test) == 1 ? X509_V_OK : X509_STORE_CTX_get_error(test);
+    int verdict = X509_V_ERR_OUT_OF_MEM;
+    if (test != NULL &&
+        X509_STORE_CTX_init(test, SSL_CTX_get_cert_store(context),
+                            SSL_CTX_get0_certificate(context), chain) == 1 &&
+        X509_STORE_CTX_set_purpose(test, purpose) == 1)
+        verdict = X509_verify_cert(test) == 1 ? X509_V_OK : X509_STORE_CTX_get_error(test);
     X509_STORE_CTX_free(test);
+    return verdict;
+}
+
+/* Our own certificate must pass the tests that every peer will make of it. */
+static enum tern_status check_own(SSL_CTX *context, const struct net_options *options)
+{
+    int verdict = test_own(context, X509_PURPOSE_SSL_CLIENT);
+    if (verdict == X509_V_OK)
+        verdict = test_own(context, X509_PURPOSE_SSL_SERVER);
     if (verdict == X509_V_OK)
         return TERN_OK;
+    if (verdict == X509_V_ERR_OUT_OF_MEM)
+        return fail(TERN_NO_MEMORY, "no memory to check the certificate %s", options->certificate);
     const char *fault = certificate_fault(verdict);
     return fail(TERN_NETWORK, "the certificate %s is one %s (the authority is %s)",
                 options->certificate, fault ? fault : X509_verify_cert_error_string(verdict),

@@ -104,7 +104,8 @@ static bool take_welcome(struct remote *remote, struct lane *lane, const struct 
         return false;
     }
     lane_welcome(lane, frame->b);
-    peer->welcomed = true;
+    peer->welcomed = peer->met = true;
+    peer->trouble[0] = '\0';
     peer->refused = false;
     return true;
 }
@@ -190,8 +191,9 @@ static void advance_lane(struct remote *remote, struct lane *lane, bool readable
         if (n > 0 && peer->welcomed)
             peer->heard_ns = clock_now_ns();
         if (n < 0 || !take_frames(remote, lane)) {
+            bool turned_away = n < 0 && is_greeting && !stream_heard(peer->connection.stream);
             disconnect(remote, lane);
-            peer->turned_away = n < 0 && is_greeting;
+            peer->turned_away = turned_away;
             return;
         }
         if (n == 0 || !lane_is_waiting(lane))
@@ -257,7 +259,7 @@ static void look_after(struct remote *remote, struct lane *lane, bool patient, u
     bool waits_rightly = patient && peer->welcomed;
     if (!dead && (waits_rightly || silent < engine->place.deadline_ns))
         return;
-    char sentence[400];
+    char sentence[800];
     if (peer->refused)
         snprintf(sentence, sizeof sentence, "%s", peer->trouble);
     else if (peer->turned_away && !dead)
@@ -272,11 +274,13 @@ static void look_after(struct remote *remote, struct lane *lane, bool patient, u
                  lane->node, engine->addresses[lane->node],
                  (double)engine->place.deadline_ns / 1e9);
     else if (peer->connection.stream || !peer->trouble[0])
-        snprintf(sentence, sizeof sentence, "node %" PRIu32 " at %s has not answered for %.1f s",
-                 lane->node, engine->addresses[lane->node], (double)silent / 1e9);
+        snprintf(sentence, sizeof sentence,
+                 "node %" PRIu32 " at %s has not answered for %.1f s%s%s", lane->node,
+                 engine->addresses[lane->node], (double)silent / 1e9,
+                 peer->trouble[0] ? "; earlier, " : "", peer->trouble);
     else
         snprintf(sentence, sizeof sentence, "node %" PRIu32 " %s: %s", lane->node,
-                 peer->unmade ? "cannot be reached" : "is gone", peer->trouble);
+                 peer->unmade || !peer->met ? "cannot be reached" : "is gone", peer->trouble);
     lane_fail(&remote->client, lane, TERN_PEER, sentence);
     connection_close(&peer->connection);
     peer->welcomed = false;

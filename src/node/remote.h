@@ -17,8 +17,9 @@ struct peer {
     struct connection connection;
     bool welcomed;
     bool refused;      /* by the answer to HELLO, which `trouble` then keeps */
-    bool turned_away;  /* the last connection was ended before HELLO was answered */
+    bool turned_away;  /* the last connection was ended without a word */
     bool unmade;       /* it could not even be begun here */
+    bool met;          /* it has welcomed this node once */
     bool waits;        /* something is unanswered */
     uint64_t heard_ns; /* when something last came, or waiting began */
     uint64_t retry_ns; /* not to connect again before */

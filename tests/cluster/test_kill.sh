@@ -155,6 +155,22 @@ start 1 3 "$programs/until_error" work
 collect 0 1
 check 'a wrong number of nodes is refused' names_both 'node 1 of 3'
 
+# Node 1 trusts node 0, but node 0 does not trust node 1, which is told so.
+new_tcp
+make_certificates
+"$tern" ca new "$tmp/others" >/dev/null
+"$tern" ca node "$tmp/others" n1 >/dev/null
+cat "$tmp/certs/ca.crt" "$tmp/others/ca.crt" >"$tmp/both.crt"
+TERN_DEADLINE=60 with_tls 0 start 0 2 "$programs/until_error" work
+TERN_AUTHORITY=$tmp/both.crt TERN_KEY=$tmp/others/n1.key TERN_CERTIFICATE=$tmp/others/n1.crt \
+    start 1 2 "$programs/until_error" work
+collect 1
+end "$pid_0"
+is_told() {
+    grep -q "^error .*node 0 .*refused this node's certificate" "$tmp/1.out"
+}
+check 'a node whose certificate is refused says so' is_told
+
 # A second process with a number that is taken: the cluster goes on as if it were not there.
 for where in unix tcp; do
     new_$where

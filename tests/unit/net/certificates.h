@@ -45,9 +45,9 @@ static inline void issued_write(struct issued *issued, const char *folder, const
 }
 
 /* A certificate valid from one time to another, in seconds from now; its own authority when `by` is
- * NULL. */
-static inline struct issued issue(const char *folder, const char *name, const struct issued *by,
-                                  long from_s, long to_s)
+ * NULL. `usage`: its extended key usage; NULL: none. */
+static inline struct issued issue_for(const char *usage, const char *folder, const char *name,
+                                      const struct issued *by, long from_s, long to_s)
 {
     static long serial = 1;
     struct issued issued = {.certificate = X509_new(), .key = EVP_EC_gen("P-256")};
@@ -65,9 +65,17 @@ static inline struct issued issue(const char *folder, const char *name, const st
     X509_set_issuer_name(certificate, X509_get_subject_name(issuer));
     issued_extend(certificate, issuer, NID_basic_constraints,
                   by != NULL ? "critical,CA:FALSE" : "critical,CA:TRUE");
+    if (usage != NULL)
+        issued_extend(certificate, issuer, NID_ext_key_usage, usage);
     assert_true(X509_sign(certificate, by != NULL ? by->key : issued.key, EVP_sha256()) > 0);
     issued_write(&issued, folder, name);
     return issued;
+}
+
+static inline struct issued issue(const char *folder, const char *name, const struct issued *by,
+                                  long from_s, long to_s)
+{
+    return issue_for(NULL, folder, name, by, from_s, to_s);
 }
 
 static inline void issued_free(struct issued *issued)

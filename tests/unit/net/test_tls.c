@@ -34,6 +34,15 @@ static void test_bad_credentials(void **state)
     options = credentials_of(&other_node);
     refused(net_open(&options, &net), TERN_NETWORK, other_node.certificate_path,
             "another authority");
+    static const char *const usages[] = {"serverAuth", "clientAuth"};
+    for (size_t i = 0; i < COUNT(usages); i++) {
+        struct issued half = issue_for(usages[i], folder, usages[i], &authority, -DAY_S, DAY_S);
+        options = credentials_of(&half);
+        refused(net_open(&options, &net), TERN_NETWORK, half.certificate_path, "extendedKeyUsage");
+        unlink(half.certificate_path);
+        unlink(half.key_path);
+        issued_free(&half);
+    }
     assert_null(net);
 }
 
