@@ -4,8 +4,10 @@
  * Data goes to stdout, progress and complaints to stderr. Exit status: 0, 1 when the work failed
  * (also when stdout did not take the output), 2 when the command line made no sense.
  */
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <tern/tern.h>
 
@@ -40,8 +42,21 @@ static int run(int argc, char **argv)
     return command_dispatch(&program, argc, argv);
 }
 
+/* Standard descriptors that are closed would be those of the next files opened, which then got what is printed. So
+ * they are taken by something that is empty and takes nothing. */
+static void fill_standard_files(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDONLY);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
 int main(int argc, char **argv)
 {
+    fill_standard_files();
     int status = run(argc, argv);
     return flush_output() ? status : EXIT_FAILED;
 }

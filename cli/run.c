@@ -260,7 +260,8 @@ static void prepare_outputs(void)
 static bool make_folder(void)
 {
     const char *parent = getenv("TMPDIR");
-    if (parent == NULL || parent[0] == '\0' || strlen(parent) > PATH_MAX_BYTES)
+    /* Programs may go elsewhere, from where a relative path leads nowhere. */
+    if (parent == NULL || parent[0] != '/' || strlen(parent) > PATH_MAX_BYTES)
         parent = "/tmp";
     snprintf(run.folder, sizeof run.folder, "%s/tern-XXXXXX", parent);
     if (mkdtemp(run.folder) == NULL) {

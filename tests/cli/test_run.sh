@@ -244,6 +244,17 @@ TMPDIR=$tmp/nowhere try "$tern" run true
 check 'a folder that cannot be made fails the run' [ "$status" -eq 1 ]
 check 'and is named' grep -q "$tmp/nowhere" "$err"
 
+TMPDIR=relative try "$tern" run sh -c 'cd / && test -d "$(dirname "${TERN_COORDINATOR#unix:}")"'
+check 'the folder is found from everywhere' [ "$status" -eq 0 ]
+
+# Closed descriptors are not those of something else.
+timeout 60 "$tern" run -n 2 echo lost >&- 2>"$err"
+check 'a closed output fails the run' [ $? -eq 1 ]
+check 'and is blamed' grep -q 'cannot write to standard output' "$err"
+timeout 60 "$tern" run -n 2 sh -c 'echo here; echo lost >&2' >"$out" 2>&-
+check 'closed errors do not' [ $? -eq 0 ]
+check 'and the output is whole' [ "$(grep -c here "$out")" -eq 2 ]
+
 # ---- Signals -------------------------------------------------------------------------------------
 
 # interrupted SIGNAL PROGRAM: sends the signal once three nodes are up.
