@@ -403,15 +403,17 @@ static bool tell_held(struct engine *engine, struct incoming *incoming)
     return true;
 }
 
-/* Gives those a sign of life who wait for a table to be opened here, before they believe this node dead; and all who
- * wait while this node's own rounds wait for that elsewhere. */
+/* Gives those a sign of life who wait for a table to be opened here, before they believe this node dead; those who
+ * wait for others to join, since they have no pulse yet; and all who wait while this node's own rounds wait for a table
+ * elsewhere. */
 static void tell_all_held(struct engine *engine, uint64_t now)
 {
     uint64_t held_ns = atomic_load_explicit(&engine->held_ns, memory_order_relaxed);
     bool waits = held_ns && now < held_ns + engine->place.deadline_ns / 2;
     for (struct incoming *incoming = engine->incoming, *next; incoming; incoming = next) {
         next = incoming->next;
-        if (!incoming->held || !(incoming->awaits_table || waits) ||
+        bool joins = incoming->connection.frame.kind == FRAME_JOIN;
+        if (!incoming->held || !(incoming->awaits_table || joins || waits) ||
             now - incoming->told_ns < engine->place.deadline_ns / 4)
             continue;
         incoming->told_ns = now;
@@ -563,7 +565,7 @@ enum tern_status engine_call(struct remote *remote, uint32_t node, struct op *op
     if (status)
         return status;
     remote_nudge(remote, &remote->client.lanes[node]);
-    remote_wait(remote, op, kind != FRAME_PING && kind != FRAME_RANGE);
+    remote_wait(remote, op, kind != FRAME_PING && kind != FRAME_RANGE && kind != FRAME_JOIN);
     status = op_end(op);
     if (status)
         buffer_free(&op->answer_body);

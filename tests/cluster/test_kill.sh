@@ -140,6 +140,17 @@ missing() {
 missing 3 '0 1 2'
 missing 0 '1 2 3'
 
+# Node 0 stops while node 1 waits for node 2.
+new_unix
+for k in 0 1; do
+    TERN_DEADLINE=1 start $k 3 "$programs/until_error" work
+done
+sleep 0.5
+kill -STOP "$pid_0"
+collect 1
+end "$pid_0"
+check 'node 0 stops before all are there: who waits names it' all_name 0 1
+
 new_unix
 start 0 2 "$programs/until_error" work
 TERN_TOKEN=other start 1 2 "$programs/until_error" work
