@@ -94,6 +94,16 @@ void sync_poke(struct sync *sync)
         wake(sync, false);
 }
 
+/* Notes what became of a part of a round. The first failure is the round's, with its sentence: another thread may
+ * end the round. */
+static void note_status(struct rounds *round, enum tern_status status)
+{
+    if (!status || round->status)
+        return;
+    round->status = status;
+    snprintf(round->sync->sentence, sizeof round->sync->sentence, "%s", tern_error());
+}
+
 /* ---- One node's answer -------------------------------------------------------------------------- */
 
 /* Sends the request in the question's body. */
@@ -364,7 +374,7 @@ static bool ask_all(struct rounds *round, const struct core_table *table)
     bool asked = false;
     for (uint32_t i = 0; !round->status && i < round->core->n_nodes; i++)
         if (round->questions[i].more)
-            round->status = ask(round, table, i);
+            note_status(round, ask(round, table, i));
     for (uint32_t i = 0; i < round->core->n_nodes; i++)
         asked |= round->questions[i].asked;
     return asked;
@@ -383,9 +393,9 @@ static bool begin_table(struct rounds *round, uint32_t table)
         for (uint32_t i = 0; i < round->core->n_nodes; i++)
             round->questions[i].more = i != round->core->node;
         if (found->replication)
-            round->status = replication_take(found->replication);
+            note_status(round, replication_take(found->replication));
         if (found->bounded)
-            round->status = take_bounded(round, found->bounded);
+            note_status(round, take_bounded(round, found->bounded));
         if (!round->status && ask_all(round, found))
             return true;
     }
@@ -419,12 +429,9 @@ static bool take_answers(struct rounds *round)
     bool again = false;
     for (uint32_t i = 0; !table->replication && i < round->core->n_nodes; i++)
         questions[i].more = false;
-    for (uint32_t i = 0; i < round->core->n_nodes; i++) {
-        if (!questions[i].asked)
-            continue;
-        enum tern_status outcome = hear_answer(round, table, i);
-        round->status = round->status ? round->status : outcome;
-    }
+    for (uint32_t i = 0; i < round->core->n_nodes; i++)
+        if (questions[i].asked)
+            note_status(round, hear_answer(round, table, i));
     for (uint32_t i = 0; i < round->core->n_nodes; i++)
         again |= questions[i].more;
     if (again && !round->status && ++round->pass < MAX_PASSES &&
@@ -503,8 +510,6 @@ static void end_round(struct rounds *round, uint64_t now_ns)
         sync->n_sweeps = sync->n_sweeps_begun;
     sync->n_rounds += !round->left_over && !round->status;
     sync->trouble = round->status;
-    if (sync->trouble)
-        snprintf(sync->sentence, sizeof sync->sentence, "%s", tern_error());
     pthread_cond_broadcast(&sync->change);
 }
 
@@ -536,7 +541,7 @@ static void step(struct rounds *round, uint64_t now_ns, bool works)
         round->runs = true;
         round->busy = round->left_over = round->intends = false;
         begin_sweep(round);
-        round->status = look(round, now_ns);
+        note_status(round, look(round, now_ns));
         if (begin_table(round, 0))
             return;
     } else {
