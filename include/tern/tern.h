@@ -579,7 +579,8 @@ struct tern_task_options {
 };
 
 /* Submits a task and gives its number, for this worker. TERN_LIMIT when TERN_MAX_TASKS are under way (wait for
- * some), or when TERN_MAX_TASK_DEPTH functions wait. */
+ * some), or when TERN_MAX_TASK_DEPTH functions wait. A task that has finished counts until all earlier ones have
+ * at its nodes, because progress is told in their order. */
 TERN_API enum tern_status tern_task_submit(struct tern_worker *worker,
                                            const struct tern_task_options *options, uint64_t *id);
 
