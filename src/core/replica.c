@@ -298,7 +298,8 @@ static size_t take_missing(struct replication *replication, uint32_t to, size_t 
             continue;
         }
         /* Those before the slot, if it is in this word, were taken last time, and have their turn later. */
-        uint64_t later = word == missing->next / 64 ? bits & ~(UINT64_MAX << missing->next % 64) : 0;
+        uint64_t before = ~(UINT64_MAX << missing->next % 64);
+        uint64_t later = word == missing->next / 64 ? bits & before : 0;
         for (bits &= ~later; bits && n < most; bits &= bits - 1)
             slots[n++] = (uint32_t)(64 * word + (size_t)__builtin_ctzll(bits));
         if (later | bits)
