@@ -394,7 +394,8 @@ enum tern_status manager_take(struct manager *manager)
 bool manager_has_todo(const struct manager *manager, uint32_t peer)
 {
     const struct box *box = &manager->boxes[peer];
-    return !box->is_closed && (box->asks.n || box->fetches.n || box->ends.n || box->changed.n ||
+    bool has_changes = box->changed.n && !defect(DEFECT_CLEAN_EARLY);
+    return !box->is_closed && (box->asks.n || box->fetches.n || box->ends.n || has_changes ||
                                box->deltas.n || box->located.n);
 }
 

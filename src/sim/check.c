@@ -285,6 +285,31 @@ void check_seen(struct check *check, const struct deed *deed, const bool *resume
     }
 }
 
+/* ---- Flushes ---------------------------------------------------------------------------------- */
+
+void check_flushed(struct check *check, uint32_t worker, enum sim_table table, uint32_t index,
+                   const int64_t *row)
+{
+    int64_t initial[MAX_LENGTH];
+    if (table == LAST_VALUES) {
+        const int64_t value = row ? row[0] : 0, written = check->values[index].started;
+        check_that(check, check_writer(check, index) != worker || value >= written,
+                   "worker %" PRIu32 " has flushed, and key %" PRIu32 " of table '%s' is %" PRId64
+                   ", not %" PRId64,
+                   worker, index, table_name(table), value, written);
+        return;
+    }
+    const struct tally *tallies = tallies_of(check, table, index);
+    initial_row(check, table, index, initial);
+    for (uint32_t e = worker * WINDOW; e < (worker + 1) * WINDOW; e++) {
+        const int64_t count = row ? (int64_t)((uint64_t)row[e] - (uint64_t)initial[e]) : 0;
+        check_that(check, count >= tallies[e].started,
+                   "worker %" PRIu32 " has flushed, and the main copy of key %" PRIu32
+                   " of table '%s' has %" PRId64 " of its %" PRIu32 " additions to element %" PRIu32,
+                   worker, index, table_name(table), count, tallies[e].started, e);
+    }
+}
+
 /* ---- The end ---------------------------------------------------------------------------------- */
 
 static void stored_counts(struct check *check, const struct stored *stored)

@@ -107,6 +107,10 @@ struct stored {
 };
 void check_stored(struct check *check, const struct stored *stored);
 
+/* A worker has flushed: the main copy of a key, whose row this is, if it has one, has all that it has written. */
+void check_flushed(struct check *check, uint32_t worker, enum sim_table table, uint32_t index,
+                   const int64_t *row);
+
 /* Notes a comparison; and when it is not as it must be, keeps the first sentence. */
 __attribute__((format(printf, 3, 4))) void check_that(struct check *check, bool holds,
                                                       const char *format, ...);

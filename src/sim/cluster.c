@@ -295,6 +295,7 @@ static enum tern_status init_cluster(struct cluster *cluster,
     run->joining = calloc(run->n_nodes, sizeof *run->joining);
     run->phase = calloc(run->n_nodes, sizeof *run->phase);
     cluster->machines = calloc(run->n_nodes, sizeof(struct machine *));
+    run->machines = cluster->machines;
     bool ready = check_init(&run->check, run->n_nodes * WORKERS, hash_u64(run->seed));
     ready = ready && dists_init(&run->dists, &run->check.tables, rand_at(run->seed, 0));
     if (!ready || !run->sim || !run->joining || !run->phase || !cluster->machines)

@@ -496,7 +496,11 @@ static void work(struct machine *machine)
         machine->since_ns = now_ns;
     }
     bool late = now_ns > machine->since_ns + SIM_DEADLINE_NS;
-    if (done && n_clean >= machine->enough_rounds && site->n_sweeps >= machine->enough_sweeps) {
+    bool flushed = done && n_clean >= machine->enough_rounds;
+    if (flushed && !machine->flushed && machine->phase <= WORK_PHASES)
+        owners_check_flushed(machine);
+    machine->flushed = flushed;
+    if (flushed && site->n_sweeps >= machine->enough_sweeps) {
         machine->state = MEETING;
     } else if (done && (site->rounds_over || late)) {
         site_ended(site, fail(TERN_PEER, "rounds do not end"), "waiting for rounds");

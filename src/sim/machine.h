@@ -27,8 +27,11 @@ enum {
 
 #define SIM_DEADLINE_NS UINT64_C(1000000000)
 
+struct machine;
+
 /* What all machines of a run share. */
 struct run {
+    struct machine *const *machines; /* by node */
     struct sim *sim;
     struct check check;
     struct dists dists;
@@ -56,6 +59,7 @@ struct machine {
     uint64_t enough_rounds; /* clean ones, for what was done in this phase; 0: it is not over */
     uint64_t enough_sweeps; /* the same of sweeps */
     uint64_t since_ns;      /* when that was decided */
+    bool flushed;           /* those rounds have been */
     struct op call, ping;
     bool calling, pinging;
     int64_t given[2]; /* of a call */

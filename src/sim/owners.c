@@ -78,6 +78,42 @@ void owners_check(struct machine *const *machines, enum sim_table table, uint32_
                index, table_name(table), n_mains, n_on_way);
 }
 
+/* ---- When workers have flushed ------------------------------------------------------------------ */
+
+/* The node with the main copy of a key; NULL if it is on its way. */
+static const struct machine *find_main(const struct run *run, enum sim_table table, uint32_t index)
+{
+    const bool managed = tables_managed(&run->check.tables, table);
+    for (uint32_t i = 0; i < run->n_nodes; i++) {
+        const struct machine *machine = run->machines[i];
+        const struct store *store = &machine->tables[table].store;
+        if (machine->opened[table] &&
+            (managed ? is_main(machine, table, index)
+                     : core_home(&machine->core, store, table_key(table, index)) == i))
+            return machine;
+    }
+    return NULL;
+}
+
+static void check_key_flushed(const struct machine *machine, enum sim_table table, uint32_t index)
+{
+    const struct machine *owner = find_main(machine->run, table, index);
+    int64_t row[LAST_LENGTH];
+    if (!owner)
+        return;
+    bool has_row = store_pull_one(&owner->tables[table].store, table_key(table, index), row);
+    for (int i = 0; i < WORKERS; i++)
+        check_flushed(&machine->run->check, machine->workers[i].index, table, index,
+                      has_row ? row : NULL);
+}
+
+void owners_check_flushed(const struct machine *machine)
+{
+    for (int table = 0; !machine->run->check.lenient && table < N_SIM_TABLES; table++)
+        for (uint32_t k = machine->phase % WORK_PHASES; k < KEYS; k += WORK_PHASES)
+            check_key_flushed(machine, (enum sim_table)table, k);
+}
+
 /* ---- When all is quiet -------------------------------------------------------------------------- */
 
 /* What a node has under a key is all that was done to it. */

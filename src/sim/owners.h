@@ -3,9 +3,11 @@
  *
  *  1. At any time the main copy of a key is in exactly one place: the store of one node, or one answer to
  *     a round, which its server keeps and the node that asked has not taken yet.
- *  2. When all is quiet, whoever has a row of a key has everything that was done to it; a key whose
+ *  2. When a node's workers have waited for two rounds that left nothing over, main copies have all that they
+ *     wrote, in tables of all policies, whatever others do meanwhile.
+ *  3. When all is quiet, whoever has a row of a key has everything that was done to it; a key whose
  *     intent has begun is where it is intended, and there is no replica without intent.
- *  3. When all workers are closed, there are no replicas but of listed keys, the home of every key knows
+ *  4. When all workers are closed, there are no replicas but of listed keys, the home of every key knows
  *     where it is, and whoever follows what any node believes arrives there. No slot of a table is lost.
  *
  * Once something has failed for good a main copy may be gone with the process that had it, or with an
@@ -18,6 +20,9 @@
 
 /* One key, at any time. */
 void owners_check(struct machine *const *machines, enum sim_table table, uint32_t index);
+
+/* The workers of a node have flushed: the main copies have what they wrote, of some keys in each phase. */
+void owners_check_flushed(const struct machine *machine);
 
 /* What one node has, after QUIET_PHASE. */
 void owners_check_quiet(const struct machine *machine);
