@@ -305,7 +305,8 @@ void check_flushed(struct check *check, uint32_t worker, enum sim_table table, u
         const int64_t count = row ? (int64_t)((uint64_t)row[e] - (uint64_t)initial[e]) : 0;
         check_that(check, count >= tallies[e].started,
                    "worker %" PRIu32 " has flushed, and the main copy of key %" PRIu32
-                   " of table '%s' has %" PRId64 " of its %" PRIu32 " additions to element %" PRIu32,
+                   " of table '%s' has %" PRId64 " of its %" PRIu32
+                   " additions to element %" PRIu32,
                    worker, index, table_name(table), count, tallies[e].started, e);
     }
 }

@@ -19,7 +19,7 @@ enum {
     STEPS_PER_DRAW = 4,
     DRAWS_PER_FAILURE = 8,
     STEPS_PER_CLOSE = 30,
-    STEPS_PER_REST = 8,
+    STEPS_PER_REST = 20,
     STRAGGLER = 6, /* times as slow */
     RESTS_EARLY = 4,
 };
@@ -402,8 +402,7 @@ static void begin_next(struct worker *worker, struct slot *slot)
     else
         try_slot(worker, slot);
     worker->resting = true;
-    bool slowly = is_straggler(worker) || worker->rests;
-    uint64_t longest_ns = (slowly ? STRAGGLER : UINT64_C(1)) * REST_US * US;
+    uint64_t longest_ns = (is_straggler(worker) ? STRAGGLER : UINT64_C(1)) * REST_US * US;
     sim_timer(worker->site->sim, worker->site->core->node, below(worker, longest_ns), worker->tag);
 }
 
