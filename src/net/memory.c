@@ -409,6 +409,7 @@ static void memory_advance(struct stream *stream)
     ssize_t n = receive_offer(stream->fd, &offer, &fd);
     if (n < 0 && errno == EAGAIN)
         return;
+    stream->heard |= n > 0;
     if (n == 0)
         stream_fail(stream, "closed the connection");
     else if (n < 0)

@@ -572,10 +572,11 @@ static int be_silent(double seconds, uint32_t count, const char *address)
 
 static bool is_welcomed(int fd)
 {
-    uint8_t bytes[HEADER_BYTES];
+    uint8_t bytes[1 + HEADER_BYTES];
+    size_t before = is_local(fd); /* the answer to the offer */
+    size_t n = before + HEADER_BYTES;
     bool closed;
-    return receive(fd, bytes, sizeof bytes, REFUSED_MS, &closed) == sizeof bytes &&
-           bytes[2] == WELCOME;
+    return receive(fd, bytes, n, REFUSED_MS, &closed) == n && bytes[before + 2] == WELCOME;
 }
 
 static int be_crowd(uint32_t count, const char *address)
@@ -590,6 +591,8 @@ static int be_crowd(uint32_t count, const char *address)
     for (uint32_t i = 0; i < count; i++) {
         n_bytes = make_hello(hellos[i], token, 0, n_nodes, next_random(), i);
         fds[i] = dial(address);
+        if (is_local(fds[i]))
+            send_all(fds[i], (const uint8_t *)"S", 1);
         send_all(fds[i], hellos[i], FIRST_BYTES);
     }
     usleep(500000); /* for the node to take as many as it will */
