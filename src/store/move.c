@@ -27,17 +27,19 @@ bool store_location(const struct store *store, uint64_t key, uint32_t *location)
     }
 }
 
-/* Whether something better is known from now on than `known`, and what, after node `from` has told *location. Whoever
- * is taken to have the key and says that it is elsewhere is right, or does not have it yet. If that is not newer than
- * what is known, the home is asked next; its own word counts in any case. */
+/* Whether something better is known from now on than `known`, and what, after node `from` has told *location. What
+ * is far older, told by the node where the key was taken to be, shows that numbers have wrapped around. The home is
+ * believed then; with the word of another one, or if that one has heard nothing, the home is where to ask next. */
 static bool is_better(uint32_t *location, uint32_t known, uint32_t from, uint32_t home)
 {
     if (location_is_newer(*location, known))
         return true;
-    if (home == NOBODY || location_node(known) != from || location_node(*location) == from)
+    bool has_heard = location_number(*location);
+    if (home == NOBODY || location_node(known) != from || location_node(*location) == from ||
+        (has_heard && !location_is_far_older(*location, known)))
         return false;
     if (from != home)
-        *location = location_make(home, location_number(known));
+        *location = location_make(home, location_number(has_heard ? *location : known) - 1);
     return true;
 }
 
@@ -83,7 +85,7 @@ bool store_send_away(struct store *store, uint64_t key, uint32_t node, void *val
     memcpy(value, slabs_at(&store->rows, *slot), store->value_bytes);
     if (store->states.stride)
         memcpy(state, store_state(store, *slot), store->states.stride);
-    *location = location_make(node, store_facts(store, *slot)->location + 1);
+    *location = location_make(node, location_next(store_facts(store, *slot)->location));
     entry_release(entry, word, ENTRY_ELSEWHERE, *location);
     atomic_fetch_sub_explicit(&store->n_rows, 1, memory_order_relaxed);
     return true;

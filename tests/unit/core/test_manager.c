@@ -368,8 +368,8 @@ static void old_news_do_not_replace_newer(void **state)
     assert_int_equal(location_at(&all, 1, KEY), location_make(0, 8));
     /* Numbers wrap around. */
     ok(store_learn(store, KEY + 1, location_make(2, 0xffff)));
-    ok(store_learn(store, KEY + 1, location_make(0, 0)));
-    assert_int_equal(location_at(&all, 1, KEY + 1), location_make(0, 0));
+    ok(store_learn(store, KEY + 1, location_make(0, 1)));
+    assert_int_equal(location_at(&all, 1, KEY + 1), location_make(0, 1));
     managers_free(&all);
 }
 
@@ -401,7 +401,8 @@ static void a_replica_whose_ask_is_given_up_goes(void **state)
     managers_free(&all);
 }
 
-/* Who does not know yet that it gets the key is not believed: the home is asked, and believed whatever it says. */
+/* Numbers of moves wrap around. Then the home is asked, and believed, or others would be asked for ever; but who
+ * does not know yet that it gets the key is not believed. */
 static void the_home_knows_better(void **state)
 {
     (void)state;
@@ -411,38 +412,44 @@ static void the_home_knows_better(void **state)
     const uint32_t home = 0, old = location_make(1, 5), later = location_make(3, 40005);
     ok(store_learn(store, key, old));
     ok(store_learn(store, key, later));
+    ok(store_learn_from(store, key, location_make(3, 3), 1, home));
     ok(store_learn_from(store, key, later, 3, home));
     ok(store_learn_from(store, key, later, 1, NOBODY));
     assert_int_equal(location_at(&all, 2, key), old);
-    ok(store_learn_from(store, key, location_make(3, 3), 1, home));
-    assert_int_equal(location_at(&all, 2, key), location_make(home, 5));
-    ok(store_learn_from(store, key, location_make(3, 4), 3, home));
-    assert_int_equal(location_at(&all, 2, key), location_make(home, 5));
-    ok(store_learn_from(store, key, old, home, home));
-    assert_int_equal(location_at(&all, 2, key), old);
+    ok(store_learn_from(store, key, later, 1, home));
+    assert_int_equal(location_at(&all, 2, key), location_make(home, 40004));
+    ok(store_learn_from(store, key, later, home, home));
+    assert_int_equal(location_at(&all, 2, key), later);
+    ok(store_learn(store, key + 1, location_make(home, 0)));
+    ok(store_learn_from(store, key + 1, location_make(1, 60000), home, home));
+    assert_int_equal(location_at(&all, 2, key + 1), location_make(1, 60000));
     managers_free(&all);
 }
 
-/* Numbers of moves wrap around: whatever was heard long ago, or nothing, whoever asks is led to the key. */
-static void whoever_heard_long_ago_is_led_to_the_key(void **state)
+/* A node that asks for a key it has never heard of supposes that it is at home and has not moved. */
+static void whoever_has_heard_nothing_believes_the_home(void **state)
 {
     (void)state;
-    static const uint32_t n_moves[] = {1, 0x7fff, 0x8000, 0xf000, 0xfbff, 0xfff0, 0xfffa, 0xffff};
+    static const uint32_t numbers[] = {1, 0x7fff, 0x8000, 0xf000, 0xfbff, 0xfff0, 0xfffa, 0xffff};
     struct managers all = integers(4, "adaptive");
     struct store *store = &all.members[2].store;
     const uint32_t home = 0;
-    for (size_t i = 0; i < sizeof n_moves / sizeof *n_moves; i++) {
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         const uint64_t key = 2 * i;
-        const uint32_t now = location_make(3, 5 + n_moves[i]);
-        ok(store_learn(store, key, location_make(1, 5)));
-        ok(store_learn_from(store, key, now, 1, home));
+        const uint32_t now = location_make(3, numbers[i]);
+        ok(store_learn(store, key, location_make(home, 0)));
         ok(store_learn_from(store, key, now, home, home));
         assert_int_equal(location_at(&all, 2, key), now);
-        /* What a node supposes that asks for a key it has never heard of. */
-        ok(store_learn(store, key + 1, location_make(home, 0)));
-        ok(store_learn_from(store, key + 1, now, home, home));
-        assert_int_equal(location_at(&all, 2, key + 1), now);
+        ok(store_learn_from(store, key, location_make(home, 0), 1, home));
+        assert_int_equal(location_at(&all, 2, key), now);
+        /* If the node that should have it has heard nothing, either, the home is asked again, and believed. */
+        ok(store_learn_from(store, key, location_make(home, 0), 3, home));
+        assert_int_equal(location_at(&all, 2, key), location_make(home, numbers[i] - 1));
+        ok(store_learn_from(store, key, now, home, home));
+        assert_int_equal(location_at(&all, 2, key), now);
     }
+    assert_int_equal(location_next(0), 1);
+    assert_int_equal(location_next(0xffff), 1);
     managers_free(&all);
 }
 
@@ -1497,7 +1504,7 @@ int main(void)
         cmocka_unit_test(old_news_do_not_replace_newer),
         cmocka_unit_test(a_replica_whose_ask_is_given_up_goes),
         cmocka_unit_test(the_home_knows_better),
-        cmocka_unit_test(whoever_heard_long_ago_is_led_to_the_key),
+        cmocka_unit_test(whoever_has_heard_nothing_believes_the_home),
         cmocka_unit_test(others_are_told_where_a_key_is),
         cmocka_unit_test(changes_reach_all_through_the_owner),
         cmocka_unit_test(a_holder_does_not_get_its_own_delta),
