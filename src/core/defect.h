@@ -56,7 +56,6 @@ enum defect {
     DEFECT_NUMBER_NOT_RAISED,     /* a key that moves keeps its number */
     DEFECT_HOME_NOT_TOLD,         /* the home does not learn where a key went */
     DEFECT_CLEAN_EARLY,           /* a round counts as clean while changes are left over */
-    DEFECT_NUMBER_UNTOLD,         /* who has a key says that it has never moved */
     /* draw.c and target.c */
     DEFECT_DRAWN_BESIDE,    /* the key after the last of a range can be drawn */
     DEFECT_POOL_OVERUSED,   /* a pool is used once too often */

@@ -186,9 +186,8 @@ enum whereabouts manager_find(struct manager *manager, uint64_t key, uint32_t *l
     uint64_t word = store_look(manager->store, key, &entry);
     if (entry_is_main(word) ||
         (entry_state(word) == ENTRY_NONE && store_is_home(manager->store, key))) {
-        uint32_t number = entry_in_slabs(word) && !defect(DEFECT_NUMBER_UNTOLD)
-                              ? store_facts(manager->store, entry_slot(word))->location
-                              : 0;
+        uint32_t number =
+            entry_in_slabs(word) ? store_facts(manager->store, entry_slot(word))->location : 0;
         *location = location_make(manager->core->node, number);
         return KEY_HERE;
     }

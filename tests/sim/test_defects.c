@@ -71,7 +71,6 @@ static const char *const names[N_DEFECTS] = {
     [DEFECT_NUMBER_NOT_RAISED] = "a move does not raise the number",
     [DEFECT_HOME_NOT_TOLD] = "the home is not told where a key went",
     [DEFECT_CLEAN_EARLY] = "changes are left over by a clean round",
-    [DEFECT_NUMBER_UNTOLD] = "who has a key says that it never moved",
     [DEFECT_DRAWN_BESIDE] = "a key beside the range is drawn",
     [DEFECT_POOL_OVERUSED] = "a pool is used once too often",
     [DEFECT_POSTPONED_TWICE] = "a key of a sample is put off twice",
