@@ -32,7 +32,8 @@ enum {
     TICK_MS = 100,      /* how often the coordinator looks for dead nodes */
     HELLO_MS = 5000,    /* for a connection to say who it is */
     STRANGERS = 256,    /* connections that have not, at the most */
-    STALLED_MS = 2000,  /* without a byte, until one that has begun to makes room for another */
+    SILENT_MS = 100,    /* without a first byte, until one makes room for another if they are too many, */
+    STALLED_MS = 2000,  /* and without a further one */
     FAREWELL_MS = 1000, /* for the last answers to be taken */
     LINGER_MS = 100,    /* without a connection, before the coordinator ends */
 };
@@ -131,7 +132,11 @@ static struct incoming *idle_stranger(const struct engine *engine)
     for (struct incoming *incoming = engine->incoming; incoming; incoming = incoming->next)
         if (!incoming->known && (!idle || incoming->heard_ns <= idle->heard_ns))
             idle = incoming;
-    return idle && clock_now_ns() - idle->heard_ns >= STALLED_MS * MS ? idle : NULL;
+    if (!idle)
+        return NULL;
+    uint64_t since_ns = idle->heard_ns ? idle->heard_ns : idle->since_ns;
+    uint64_t patience_ms = idle->heard_ns ? STALLED_MS : SILENT_MS;
+    return clock_now_ns() - since_ns >= patience_ms * MS ? idle : NULL;
 }
 
 static bool is_lane_of(const struct known_lane *known, const struct hello *hello)
