@@ -259,6 +259,8 @@ static void *be_setter(void *context)
     member->n_wrong += tern_table_open(mover.node, "wide", &options, &mover.table) ||
                        tern_worker_open(mover.node, &worker) ||
                        pthread_create(&thread, NULL, move_here, &mover);
+    if (member->n_wrong)
+        return NULL;
     if (member->index == 0)
         member->n_wrong += set_twice(worker, mover.table);
     member->n_wrong += tern_barrier(mover.node) != TERN_OK;
