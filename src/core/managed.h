@@ -112,14 +112,23 @@ static inline uint32_t wanted_get(const struct manager *manager, uint64_t key)
 /* A slot that is free now is kept for the next row that comes. */
 void pool_give(struct manager *manager, uint32_t slot);
 
+/* The sets of a share: the nodes that want the key, and behind them those that miss its value. */
+static inline uint64_t *share_sets(const struct manager *manager, uint32_t share)
+{
+    return manager->shares + (size_t)(share - 1) * 2 * manager->set_words;
+}
+
 /*
  * Most of what a round costs is the wait for memory: a key's entry, its row and what is known of both lie
- * anywhere. So loops over keys fetch ahead, in two steps: what the key leads to, then what the entry
- * leads to.
+ * anywhere. So loops over keys fetch ahead, in steps: what the key leads to, then what the entry leads to,
+ * then what is known of the row's share.
  */
-enum { FETCH_KEY = 16, FETCH_ROW = 8 }; /* keys ahead */
+enum { FETCH_KEY = 16, FETCH_ROW = 8, FETCH_SHARE = 4 }; /* keys ahead */
 
 enum { FETCH_BYTES = 512 }; /* of a row, ahead of its use */
+
+/* How much of a row is fetched: what is known of it, its value as well, or also what that was at the last exchange. */
+enum fetch { FETCH_FACTS, FETCH_VALUE, FETCH_BASE };
 
 static inline void fetch_key(const struct manager *manager, uint64_t key)
 {
@@ -138,31 +147,68 @@ static inline void fetch_lines(const char *row, size_t bytes)
         __builtin_prefetch(row + at, 1);
 }
 
-static inline void fetch_slot(const struct manager *manager, uint32_t slot, bool base)
+static inline void fetch_slot(const struct manager *manager, uint32_t slot, enum fetch what)
 {
     const struct store *store = manager->store;
     __builtin_prefetch(store_facts(store, slot), 1);
-    fetch_lines(slabs_at(&store->rows, slot), store->value_bytes);
-    if (base)
+    if (what >= FETCH_VALUE)
+        fetch_lines(slabs_at(&store->rows, slot), store->value_bytes);
+    if (what >= FETCH_BASE)
         fetch_lines(slabs_at(&store->bases, slot), store->value_bytes);
 }
 
-static inline void fetch_row(const struct manager *manager, uint64_t key, bool base)
+static inline void fetch_row(const struct manager *manager, uint64_t key, enum fetch what)
 {
     struct entry *entry;
     uint64_t word = store_look(manager->store, key, &entry);
     if (entry_in_slabs(word))
-        fetch_slot(manager, entry_slot(word), base);
+        fetch_slot(manager, entry_slot(word), what);
+}
+
+/* The share of the row in a slot, if it has one: of a row whose facts have been fetched. */
+static inline void fetch_share(const struct manager *manager, uint32_t slot)
+{
+    uint32_t share = store_facts(manager->store, slot)->shared;
+    if (share)
+        __builtin_prefetch(share_sets(manager, share), 1);
+}
+
+/* That of a key's row. */
+static inline void fetch_share_of(const struct manager *manager, uint64_t key)
+{
+    struct entry *entry;
+    uint64_t word = store_look(manager->store, key, &entry);
+    if (entry_state(word) == ENTRY_SHARED)
+        fetch_share(manager, entry_slot(word));
+}
+
+/* Fetches ahead for the first of n keys. */
+static inline void fetch_keys(const struct manager *manager, const uint64_t *keys, size_t n,
+                              enum fetch what)
+{
+    if (n > FETCH_KEY)
+        fetch_key(manager, keys[FETCH_KEY]);
+    if (n > FETCH_ROW)
+        fetch_row(manager, keys[FETCH_ROW], what);
+}
+
+/* The same for main copies, which others may share, in a queue. */
+static inline void fetch_mains(const struct manager *manager, const struct keys *queue)
+{
+    const uint64_t *keys = queue->keys + queue->first;
+    fetch_keys(manager, keys, keys_left(queue), FETCH_VALUE);
+    if (keys_left(queue) > FETCH_SHARE)
+        fetch_share_of(manager, keys[FETCH_SHARE]);
 }
 
 /* Fetches ahead for the i-th of n items, of which each begins with its key. */
 static inline void fetch_items(const struct manager *manager, const uint8_t *items,
-                               size_t item_bytes, size_t i, size_t n, bool base)
+                               size_t item_bytes, size_t i, size_t n, enum fetch what)
 {
     if (i + FETCH_KEY < n)
         fetch_key(manager, section_get(items + (i + FETCH_KEY) * item_bytes));
     if (i + FETCH_ROW < n)
-        fetch_row(manager, section_get(items + (i + FETCH_ROW) * item_bytes), base);
+        fetch_row(manager, section_get(items + (i + FETCH_ROW) * item_bytes), what);
 }
 
 /* Bytes of an item of SECTION_MAINS. */

@@ -158,7 +158,7 @@ static struct box *box_for(struct manager *manager, uint64_t key, uint64_t word)
 static struct box *box_of(struct manager *manager, uint64_t key)
 {
     struct entry *entry;
-    uint32_t told = keymap_get(&manager->told_at, key);
+    uint32_t told = manager->told_at.n ? keymap_get(&manager->told_at, key) : 0;
     if (told)
         return &manager->boxes[told - 1];
     return box_for(manager, key, store_look(manager->store, key, &entry));
@@ -381,9 +381,11 @@ enum tern_status manager_take(struct manager *manager)
     enum tern_status status = TERN_OK;
     for (size_t i = 0; !status && i < marked->n; i++) {
         if (i + FETCH_KEY < marked->n)
-            fetch_slot(manager, (uint32_t)marked->keys[i + FETCH_KEY], true);
-        if (i + FETCH_ROW < marked->n)
+            __builtin_prefetch(store_facts(store, (uint32_t)marked->keys[i + FETCH_KEY]));
+        if (i + FETCH_ROW < marked->n) {
             fetch_key(manager, store_key_of(store, (uint32_t)marked->keys[i + FETCH_ROW]));
+            fetch_share(manager, (uint32_t)marked->keys[i + FETCH_ROW]);
+        }
         status = take_marked(manager, (uint32_t)marked->keys[i]);
     }
     if (manager->out_of_memory && !status)
@@ -509,8 +511,7 @@ static void put_changed(struct manager *manager, uint32_t peer, struct deltas *t
     struct keys *changed = &manager->boxes[peer].changed;
     struct store *store = manager->store;
     while (keys_left(changed) && to->n < to->most) {
-        if (keys_left(changed) > AHEAD)
-            fetch_key(manager, changed->keys[changed->first + AHEAD]);
+        fetch_keys(manager, changed->keys + changed->first, keys_left(changed), FETCH_BASE);
         uint64_t key = keys_take(changed);
         uint32_t location = location_make(peer, 0);
         if (store_take_changed(store, key, peer, manager->delta, &location)) {
@@ -529,8 +530,9 @@ static size_t put_ending(struct manager *manager, struct box *box, size_t most, 
     struct store *store = manager->store;
     const size_t n = at_most(keys_left(&box->ends), most);
     for (size_t i = 0; i < n; i++) {
-        uint64_t key = box->ends.keys[box->ends.first + i];
+        const uint64_t *ends = &box->ends.keys[box->ends.first + i], key = *ends;
         struct entry *entry;
+        fetch_keys(manager, ends, n - i, FETCH_BASE);
         if (to->n == to->most)
             return i;
         if (entry_state(store_look(store, key, &entry)) == ENTRY_REPLICA &&
@@ -768,7 +770,7 @@ static void settle_ends(struct manager *manager, struct box *box, const struct s
         uint32_t value = wanted_get(manager, key) & ~WANTED_ENDING;
         struct entry *entry;
         uint32_t slot;
-        fetch_items(manager, ends->items, 8, i, ends->count, true);
+        fetch_items(manager, ends->items, 8, i, ends->count, FETCH_BASE);
         untell(manager, box, key, &value);
         if (value & WANTED_COUNT)
             ask(manager, key, &value);
@@ -881,12 +883,11 @@ static enum tern_status take_section(struct manager *manager, uint32_t peer,
                     manager->store->name);
     for (uint32_t i = 0; expected && i < section->count; i++) {
         const uint8_t *item = section->items + i * section->item_bytes;
-        fetch_items(manager, section->items, section->item_bytes, i, section->count,
-                    section->kind == SECTION_COPIES);
-        /* Rows that are new here come into slots that were set aside. */
+        /* A row that is here already is a replica; one that is new comes into a slot that was set aside. */
+        fetch_items(manager, section->items, section->item_bytes, i, section->count, FETCH_BASE);
         if (manager->spares.n > FETCH_ROW)
             fetch_slot(manager, (uint32_t)manager->spares.keys[manager->spares.n - 1 - FETCH_ROW],
-                       section->kind == SECTION_COPIES);
+                       section->kind == SECTION_COPIES ? FETCH_BASE : FETCH_VALUE);
         switch (section->kind) {
         case SECTION_MAINS:
             expected = take_main(manager, box, item);

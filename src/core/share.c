@@ -15,7 +15,7 @@
 /* A share is two sets of nodes: those that want the key, and of them those that miss its value. */
 static uint64_t *wants(const struct manager *manager, uint32_t share)
 {
-    return manager->shares + (size_t)(share - 1) * 2 * manager->set_words;
+    return share_sets(manager, share);
 }
 
 static uint64_t *misses(const struct manager *manager, uint32_t share)
@@ -414,6 +414,7 @@ static void serve_due(struct manager *manager, uint32_t from, size_t most, struc
 {
     struct keys *due = &manager->boxes[from].due;
     while (due->n && mains->count < most) {
+        fetch_mains(manager, due);
         uint64_t key = keys_take(due);
         uint32_t share = share_of(manager, key);
         if (share && may_move(manager, key, share, from))
@@ -428,10 +429,7 @@ static void serve_news(struct manager *manager, uint32_t from, size_t most, stru
     struct box *box = &manager->boxes[from];
     struct keys *news = &box->news;
     while (news->n && copies->count < most) {
-        if (keys_left(news) > FETCH_KEY)
-            fetch_key(manager, news->keys[news->first + FETCH_KEY]);
-        if (keys_left(news) > FETCH_ROW)
-            fetch_row(manager, news->keys[news->first + FETCH_ROW], false);
+        fetch_mains(manager, news);
         uint64_t key = keys_take(news);
         box->n_passed++;
         uint32_t share = share_of(manager, key);
@@ -510,10 +508,14 @@ static enum tern_status check_request(const struct manager *manager, const uint8
 static void serve_section(struct manager *manager, uint32_t from, const struct section *section,
                           struct writer *mains)
 {
+    const bool has_rows = section->kind != SECTION_ENDS && section->kind != SECTION_LOCATED;
     for (uint32_t i = 0; i < section->count; i++) {
         const uint8_t *item = section->items + i * section->item_bytes;
         uint64_t key = section_get(item);
-        fetch_items(manager, section->items, section->item_bytes, i, section->count, false);
+        fetch_items(manager, section->items, section->item_bytes, i, section->count,
+                    has_rows ? FETCH_VALUE : FETCH_FACTS);
+        if (i + FETCH_SHARE < section->count)
+            fetch_share_of(manager, section_get(item + FETCH_SHARE * section->item_bytes));
         switch (section->kind) {
         case SECTION_DELTAS:
             serve_delta(manager, from, item);

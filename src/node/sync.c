@@ -32,7 +32,7 @@ enum {
  * a collection takes, which is a part of what it makes others do. */
 #define COLLECT_MIN_NS (2 * MS)
 #define COLLECT_MAX_NS (20 * MS)
-#define COLLECT_SHARE 32  /* of the time, one part is spent on collecting */
+#define COLLECT_SHARE 80  /* of the time, one part is spent on collecting */
 #define AWAKE_NS (MS / 5) /* how long a worker that helps does not sleep */
 
 /* The request to one node in one round. */
