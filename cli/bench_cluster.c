@@ -70,7 +70,9 @@ static bool hold_port(struct cluster *cluster)
 
 static bool prepare(struct cluster *cluster)
 {
-    if (cluster->transport == TRANSPORT_UNIX)
+    if (cluster->links.relay > 0)
+        snprintf(cluster->coordinator, sizeof cluster->coordinator, "%s", LINK_COORDINATOR);
+    else if (cluster->transport == TRANSPORT_UNIX)
         snprintf(cluster->coordinator, sizeof cluster->coordinator, "unix:%s/node",
                  cluster->folder);
     else if (!hold_port(cluster))
@@ -78,21 +80,35 @@ static bool prepare(struct cluster *cluster)
     return cluster->transport != TRANSPORT_TLS || make_certificates(cluster);
 }
 
-bool cluster_open(struct cluster *cluster, enum transport transport, size_t n_nodes)
+/* Opens a cluster whose transport, number of nodes and links are set. */
+static bool open_prepared(struct cluster *cluster)
 {
-    *cluster = (struct cluster){.transport = transport, .n_nodes = n_nodes, .port_holder = -1};
+    cluster->port_holder = -1;
     if (sched_getaffinity(0, sizeof cluster->cores, &cluster->cores) != 0)
         CPU_SET(0, &cluster->cores);
-    if (transport != TRANSPORT_TCP && !make_folder(cluster))
+    if (cluster->transport != TRANSPORT_TCP && !make_folder(cluster))
         return false;
     if (!guard_start(&cluster->guard, cluster->folder)) {
         complain("cannot start a process: %s", strerror(errno));
+        links_close(&cluster->links);
         return false;
     }
     if (prepare(cluster))
         return true;
     cluster_close(cluster, false);
     return false;
+}
+
+bool cluster_open(struct cluster *cluster, enum transport transport, size_t n_nodes)
+{
+    *cluster = (struct cluster){.transport = transport, .n_nodes = n_nodes};
+    return open_prepared(cluster);
+}
+
+bool cluster_open_linked(struct cluster *cluster, size_t n_nodes, const struct link_speed *speed)
+{
+    *cluster = (struct cluster){.transport = TRANSPORT_TCP, .n_nodes = n_nodes};
+    return links_open(&cluster->links, n_nodes, speed) && open_prepared(cluster);
 }
 
 bool cluster_fork(struct cluster *cluster, int (*run)(void *context), void *context)
@@ -128,6 +144,8 @@ void cluster_enter(const struct cluster *cluster, size_t node)
     setenv("TERN_COORDINATOR", cluster->coordinator, 1);
     setenv("TERN_TOKEN", "bench", 1);
     unsetenv("TERN_LISTEN");
+    if (cluster->links.relay > 0 && !links_enter(&cluster->links, node))
+        complain("cannot go to a host of its own: %s", strerror(errno));
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char path[128];
         cluster_path(cluster, files[i][1], path);
@@ -178,6 +196,7 @@ bool cluster_close(struct cluster *cluster, bool well)
     }
     if (cluster->port_holder >= 0)
         close(cluster->port_holder);
+    links_close(&cluster->links);
     guard_finish(&cluster->guard);
     return well;
 }

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "link.h"
 #include "run_guard.h"
 
 enum transport { TRANSPORT_TCP, TRANSPORT_UNIX, TRANSPORT_TLS };
@@ -28,6 +29,7 @@ struct cluster {
     char folder[96]; /* of sockets and certificates; "" when there is none */
     char coordinator[128];
     int port_holder; /* keeps the coordinator's port; or -1 */
+    struct links links;
     struct guard guard;
     pid_t processes[CLUSTER_MAX_PROCESSES];
     size_t n_processes;
@@ -36,6 +38,9 @@ struct cluster {
 
 /* Prepares a meeting place; false after a complaint, and then there is nothing to close. */
 bool cluster_open(struct cluster *cluster, enum transport transport, size_t n_nodes);
+
+/* The same with a host of its own for each node (link.h), which then talk by TCP. */
+bool cluster_open_linked(struct cluster *cluster, size_t n_nodes, const struct link_speed *speed);
 
 /* Starts a process that calls run(context) and exits with what it returns; false after a complaint. */
 bool cluster_fork(struct cluster *cluster, int (*run)(void *context), void *context);

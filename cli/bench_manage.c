@@ -33,13 +33,18 @@ static struct {
     bool json;
     int64_t n_nodes, n_keys, length, n_repeats;
     double seconds, warm_up;
+    const char *link;
     struct string_list policies, dists;
     struct int_list ahead;
 } args;
 
+static struct link_speed speed; /* of args.link */
+
 static const struct option options[] = {
     {"nodes", OPTION_INT, &args.n_nodes, "2", "N", "nodes, with one worker each", .min = 1,
      .max = MAX_WORKERS},
+    {"link", OPTION_STRING, &args.link, .takes = "RATE[,DELAY]",
+     .help = "make each node a host of its own, as 'tern run --link' does, such as 1gbit,0.1ms"},
     {"policies", OPTION_STRINGS, &args.policies,
      "adaptive,adaptive-replicate,adaptive-relocate,static", "LIST", "policies to compare",
      .choices = NULL},
@@ -373,7 +378,8 @@ static bool run(struct job *job, struct figures *result)
         complain("no memory to share with the nodes");
         return false;
     }
-    bool ok = cluster_open(&cluster, TRANSPORT_UNIX, n);
+    bool ok = args.link != NULL && job->policy ? cluster_open_linked(&cluster, n, &speed)
+                                               : cluster_open(&cluster, TRANSPORT_UNIX, n);
     if (ok) {
         job->cluster = &cluster;
         job->figures = shared;
@@ -395,12 +401,12 @@ static void print_figures(const struct job *job, const struct figures *runs,
                           const struct figures *singles)
 {
     size_t n = (size_t)args.n_repeats;
-    double speed[MAX_REPEATS], single[MAX_REPEATS], ratio[MAX_REPEATS], remote[MAX_REPEATS],
+    double rate[MAX_REPEATS], single[MAX_REPEATS], ratio[MAX_REPEATS], remote[MAX_REPEATS],
         bytes[MAX_REPEATS], mean[MAX_REPEATS], p99[MAX_REPEATS];
     for (size_t i = 0; i < n; i++) {
-        speed[i] = runs[i].accesses_s;
+        rate[i] = runs[i].accesses_s;
         single[i] = singles[i].accesses_s;
-        ratio[i] = per(speed[i], single[i]);
+        ratio[i] = per(rate[i], single[i]);
         remote[i] = per(runs[i].remote, runs[i].accesses);
         bytes[i] = per(runs[i].bytes, runs[i].accesses);
         mean[i] = runs[i].staleness_ms_mean;
@@ -413,12 +419,12 @@ static void print_figures(const struct job *job, const struct figures *runs,
                "\"ratio\":%.4f,\"ratio_min\":%.4f,\"ratio_max\":%.4f,\"remote_share\":%.7f,"
                "\"bytes_per_access\":%.2f,\"staleness_ms_mean\":%.3f,\"staleness_ms_p99\":%.3f}\n",
                job->policy, dist_names[job->dist], (long long)args.n_nodes,
-               (unsigned long long)job->ahead, median(speed, n), median(single, n), middle,
+               (unsigned long long)job->ahead, median(rate, n), median(single, n), middle,
                ratio[0], ratio[n - 1], median(remote, n), median(bytes, n), median(mean, n),
                median(p99, n));
     else
         printf("%-18s %-8s %5llu %12.0f %7.3f (%.3f-%.3f) %10.6f %10.1f %8.2f %8.2f\n", job->policy,
-               dist_names[job->dist], (unsigned long long)job->ahead, median(speed, n), middle,
+               dist_names[job->dist], (unsigned long long)job->ahead, median(rate, n), middle,
                ratio[0], ratio[n - 1], median(remote, n), median(bytes, n), median(mean, n),
                median(p99, n));
     flush_output();
@@ -457,6 +463,8 @@ int bench_manage_command(int argc, char **argv)
     int status;
     if (!options_read(&option_set, argc, argv, &status))
         return status;
+    if (args.link != NULL && !link_parse(args.link, &speed))
+        return EXIT_USAGE;
     if (!args.json)
         printf("%-18s %-8s %5s %12s %23s %10s %10s %8s %8s\n", "policy", "keys", "ahead",
                "accesses/s", "of a single node", "remote", "bytes/acc", "stale ms", "p99 ms");

@@ -22,7 +22,7 @@ enum { MAX_WORDS = 16 }; /* of a training, beside those that go to it as they ar
 /* ---- Options --------------------------------------------------------------------------------- */
 
 static struct {
-    const char *data;
+    const char *data, *link;
     int64_t n_workers, n_epochs, n_repeats;
     double limit_s;
     struct string_list policies;
@@ -35,6 +35,8 @@ static const struct option options[] = {
      .help = "what to learn from, as for 'tern train'; made by 'tern data' unless given"},
     {"workers", OPTION_INT, &args.n_workers, "2", "T",
      "threads of a single node, and nodes with one thread each", .min = 1, .max = 64},
+    {"link", OPTION_STRING, &args.link, .takes = "RATE[,DELAY]",
+     .help = "make each node a host of its own, as 'tern run --link' does, such as 1gbit,0.1ms"},
     {"policies", OPTION_STRINGS, &args.policies,
      "adaptive,adaptive-replicate,adaptive-relocate,static,replicate,relocate", "LIST",
      "policies to compare", .choices = NULL},
@@ -109,6 +111,10 @@ static bool run_way(const struct bench *bench, const struct way *way, struct tra
         words[n++] = common[i];
     for (size_t i = 0; i < (way->is_cluster ? 6 : n_single); i++)
         words[n++] = way->is_cluster ? cluster[i] : single[i];
+    if (way->is_cluster && args.link != NULL) {
+        words[n++] = "--link";
+        words[n++] = (char *)args.link;
+    }
     for (size_t i = 0; i < bench->n_further; i++)
         words[n++] = bench->further[i];
     words[n] = NULL;

@@ -33,6 +33,7 @@
 #include <unistd.h>
 
 #include "command.h"
+#include "link.h"
 #include "options.h"
 #include "run_guard.h"
 #include "run_lines.h"
@@ -48,7 +49,7 @@ enum {
 static struct {
     int64_t n_nodes;
     bool over_unix, over_tcp, no_prefix;
-    const char *deadline;
+    const char *link, *deadline;
 } args;
 
 static const struct option options[] = {
@@ -57,6 +58,8 @@ static const struct option options[] = {
     {"unix", OPTION_FLAG, &args.over_unix,
      .help = "connect the nodes by Unix sockets in a private folder; this is the default"},
     {"tcp", OPTION_FLAG, &args.over_tcp, .help = "connect them by TCP on loopback"},
+    {"link", OPTION_STRING, &args.link, .takes = "RATE[,DELAY]",
+     .help = "make each node a host of its own, on links such as 1gbit or 1gbit,0.1ms"},
     {"deadline", OPTION_STRING, &args.deadline, .takes = "S",
      .help = "seconds after which a node that does not answer is given up, 0.1 to 86400"},
     {"no-prefix", OPTION_FLAG, &args.no_prefix,
@@ -75,6 +78,10 @@ static const struct option_set option_set = {
         "Each node finds TERN_NODE, TERN_NODES, TERN_COORDINATOR and TERN_TOKEN in its\n"
         "environment. Node 0 reads the standard input, the others an empty one. What a node\n"
         "prints comes out line by line behind its number.\n"
+        "\n"
+        "With --link each node is in a network namespace of its own, as on a host of its own,\n"
+        "and what the nodes say takes as long as on links of that rate, each way, and delay. All\n"
+        "else they share: cores, memory, files. It takes root.\n"
         "\n"
         "When a node fails, the others are ended: by SIGTERM, and 2 seconds later by SIGKILL,\n"
         "together with all they have started. The exit status is 0 when every node's was, 1 when\n"
@@ -128,26 +135,6 @@ static bool check_deadline(void)
     return true;
 }
 
-/* The program and its arguments; NULL, with *status, when the command is over. */
-static char **read_arguments(int argc, char **argv, int *status)
-{
-    int n_own, program = find_program(argc, argv, &n_own);
-    if (!options_read(&option_set, n_own, argv, status))
-        return NULL;
-    *status = EXIT_USAGE;
-    if (args.over_unix && args.over_tcp) {
-        complain("--unix and --tcp exclude each other");
-        return NULL;
-    }
-    if (!check_deadline())
-        return NULL;
-    if (program >= argc) {
-        complain("which program? tern run -n N PROGRAM [ARGUMENT]...; see 'tern run --help'");
-        return NULL;
-    }
-    return argv + program;
-}
-
 /* ---- The run --------------------------------------------------------------------------------- */
 
 struct node {
@@ -166,7 +153,9 @@ static struct {
     struct output outputs[2];              /* one when both are the same file */
     struct pollfd polls[POLL_LINES + 2 * RUN_MAX_NODES];
     struct guard guard;
-    char folder[PATH_MAX_BYTES + 32]; /* of the sockets; "" with --tcp */
+    struct link_speed speed; /* with --link */
+    struct links links;
+    char folder[PATH_MAX_BYTES + 32]; /* of the sockets; "" without --unix */
     char coordinator[sizeof "unix:/node" + PATH_MAX_BYTES + 32];
     char token[40];
     int port_holder; /* the socket that keeps the port of --tcp; or -1 */
@@ -177,6 +166,26 @@ static struct {
     int stop_signal;    /* the one that ends the run; 0: none */
     int64_t give_up_ms; /* when waiting for a slow reader of the output ends; 0: not yet known */
 } run;
+
+/* The program and its arguments; NULL, with *status, when the command is over. */
+static char **read_arguments(int argc, char **argv, int *status)
+{
+    int n_own, program = find_program(argc, argv, &n_own);
+    if (!options_read(&option_set, n_own, argv, status))
+        return NULL;
+    *status = EXIT_USAGE;
+    if (args.over_unix + args.over_tcp + (args.link != NULL) > 1) {
+        complain("--unix, --tcp and --link exclude each other");
+        return NULL;
+    }
+    if (!check_deadline() || (args.link != NULL && !link_parse(args.link, &run.speed)))
+        return NULL;
+    if (program >= argc) {
+        complain("which program? tern run -n N PROGRAM [ARGUMENT]...; see 'tern run --help'");
+        return NULL;
+    }
+    return argv + program;
+}
 
 static int64_t now_ms(void)
 {
@@ -290,6 +299,20 @@ static bool hold_port(void)
     return true;
 }
 
+static bool make_hosts(void)
+{
+    snprintf(run.coordinator, sizeof run.coordinator, "%s", LINK_COORDINATOR);
+    return links_open(&run.links, run.n_nodes, &run.speed);
+}
+
+/* Makes what the nodes meet at. */
+static bool make_place(void)
+{
+    if (args.link != NULL)
+        return make_hosts();
+    return args.over_tcp ? hold_port() : make_folder();
+}
+
 static bool make_token(void)
 {
     unsigned char bytes[16];
@@ -307,10 +330,11 @@ static bool prepare(void)
 {
     run.port_holder = -1;
     raise_file_limit();
-    if (!prepare_signals() || !make_token() || !(args.over_tcp ? hold_port() : make_folder()))
+    if (!prepare_signals() || !make_token() || !make_place())
         return false;
     if (!guard_start(&run.guard, run.folder)) {
         complain("cannot start a process: %s", strerror(errno));
+        links_close(&run.links);
         return false;
     }
     prepare_outputs();
@@ -398,7 +422,8 @@ static _Noreturn void become_node(size_t node, const struct ends *ends, pid_t pa
     setrlimit(RLIMIT_NOFILE, &run.outer_files);
     signal(SIGPIPE, SIG_DFL);
     sigprocmask(SIG_SETMASK, &run.outer_mask, NULL);
-    execvp(run.program[0], run.program);
+    if (args.link == NULL || links_enter(&run.links, node))
+        execvp(run.program[0], run.program);
     int error = errno;
     if (write(ends->verdict, &error, sizeof error) < 0)
         _exit(126);
@@ -623,6 +648,7 @@ static void finish(bool well)
     }
     if (run.port_holder >= 0)
         close(run.port_holder);
+    links_close(&run.links);
     close(run.signals);
 }
 

@@ -19,11 +19,15 @@
 
 struct train_options train_args;
 
+static const char *link_speed; /* as given to `tern run` */
+
 const struct option train_common[TRAIN_N_COMMON] = {
     {"nodes", OPTION_INT, &train_args.n_nodes, "1", "N", "nodes to start on this host", .min = 1,
      .max = 1024},
     {"threads", OPTION_INT, &train_args.n_threads, "0", "N",
      "threads of each node; 0: the cores of this host, shared by its nodes", .min = 0, .max = 1024},
+    {"link", OPTION_STRING, &link_speed, .takes = "RATE[,DELAY]",
+     .help = "make each node a host of its own, as 'tern run --link' does, such as 1gbit,0.1ms"},
     {"policy", OPTION_STRING, &train_args.policy, .takes = "NAME",
      .help = "how the nodes manage the parameters; Tern's default unless given"},
     {"plain", OPTION_FLAG, &train_args.plain,
@@ -116,7 +120,7 @@ static bool nodes_can_read(const struct option_set *set)
 /* Runs `tern train argv...` as nodes; its exit status. */
 static int start_nodes(int argc, char **argv)
 {
-    enum { N_BEFORE = 7 };
+    enum { N_BEFORE = 9 };
     char path[4096], count[24];
     ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
     char **words = calloc((size_t)argc + N_BEFORE + 1, sizeof *words);
@@ -127,10 +131,19 @@ static int start_nodes(int argc, char **argv)
     }
     path[length] = '\0';
     snprintf(count, sizeof count, "%lld", (long long)train_args.n_nodes);
-    char *const before[N_BEFORE] = {"run", "-n", count, "--no-prefix", "--", path, "train"};
-    memcpy(words, before, sizeof before);
-    memcpy(words + N_BEFORE, argv, (size_t)argc * sizeof *argv);
-    int status = run_command(argc + N_BEFORE, words);
+    char *const before[] = {"run", "-n", count, "--no-prefix"};
+    char *const after[] = {"--", path, "train"};
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof before / sizeof *before; i++)
+        words[n++] = before[i];
+    if (link_speed != NULL) {
+        words[n++] = "--link";
+        words[n++] = (char *)link_speed;
+    }
+    for (size_t i = 0; i < sizeof after / sizeof *after; i++)
+        words[n++] = after[i];
+    memcpy(words + n, argv, (size_t)argc * sizeof *argv);
+    int status = run_command(argc + (int)n, words);
     free(words);
     return status;
 }
@@ -205,9 +218,14 @@ bool train_begin(const struct option_set *set, int argc, char **argv, int *statu
         complain("--clocks goes with a policy that bounds reads: bsp, ssp:S, essp:S or vap:V");
         return false;
     }
+    const bool is_launched = count_launched() > 0;
+    if (link_speed != NULL && train_args.n_nodes == 1 && !is_launched) {
+        complain("--link is between nodes: it goes with --nodes N");
+        return false;
+    }
     choose_threads();
     describe_all(set);
-    if (train_args.n_nodes == 1 || count_launched() > 0)
+    if (train_args.n_nodes == 1 || is_launched)
         return true;
     *status = nodes_can_read(set) ? start_nodes(argc, argv) : EXIT_FAILED;
     return false;

@@ -14,9 +14,9 @@
  * the command's own options. */
 extern struct train_options train_args;
 
-/* --nodes, --threads, --policy, --plain, --seed, --time-limit, --eval-every, --patience, --json, --out,
+/* --nodes, --threads, --link, --policy, --plain, --seed, --time-limit, --eval-every, --patience, --json, --out,
  * --resume. */
-enum { TRAIN_N_COMMON = 12 };
+enum { TRAIN_N_COMMON = 13 };
 extern const struct option train_common[TRAIN_N_COMMON];
 
 /*
