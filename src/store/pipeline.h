@@ -17,9 +17,9 @@
 
 enum {
     GROUP = 16,       /* keys that go through the steps together */
-    INDEX_AHEAD = 64, /* keys between the prefetch of a line of the index and its use, where no row
+    INDEX_AHEAD = 96, /* keys between the prefetch of a line of the index and its use, where no row
                            follows */
-    INDEX_AGAIN = 24, /* the same for a second prefetch, see next_line */
+    INDEX_AGAIN = 16, /* the same for a second prefetch, see next_line */
     RING = 128,       /* a power of two, more than INDEX_AHEAD */
     ROWS_AHEAD = 16,  /* keys between the prefetch of a row and its use */
     NATURAL_AHEAD = 20, /* the same for rows in their natural places, entry and row at once */
@@ -84,6 +84,12 @@ INLINE void prefetch(const void *line, bool write)
         __builtin_prefetch(line, 0);
 }
 
+/* The same as far as the second cache, which can wait for more lines at a time than the first. */
+INLINE void prefetch_far(const void *line)
+{
+    __builtin_prefetch(line, 0, 2);
+}
+
 INLINE void prefetch_bytes(const char *from, size_t bytes, bool write)
 {
     const char *end = from + (bytes < LINES_AHEAD * LINE_BYTES ? bytes : LINES_AHEAD * LINE_BYTES);
@@ -122,15 +128,15 @@ INLINE void place_group(const struct store *store, bool sparse, const uint64_t *
 /*
  * Where keys need nothing but their lines of the index, a ring holds those on their way. The first of n
  * keys are sent for by place_first; next_line gives the line of the i-th and sends for a later one. Far
- * ahead, not every prefetch brings its line, so each is prefetched once more (figures in
- * docs/RATIONALE.md).
+ * ahead a line is fetched into the second cache, which can wait for more of them, and from there in time
+ * for its use (figures in docs/RATIONALE.md).
  */
-INLINE void place_first(const struct sparse *index, bool write, const uint64_t *keys, size_t n,
+INLINE void place_first(const struct sparse *index, const uint64_t *keys, size_t n,
                         struct index_line **ring)
 {
     for (size_t i = 0; i < n && i < INDEX_AHEAD; i++) {
         ring[i] = sparse_place(index, keys[i]);
-        prefetch(ring[i], write);
+        prefetch_far(ring[i]);
     }
 }
 
@@ -141,7 +147,7 @@ INLINE struct index_line *next_line(const struct sparse *index, bool write, cons
     if (__builtin_expect(i + INDEX_AHEAD < n, 1)) {
         prefetch(ring[(i + INDEX_AGAIN) % RING], write);
         struct index_line *ahead = sparse_place(index, keys[i + INDEX_AHEAD]);
-        prefetch(ahead, write);
+        prefetch_far(ahead);
         ring[(i + INDEX_AHEAD) % RING] = ahead;
     }
     return line;

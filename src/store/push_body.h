@@ -36,7 +36,7 @@ TARGET static enum tern_status NAME(reserve_sparse)(struct store *store, const u
     const struct sparse *index = store->sparse;
     struct index_line *ring[RING];
     size_t later[LATER], n_later = 0;
-    place_first(index, true, keys, n, ring);
+    place_first(index, keys, n, ring);
     for (size_t i = 0; i < n; i++) {
         struct index_line *line = next_line(index, true, keys, n, i, ring);
         struct entry *entry = NAME(find_in)(line, keys[i]);
