@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "node/alone.h"
 #include "node/bound.h"
 
 enum tern_status access_refuse(const struct tern_worker *worker, const struct tern_table *table,
@@ -155,13 +156,25 @@ static enum tern_status reserve_rows(struct tern_worker *worker, struct store *s
     return status;
 }
 
-/* Writes to the keys whose rows are, or belong, here and notes the others. */
-typedef size_t write_function(struct store *store, const uint64_t *keys, size_t n,
-                              struct entry *const *entries, const void *values, uint32_t *missed);
+/* Writes to the rows of a block of keys, whose entries are found; gives the number of those without one. */
+static size_t write_block(struct tern_worker *worker, struct store *store, enum frame_kind kind,
+                          const uint64_t *keys, size_t n, const char *values)
+{
+    static size_t (*const writes[2][2])(struct store *, const uint64_t *, size_t,
+                                        struct entry *const *, const void *, uint32_t *) = {
+        {store_set, store_set_alone}, {store_push, store_push_alone}};
+    struct workspace *space = worker->space;
+    bool alone = alone_begin(worker);
+    size_t n_missed =
+        writes[kind == FRAME_PUSH][alone](store, keys, n, space->entries, values, space->missed);
+    alone_end(worker);
+    return n_missed;
+}
 
+/* Writes to the keys whose rows are, or belong, here and notes the others. */
 static enum tern_status write_here(struct tern_worker *worker, struct tern_table *table,
-                                   const uint64_t *keys, size_t n, const char *values,
-                                   write_function *write)
+                                   enum frame_kind kind, const uint64_t *keys, size_t n,
+                                   const char *values)
 {
     struct store *store = &table->core.store;
     struct workspace *space = worker->space;
@@ -181,8 +194,8 @@ static enum tern_status write_here(struct tern_worker *worker, struct tern_table
         status = store_reserve(store, keys + done, block, space->entries);
         if (status)
             break;
-        size_t n_missed = write(store, keys + done, block, space->entries,
-                                values + done * store->value_bytes, space->missed);
+        size_t n_missed = write_block(worker, store, kind, keys + done, block,
+                                      values + done * store->value_bytes);
         for (size_t i = 0; !status && i < n_missed; i++)
             status = add_away(space, done + space->missed[i]);
     }
@@ -198,10 +211,8 @@ static enum tern_status do_bounded(struct tern_worker *worker, struct tern_table
     if (!status)
         status = bound_before(worker, table, kind, keys, n);
     if (!status)
-        status = kind == FRAME_PULL
-                     ? pull_here(worker, table, keys, n, values)
-                     : write_here(worker, table, keys, n, values,
-                                  kind == FRAME_PUSH ? store_push : store_set);
+        status = kind == FRAME_PULL ? pull_here(worker, table, keys, n, values)
+                                    : write_here(worker, table, kind, keys, n, values);
     if (!status)
         bound_after(worker, table, kind, keys, n, values);
     return status;
@@ -239,7 +250,7 @@ static enum tern_status leave_last(struct workspace *space, const uint64_t *keys
 static enum tern_status set_here(struct tern_worker *worker, struct tern_table *table,
                                  const uint64_t *keys, size_t n, const char *values)
 {
-    enum tern_status status = write_here(worker, table, keys, n, values, store_set);
+    enum tern_status status = write_here(worker, table, FRAME_SET, keys, n, values);
     if (!status && table->core.manager && n > 1 && worker->space->n_away)
         status = leave_last(worker->space, keys, n);
     return status;
@@ -255,7 +266,7 @@ static enum tern_status do_here(struct tern_worker *worker, struct tern_table *t
     case FRAME_PULL:
         return pull_here(worker, table, keys, n, values);
     case FRAME_PUSH:
-        return write_here(worker, table, keys, n, values, store_push);
+        return write_here(worker, table, FRAME_PUSH, keys, n, values);
     default:
         return set_here(worker, table, keys, n, values);
     }
@@ -585,7 +596,10 @@ enum tern_status tern_push(struct tern_worker *worker, struct tern_table *table,
     volatile struct call call;
     put_aside(&call, worker, table, keys, values);
     _Atomic uint64_t *counter = &worker->space->counts[table->id].pushed;
-    if (__builtin_expect(!store_push_one(&table->core.store, keys[0], values), 0))
+    bool done = alone_begin(worker) ? store_push_one_alone(&table->core.store, keys[0], values)
+                                    : store_push_one(&table->core.store, keys[0], values);
+    alone_end(call.worker);
+    if (__builtin_expect(!done, 0))
         return operate(call.worker, call.table, FRAME_PUSH, call.keys, 1, call.values);
     count_add(counter, 1);
     return TERN_OK;

@@ -131,6 +131,7 @@ struct tern_worker {
     struct pending *pending, *last_pending; /* a list, oldest first */
     struct pending *free_pending;           /* a list */
     struct caller *caller; /* its tasks (tasks.h); NULL: none so far */
+    _Atomic bool is_alone, is_changing; /* alone.h */
     bool is_crew;          /* Tern's own, for functions (crew.c); it does not keep the node open */
 };
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "node/alone.h"
 #include "node/bound.h"
 
 #define DRIVE_NS UINT64_C(40000)
@@ -60,6 +61,8 @@ enum tern_status node_open_worker(struct tern_node *node, bool is_crew, struct t
     status = bound_open(made); /* before a table that is being opened finds it in the list */
     made->next = node->workers;
     node->workers = made;
+    if (!status)
+        status = alone_open(made);
     pthread_mutex_unlock(&node->lock);
     if (status) {
         tern_worker_close(made);
@@ -120,6 +123,7 @@ enum tern_status tern_worker_close(struct tern_worker *worker)
     while (*place != worker)
         place = &(*place)->next;
     *place = worker->next;
+    alone_close(node);
     if (worker->intents)
         end_intents(worker);
     bound_close(worker);

@@ -161,6 +161,12 @@ static inline bool entry_replace_value(struct entry *entry, uint64_t word, uint3
                                                    memory_order_relaxed, memory_order_relaxed);
 }
 
+/* The same where nobody else changes entries. */
+static inline void entry_put_value(struct entry *entry, uint64_t word, uint32_t value)
+{
+    atomic_store_explicit(&entry->word, (word & ~ENTRY_SLOT_MASK) | value, memory_order_relaxed);
+}
+
 /* Releases the latch of an entry that had `word`, leaving it in `state` with `slot`. */
 static inline void entry_release(struct entry *entry, uint64_t word, enum entry_state state,
                                  uint32_t slot)

@@ -37,11 +37,13 @@ static __attribute__((noinline)) struct latched latch_again(const struct store *
     }
 }
 
-/* Latches the row of a key in slabs. Its entry was last seen with `word`, or is NULL. */
+/* Latches the row of a key in slabs. Its entry was last seen with `word`, or is NULL. Who is alone needs no
+ * latch, but releases it as if there were one. */
 INLINE struct latched latch_row(const struct store *store, uint64_t key, struct entry *entry,
-                                uint64_t word)
+                                uint64_t word, bool alone)
 {
-    if (__builtin_expect(!entry_readable(word) || !entry_try_latch(entry, word), 0))
+    if (__builtin_expect(!entry_readable(word), 0) ||
+        (!alone && __builtin_expect(!entry_try_latch(entry, word), 0)))
         return latch_again(store, key, entry);
     return (struct latched){entry, word};
 }
@@ -109,7 +111,8 @@ INLINE bool can_change(const struct store *store, enum change change, uint64_t w
 
 /* Many keys, whose rows are mostly in their natural places, or have the entries given. */
 INLINE size_t rows(struct store *store, bool natural, enum change change, const uint64_t *keys,
-                   size_t n, struct entry *const *entries, const char *values, uint32_t *missed)
+                   size_t n, struct entry *const *entries, const char *values, uint32_t *missed,
+                   bool alone)
 {
     struct layout l = layout_of(store, store->value_bytes, store->rows.stride);
     size_t n_missed = 0;
@@ -120,7 +123,7 @@ INLINE size_t rows(struct store *store, bool natural, enum change change, const 
             prefetch_changed(store, &l, natural, true, keys, entries, i + ROWS_AHEAD);
         struct entry *entry = natural ? &l.entries[keys[i]] : entries[i];
         struct latched latched =
-            latch_row(store, keys[i], entry, natural ? entry_read(entry) : word_of(entry));
+            latch_row(store, keys[i], entry, natural ? entry_read(entry) : word_of(entry), alone);
         bool here = latched.entry && can_change(store, change, latched.word);
         if (here)
             change_row(store, change, latched.word, row_at(&l, entry_slot(latched.word)), values);
@@ -229,7 +232,7 @@ static __attribute__((noinline)) bool change_word_again(struct store *store, enu
 /* Many keys: of a dense table, or with the entries given. */
 INLINE size_t words(struct store *store, bool sparse, enum change change, const uint64_t *keys,
                     size_t n, struct entry *const *entries, const uint32_t *values,
-                    uint32_t *missed)
+                    uint32_t *missed, bool alone)
 {
     struct entry *dense = store->dense;
     size_t n_missed = 0;
@@ -242,7 +245,9 @@ INLINE size_t words(struct store *store, bool sparse, enum change change, const 
         uint64_t word = sparse ? word_of(entry) : entry_read(entry);
         if (__builtin_expect(entry_is_inline(word), 1)) {
             uint32_t now = changed_word(change, entry_slot(word), &values[i]);
-            if (__builtin_expect(entry_replace_value(entry, word, now), 1))
+            if (alone)
+                entry_put_value(entry, word, now);
+            if (alone || __builtin_expect(entry_replace_value(entry, word, now), 1))
                 continue;
         }
         if (!change_word_again(store, change, keys[i], &values[i]))
@@ -253,55 +258,83 @@ INLINE size_t words(struct store *store, bool sparse, enum change change, const 
 
 /* One instance of the loop for each index, type and kind of change. */
 INLINE size_t change_words(struct store *store, enum change change, const uint64_t *keys, size_t n,
-                           struct entry *const *entries, const void *values, uint32_t *missed)
+                           struct entry *const *entries, const void *values, uint32_t *missed,
+                           bool alone)
 {
     bool sparse = store->index == TERN_SPARSE;
     if (change == ADD && store->type == TERN_F32)
-        return sparse ? words(store, true, ADD_F32, keys, n, entries, values, missed)
-                      : words(store, false, ADD_F32, keys, n, entries, values, missed);
-    return sparse ? words(store, true, change, keys, n, entries, values, missed)
-                  : words(store, false, change, keys, n, entries, values, missed);
+        return sparse ? words(store, true, ADD_F32, keys, n, entries, values, missed, alone)
+                      : words(store, false, ADD_F32, keys, n, entries, values, missed, alone);
+    return sparse ? words(store, true, change, keys, n, entries, values, missed, alone)
+                  : words(store, false, change, keys, n, entries, values, missed, alone);
 }
 
 /* One instance of each loop for each kind of change. */
 INLINE size_t change_keys(struct store *store, enum change change, const uint64_t *keys, size_t n,
-                          struct entry *const *entries, const void *values, uint32_t *missed)
+                          struct entry *const *entries, const void *values, uint32_t *missed,
+                          bool alone)
 {
     if (store->inlined)
-        return change_words(store, change, keys, n, entries, values, missed);
-    return store->n_natural ? rows(store, true, change, keys, n, entries, values, missed)
-                            : rows(store, false, change, keys, n, entries, values, missed);
+        return change_words(store, change, keys, n, entries, values, missed, alone);
+    return store->n_natural ? rows(store, true, change, keys, n, entries, values, missed, alone)
+                            : rows(store, false, change, keys, n, entries, values, missed, alone);
+}
+
+INLINE size_t push_keys(struct store *store, const uint64_t *keys, size_t n,
+                        struct entry *const *entries, const void *updates, uint32_t *missed,
+                        bool alone)
+{
+    if (store->updater.apply)
+        return change_keys(store, UPDATE, keys, n, entries, updates, missed, alone);
+    if (store->add)
+        return store->add(store, keys, n, entries, updates, missed, alone);
+    return change_keys(store, ADD, keys, n, entries, updates, missed, alone);
 }
 
 size_t store_push(struct store *store, const uint64_t *keys, size_t n, struct entry *const *entries,
                   const void *updates, uint32_t *missed)
 {
-    if (store->updater.apply)
-        return change_keys(store, UPDATE, keys, n, entries, updates, missed);
-    if (store->add)
-        return store->add(store, keys, n, entries, updates, missed);
-    return change_keys(store, ADD, keys, n, entries, updates, missed);
+    return push_keys(store, keys, n, entries, updates, missed, false);
+}
+
+size_t store_push_alone(struct store *store, const uint64_t *keys, size_t n,
+                        struct entry *const *entries, const void *updates, uint32_t *missed)
+{
+    return push_keys(store, keys, n, entries, updates, missed, true);
 }
 
 size_t store_set(struct store *store, const uint64_t *keys, size_t n, struct entry *const *entries,
                  const void *values, uint32_t *missed)
 {
-    return change_keys(store, SET, keys, n, entries, values, missed);
+    return change_keys(store, SET, keys, n, entries, values, missed, false);
+}
+
+size_t store_set_alone(struct store *store, const uint64_t *keys, size_t n,
+                       struct entry *const *entries, const void *values, uint32_t *missed)
+{
+    return change_keys(store, SET, keys, n, entries, values, missed, true);
 }
 
 /* One key of a table that has no loop of its own for it. */
 static __attribute__((noinline)) bool push_one(struct store *store, uint64_t key,
-                                               const void *update)
+                                               const void *update, bool alone)
 {
     struct entry *entry = store_find(store, key);
     uint32_t none;
-    return !change_keys(store, store->updater.apply ? UPDATE : ADD, &key, 1, &entry, update, &none);
+    return !change_keys(store, store->updater.apply ? UPDATE : ADD, &key, 1, &entry, update, &none,
+                        alone);
 }
 
 bool store_push_one(struct store *store, uint64_t key, const void *update)
 {
-    return store->add ? !store->add(store, &key, 1, NULL, update, NULL)
-                      : push_one(store, key, update);
+    return store->add ? !store->add(store, &key, 1, NULL, update, NULL, false)
+                      : push_one(store, key, update, false);
+}
+
+bool store_push_one_alone(struct store *store, uint64_t key, const void *update)
+{
+    return store->add ? !store->add(store, &key, 1, NULL, update, NULL, true)
+                      : push_one(store, key, update, true);
 }
 
 enum tern_status store_reserve(struct store *store, const uint64_t *keys, size_t n,
@@ -327,5 +360,5 @@ bool store_set_one(struct store *store, uint64_t key, const void *value)
     struct entry *entry;
     store_look(store, key, &entry);
     uint32_t none;
-    return !change_keys(store, SET, &key, 1, &entry, value, &none);
+    return !change_keys(store, SET, &key, 1, &entry, value, &none, false);
 }

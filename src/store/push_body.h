@@ -65,7 +65,7 @@ INLINE TARGET void NAME(add_row)(char *row, const char *value, size_t bytes)
 /* Adds to the rows of n keys, which are mostly in their natural places, or have the entries given. */
 INLINE TARGET size_t NAME(add_rows)(struct store *store, struct layout l, bool natural,
                                     const uint64_t *keys, size_t n, struct entry *const *entries,
-                                    const char *values, uint32_t *missed)
+                                    const char *values, uint32_t *missed, bool alone)
 {
     size_t n_missed = 0;
     for (size_t i = 0; i < ROWS_AHEAD && i < n; i++)
@@ -75,7 +75,7 @@ INLINE TARGET size_t NAME(add_rows)(struct store *store, struct layout l, bool n
             prefetch_changed(store, &l, natural, false, keys, entries, i + ROWS_AHEAD);
         struct entry *entry = natural ? &l.entries[keys[i]] : entries[i];
         struct latched latched =
-            latch_row(store, keys[i], entry, natural ? entry_read(entry) : word_of(entry));
+            latch_row(store, keys[i], entry, natural ? entry_read(entry) : word_of(entry), alone);
         if (__builtin_expect(!latched.entry, 0)) {
             missed[n_missed++] = (uint32_t)i;
             continue;
@@ -93,7 +93,7 @@ INLINE TARGET size_t NAME(add_rows)(struct store *store, struct layout l, bool n
  * before it is latched: a locked instruction lets nothing after it begin, but a row that is on its way
  * arrives beside those of the calls before. */
 INLINE TARGET size_t NAME(add_one)(struct store *store, struct layout l, bool natural, uint64_t key,
-                                   const char *value)
+                                   const char *value, bool alone)
 {
     struct entry *entry = NAME(find_first)(store, !natural, key);
     uint64_t word = natural ? entry_read(entry) : word_of(entry);
@@ -101,7 +101,7 @@ INLINE TARGET size_t NAME(add_one)(struct store *store, struct layout l, bool na
         prefetch_bytes(natural_row(&l, key), l.bytes, true);
     if (!natural && __builtin_expect(entry_in_slabs(word), 1))
         prefetch_bytes(row_at(&l, entry_slot(word)), l.bytes, true);
-    struct latched latched = latch_row(store, key, entry, word);
+    struct latched latched = latch_row(store, key, entry, word, alone);
     if (__builtin_expect(!latched.entry, 0))
         return 1;
     NAME(add_row)(row_at(&l, entry_slot(latched.word)), value, l.bytes);
@@ -110,21 +110,22 @@ INLINE TARGET size_t NAME(add_one)(struct store *store, struct layout l, bool na
 }
 
 /* The two for rows of `size` bytes; without entries there is one key. */
-#define INSTANCE(index, natural, size)                                                             \
-    TARGET static __attribute__((noinline)) size_t NAME(add_rows_##index##_##size)(                \
-        struct store * store, const uint64_t *keys, size_t n, struct entry *const *entries,        \
-        const void *values, uint32_t *missed)                                                      \
-    {                                                                                              \
-        return NAME(add_rows)(store, layout_of(store, size, size), natural, keys, n, entries,      \
-                              values, missed);                                                     \
-    }                                                                                              \
-    TARGET static size_t NAME(add_##index##_##size)(struct store * store, const uint64_t *keys,    \
-                                                    size_t n, struct entry *const *entries,        \
-                                                    const void *values, uint32_t *missed)          \
-    {                                                                                              \
-        return entries                                                                             \
-                   ? NAME(add_rows_##index##_##size)(store, keys, n, entries, values, missed)      \
-                   : NAME(add_one)(store, layout_of(store, size, size), natural, keys[0], values); \
+#define INSTANCE(index, natural, size)                                                            \
+    TARGET static __attribute__((noinline)) size_t NAME(add_rows_##index##_##size)(               \
+        struct store * store, const uint64_t *keys, size_t n, struct entry *const *entries,       \
+        const void *values, uint32_t *missed, bool alone)                                         \
+    {                                                                                             \
+        return NAME(add_rows)(store, layout_of(store, size, size), natural, keys, n, entries,     \
+                              values, missed, alone);                                             \
+    }                                                                                             \
+    TARGET static size_t NAME(add_##index##_##size)(                                              \
+        struct store * store, const uint64_t *keys, size_t n, struct entry *const *entries,       \
+        const void *values, uint32_t *missed, bool alone)                                         \
+    {                                                                                             \
+        return entries ? NAME(add_rows_##index##_##size)(store, keys, n, entries, values, missed, \
+                                                         alone)                                   \
+                       : NAME(add_one)(store, layout_of(store, size, size), natural, keys[0],     \
+                                       values, alone);                                            \
     }
 
 #define INSTANCES(size)                                                                        \

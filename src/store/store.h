@@ -37,9 +37,10 @@
 struct store;
 
 /* Adds values to the rows of n keys with the entries given; reports the positions of those without a row.
- * Without entries there is one key. */
+ * Without entries there is one key. `alone`: see store_push_alone. */
 typedef size_t add_function(struct store *store, const uint64_t *keys, size_t n,
-                            struct entry *const *entries, const void *values, uint32_t *missed);
+                            struct entry *const *entries, const void *values, uint32_t *missed,
+                            bool alone);
 
 /* The loop for a store, whose other members are set. */
 add_function *push_add_for(const struct store *store);
@@ -221,6 +222,12 @@ size_t store_push(struct store *store, const uint64_t *keys, size_t n, struct en
 size_t store_set(struct store *store, const uint64_t *keys, size_t n, struct entry *const *entries,
                  const void *values, uint32_t *missed);
 
+/* The same by a thread that has the store for itself meanwhile: rows are not latched. */
+size_t store_push_alone(struct store *store, const uint64_t *keys, size_t n,
+                        struct entry *const *entries, const void *updates, uint32_t *missed);
+size_t store_set_alone(struct store *store, const uint64_t *keys, size_t n,
+                       struct entry *const *entries, const void *values, uint32_t *missed);
+
 /* The same for one key; false if it has no row. */
 static inline bool store_pull_one(const struct store *store, uint64_t key, void *value)
 {
@@ -232,6 +239,7 @@ static inline bool store_pull_one(const struct store *store, uint64_t key, void 
 enum tern_status store_pull_new(struct store *store, uint64_t key, void *value, bool *here);
 
 bool store_push_one(struct store *store, uint64_t key, const void *update);
+bool store_push_one_alone(struct store *store, uint64_t key, const void *update);
 bool store_set_one(struct store *store, uint64_t key, const void *value);
 
 /* The updater's state of a row; NULL if it keeps none. */

@@ -59,7 +59,7 @@ static size_t draw(struct dice *dice, size_t *drawn)
     return n;
 }
 
-static void push(struct model *m, const uint64_t *keys, const size_t *drawn, size_t n,
+static void push(struct model *m, const uint64_t *keys, const size_t *drawn, size_t n, bool alone,
                  struct dice *dice)
 {
     struct entry *entries[MAX_BATCH];
@@ -67,11 +67,28 @@ static void push(struct model *m, const uint64_t *keys, const size_t *drawn, siz
     for (size_t i = 0; i < n * length; i++)
         m->values[i] = (float)dice_below(dice, 100);
     ok(store_reserve(&m->store, keys, n, entries));
-    assert_int_equal(store_push(&m->store, keys, n, entries, m->values, missed), 0);
+    assert_int_equal(
+        (alone ? store_push_alone : store_push)(&m->store, keys, n, entries, m->values, missed), 0);
     for (size_t i = 0; i < n; i++) {
         m->exists[drawn[i]] = true;
         for (uint32_t j = 0; j < length; j++)
             m->rows[drawn[i] * length + j] += m->values[i * length + j];
+    }
+}
+
+static void set(struct model *m, const uint64_t *keys, const size_t *drawn, size_t n, bool alone,
+                struct dice *dice)
+{
+    struct entry *entries[MAX_BATCH];
+    uint32_t missed[MAX_BATCH], length = m->store.length;
+    for (size_t i = 0; i < n * length; i++)
+        m->values[i] = (float)dice_below(dice, 100);
+    ok(store_reserve(&m->store, keys, n, entries));
+    assert_int_equal(
+        (alone ? store_set_alone : store_set)(&m->store, keys, n, entries, m->values, missed), 0);
+    for (size_t i = 0; i < n; i++) {
+        m->exists[drawn[i]] = true;
+        memcpy(m->rows + drawn[i] * length, m->values + i * length, length * sizeof(float));
     }
 }
 
@@ -94,7 +111,7 @@ static void pull(struct model *m, const uint64_t *keys, const size_t *drawn, siz
 }
 
 /* One key, which may have no row. */
-static void pull_and_push_one(struct model *m, size_t drawn)
+static void pull_and_push_one(struct model *m, size_t drawn, bool alone)
 {
     uint32_t length = m->store.length;
     bool exists = m->exists[drawn];
@@ -103,7 +120,9 @@ static void pull_and_push_one(struct model *m, size_t drawn)
         assert_memory_equal(m->values, m->rows + drawn * length, length * sizeof(float));
     for (uint32_t j = 0; j < length; j++)
         m->values[j] = 3;
-    assert_int_equal(store_push_one(&m->store, m->keys[drawn], m->values), exists);
+    assert_int_equal(
+        (alone ? store_push_one_alone : store_push_one)(&m->store, m->keys[drawn], m->values),
+        exists);
     for (uint32_t j = 0; exists && j < length; j++)
         m->rows[drawn * length + j] += 3;
 }
@@ -121,9 +140,12 @@ static void behaves_as_the_model(enum tern_index index, uint32_t length,
             keys[i] = m->keys[drawn[i]];
         pull(m, keys, drawn, n);
         if (round % 3 == 0)
-            push(m, keys, drawn, n, &dice);
+            push(m, keys, drawn, n, round % 2, &dice);
         pull(m, keys, drawn, n);
-        pull_and_push_one(m, dice_below(&dice, N_KEYS));
+        if (round % 3 == 1)
+            set(m, keys, drawn, n, round % 2, &dice);
+        pull(m, keys, drawn, n);
+        pull_and_push_one(m, dice_below(&dice, N_KEYS), round % 2);
     }
     model_close(m);
     free(m);
