@@ -150,6 +150,27 @@ static void clear_progress(void)
 
 /* ---- Points ---------------------------------------------------------------------------------- */
 
+/* Opens and closes workers until the first n lanes have one, as in a program of n threads: one that is
+ * the only one costs less. */
+static bool set_workers(struct bench *bench, size_t n)
+{
+    for (size_t i = 0; i < bench->n_lanes; i++) {
+        struct tern_worker **worker = &bench->lanes[i].worker;
+        if (i < n && *worker == NULL && tern_worker_open(bench->node, worker) != TERN_OK) {
+            complain_tern("cannot open a worker");
+            return false;
+        }
+        if (i >= n && *worker != NULL) {
+            if (tern_worker_close(*worker) != TERN_OK) {
+                complain_tern("cannot close a worker");
+                return false;
+            }
+            *worker = NULL;
+        }
+    }
+    return true;
+}
+
 static bool run_point(struct bench *bench, const struct combination *c, struct tern_table *table,
                       const struct raw_array *array)
 {
@@ -168,7 +189,8 @@ static bool run_point(struct bench *bench, const struct combination *c, struct t
              c->batch);
     show_progress(bench, doing);
     struct figures figures;
-    if (!point_measure(&point, (size_t)args.repeats, args.seconds_per_point, &figures))
+    if (!set_workers(bench, c->n_threads) ||
+        !point_measure(&point, (size_t)args.repeats, args.seconds_per_point, &figures))
         return false;
     bench->n_done++;
     clear_progress();
@@ -238,7 +260,8 @@ static bool run_table(struct bench *bench, struct combination c, const struct ra
         complain_tern("cannot open a table");
         return false;
     }
-    bool ok = fill_table(bench, index, c.length, table) && run_points(bench, c, table, array);
+    bool ok = set_workers(bench, 1) && fill_table(bench, index, c.length, table) &&
+              run_points(bench, c, table, array);
     if (tern_table_close(table) != TERN_OK) {
         complain_tern("cannot close the table");
         return false;
@@ -312,10 +335,6 @@ static bool make_lane(struct bench *bench, size_t i)
         complain("no memory for the keys and values of %zu threads", bench->n_lanes);
         return false;
     }
-    if (tern_worker_open(bench->node, &bench->lanes[i].worker) != TERN_OK) {
-        complain_tern("cannot open a worker");
-        return false;
-    }
     return true;
 }
 
@@ -346,12 +365,9 @@ static bool bench_init(struct bench *bench)
 /* Also takes apart what bench_init left half done. */
 static bool bench_fini(struct bench *bench)
 {
-    bool ok = true;
-    for (size_t i = 0; i < bench->n_lanes && bench->lanes != NULL; i++) {
-        if (bench->lanes[i].worker != NULL)
-            ok = tern_worker_close(bench->lanes[i].worker) == TERN_OK && ok;
+    bool ok = bench->lanes == NULL || set_workers(bench, 0);
+    for (size_t i = 0; i < bench->n_lanes && bench->lanes != NULL; i++)
         free(bench->lanes[i].values);
-    }
     for (size_t i = 0; i <= KEYS_ZIPF; i++) {
         for (size_t j = 0; j < bench->n_lanes && bench->keys[i] != NULL; j++)
             keys_fini(&bench->keys[i][j]);
