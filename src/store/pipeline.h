@@ -21,11 +21,12 @@ enum {
                            follows */
     INDEX_AGAIN = 16, /* the same for a second prefetch, see next_line */
     RING = 128,       /* a power of two, more than INDEX_AHEAD */
-    ROWS_AHEAD = 16,  /* keys between the prefetch of a row and its use */
-    NATURAL_AHEAD = 20, /* the same for rows in their natural places, entry and row at once */
+    ROWS_AHEAD = 28,  /* keys between the prefetch of a row and its use */
+    NATURAL_AHEAD = 32, /* the same for rows in their natural places, entry and row at once */
     WORDS_AHEAD = 24,   /* the same for values that are in the entries of a dense table */
     LINE_BYTES = 64,
-    LINES_AHEAD = 4, /* of a long row; the hardware's own prefetcher follows from there */
+    LINES_AHEAD = 32,  /* of a long row; the hardware's own prefetcher follows from there */
+    LINES_AT_ONCE = 4, /* the same where there is no key ahead */
 };
 
 /* What the loops need to know of a store. A copy, because compilers read what is behind a pointer again
@@ -85,22 +86,33 @@ INLINE void prefetch(const void *line, bool write)
 }
 
 /* The same as far as the second cache, which can wait for more lines at a time than the first. */
-INLINE void prefetch_far(const void *line)
+INLINE void prefetch_far(const void *line, bool write)
 {
-    __builtin_prefetch(line, 0, 2);
+    if (write)
+        __builtin_prefetch(line, 1, 2);
+    else
+        __builtin_prefetch(line, 0, 2);
 }
 
 INLINE void prefetch_bytes(const char *from, size_t bytes, bool write)
 {
     const char *end = from + (bytes < LINES_AHEAD * LINE_BYTES ? bytes : LINES_AHEAD * LINE_BYTES);
     for (; from < end; from += LINE_BYTES)
-        prefetch(from, write);
+        prefetch_far(from, write);
+}
+
+/* The same for a row that is written at once. */
+INLINE void prefetch_at_once(const char *from, size_t bytes)
+{
+    size_t most = LINES_AT_ONCE * LINE_BYTES;
+    for (size_t i = 0; i < bytes && i < most; i += LINE_BYTES)
+        prefetch(from + i, true);
 }
 
 /* Prefetches entry and row of a dense table's key whose row is in its natural place. */
 INLINE void prefetch_natural(const struct layout *l, bool write, uint64_t key)
 {
-    prefetch(&l->entries[key], write);
+    prefetch_far(&l->entries[key], write);
     if (__builtin_expect(key - l->begin < l->n_natural, 1))
         prefetch_bytes(natural_row(l, key), l->bytes, write);
 }
@@ -121,7 +133,7 @@ INLINE void place_group(const struct store *store, bool sparse, const uint64_t *
     for (size_t i = 0; i < n; i++) {
         if (sparse)
             lines[i] = sparse_place(index, keys[i]);
-        prefetch(sparse ? (const void *)lines[i] : &entries[keys[i]], false);
+        prefetch_far(sparse ? (const void *)lines[i] : &entries[keys[i]], false);
     }
 }
 
@@ -131,12 +143,12 @@ INLINE void place_group(const struct store *store, bool sparse, const uint64_t *
  * ahead a line is fetched into the second cache, which can wait for more of them, and from there in time
  * for its use (figures in docs/RATIONALE.md).
  */
-INLINE void place_first(const struct sparse *index, const uint64_t *keys, size_t n,
+INLINE void place_first(const struct sparse *index, bool write, const uint64_t *keys, size_t n,
                         struct index_line **ring)
 {
     for (size_t i = 0; i < n && i < INDEX_AHEAD; i++) {
         ring[i] = sparse_place(index, keys[i]);
-        prefetch_far(ring[i]);
+        prefetch_far(ring[i], write);
     }
 }
 
@@ -147,7 +159,7 @@ INLINE struct index_line *next_line(const struct sparse *index, bool write, cons
     if (__builtin_expect(i + INDEX_AHEAD < n, 1)) {
         prefetch(ring[(i + INDEX_AGAIN) % RING], write);
         struct index_line *ahead = sparse_place(index, keys[i + INDEX_AHEAD]);
-        prefetch_far(ahead);
+        prefetch_far(ahead, write);
         ring[(i + INDEX_AHEAD) % RING] = ahead;
     }
     return line;

@@ -162,7 +162,7 @@ TARGET static size_t NAME(words_sparse)(const struct store *store, const uint64_
     const struct sparse *index = store->sparse;
     struct index_line *ring[RING];
     size_t n_missed = 0;
-    place_first(index, keys, n, ring);
+    place_first(index, false, keys, n, ring);
     for (size_t i = 0; i < n; i++) {
         struct index_line *line = next_line(index, false, keys, n, i, ring);
         const struct entry *entry = NAME(find_in)(line, keys[i]);

@@ -36,7 +36,7 @@ TARGET static enum tern_status NAME(reserve_sparse)(struct store *store, const u
     const struct sparse *index = store->sparse;
     struct index_line *ring[RING];
     size_t later[LATER], n_later = 0;
-    place_first(index, keys, n, ring);
+    place_first(index, true, keys, n, ring);
     for (size_t i = 0; i < n; i++) {
         struct index_line *line = next_line(index, true, keys, n, i, ring);
         struct entry *entry = NAME(find_in)(line, keys[i]);
@@ -98,9 +98,9 @@ INLINE TARGET size_t NAME(add_one)(struct store *store, struct layout l, bool na
     struct entry *entry = NAME(find_first)(store, !natural, key);
     uint64_t word = natural ? entry_read(entry) : word_of(entry);
     if (natural && __builtin_expect(key - store->home.begin < store->n_natural, 1))
-        prefetch_bytes(natural_row(&l, key), l.bytes, true);
+        prefetch_at_once(natural_row(&l, key), l.bytes);
     if (!natural && __builtin_expect(entry_in_slabs(word), 1))
-        prefetch_bytes(row_at(&l, entry_slot(word)), l.bytes, true);
+        prefetch_at_once(row_at(&l, entry_slot(word)), l.bytes);
     struct latched latched = latch_row(store, key, entry, word, alone);
     if (__builtin_expect(!latched.entry, 0))
         return 1;
