@@ -116,7 +116,7 @@ static enum tern_status write_values(struct server *server, struct store *store,
                     frame_kind_name(request->kind), request->count, store->name,
                     frame_payload_bytes(request), bytes);
     const void *values = body + request->keys_bytes;
-    if (request->kind != FRAME_PUSH || !store->add)
+    if (request->kind != FRAME_PUSH || !store->add.many)
         values = aligned_payload(server, values, bytes);
     if (!values)
         return fail(TERN_NO_MEMORY, "no memory for a %s", frame_kind_name(request->kind));

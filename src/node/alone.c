@@ -23,7 +23,8 @@ enum tern_status alone_open(struct tern_worker *worker)
                                "membarrier(2), which would tell it of a second one");
     }
     /* Acquire: partner of the release in alone_end; what it has changed is visible. */
-    for (unsigned tries = 0; atomic_load_explicit(&other->is_changing, memory_order_acquire);)
+    const _Atomic bool *changing = &other->space->is_changing;
+    for (unsigned tries = 0; atomic_load_explicit(changing, memory_order_acquire);)
         spin_wait(&tries);
     return TERN_OK;
 }

@@ -23,7 +23,7 @@
  * alone_close; what workers that are closed have changed is visible. */
 static inline bool alone_begin(struct tern_worker *worker)
 {
-    atomic_store_explicit(&worker->is_changing, true, memory_order_relaxed);
+    atomic_store_explicit(&worker->space->is_changing, true, memory_order_relaxed);
     atomic_signal_fence(memory_order_seq_cst); /* the processor's part: barrier_everywhere */
     return atomic_load_explicit(&worker->is_alone, memory_order_acquire);
 }
@@ -31,7 +31,7 @@ static inline bool alone_begin(struct tern_worker *worker)
 /* Release: partner of the acquire in alone_open. */
 static inline void alone_end(struct tern_worker *worker)
 {
-    atomic_store_explicit(&worker->is_changing, false, memory_order_release);
+    atomic_store_explicit(&worker->space->is_changing, false, memory_order_release);
 }
 
 /* Decides for a worker that was just put in front of the node's list, and for the one behind it. The caller

@@ -36,6 +36,7 @@ struct workspace {
     uint32_t missed[BLOCK_KEYS];
     uint64_t keys[BLOCK_KEYS];
     struct entry *entries[BLOCK_KEYS];
+    _Atomic bool is_changing; /* alone.h; here, because no other worker's memory is in the same line */
     /* The positions of those keys of a call that are at other nodes. */
     uint32_t *away;
     size_t n_away, max_away;
@@ -131,7 +132,7 @@ struct tern_worker {
     struct pending *pending, *last_pending; /* a list, oldest first */
     struct pending *free_pending;           /* a list */
     struct caller *caller; /* its tasks (tasks.h); NULL: none so far */
-    _Atomic bool is_alone, is_changing; /* alone.h */
+    _Atomic bool is_alone; /* alone.h */
     bool is_crew;          /* Tern's own, for functions (crew.c); it does not keep the node open */
 };
 

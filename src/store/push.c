@@ -182,11 +182,11 @@ typedef float unaligned_32 __attribute__((vector_size(32), aligned(1), may_alias
 #include "store/push_body.h"
 #endif
 
-add_function *push_add_for(const struct store *store)
+struct add_loops push_add_for(const struct store *store)
 {
     if (store->type != TERN_F32 || (store->index == TERN_DENSE && !store->n_natural) ||
         store->updater.apply || store->changed.slots)
-        return NULL;
+        return (struct add_loops){0};
 #if defined(__x86_64__)
     if (store->kernel->vector_bytes >= 32)
         return add_for_with_32(store);
@@ -286,8 +286,8 @@ INLINE size_t push_keys(struct store *store, const uint64_t *keys, size_t n,
 {
     if (store->updater.apply)
         return change_keys(store, UPDATE, keys, n, entries, updates, missed, alone);
-    if (store->add)
-        return store->add(store, keys, n, entries, updates, missed, alone);
+    if (store->add.many)
+        return store->add.many(store, keys, n, entries, updates, missed, alone);
     return change_keys(store, ADD, keys, n, entries, updates, missed, alone);
 }
 
@@ -327,14 +327,14 @@ static __attribute__((noinline)) bool push_one(struct store *store, uint64_t key
 
 bool store_push_one(struct store *store, uint64_t key, const void *update)
 {
-    return store->add ? !store->add(store, &key, 1, NULL, update, NULL, false)
-                      : push_one(store, key, update, false);
+    return store->add.one ? store->add.one(store, key, update, false)
+                          : push_one(store, key, update, false);
 }
 
 bool store_push_one_alone(struct store *store, uint64_t key, const void *update)
 {
-    return store->add ? !store->add(store, &key, 1, NULL, update, NULL, true)
-                      : push_one(store, key, update, true);
+    return store->add.one ? store->add.one(store, key, update, true)
+                          : push_one(store, key, update, true);
 }
 
 enum tern_status store_reserve(struct store *store, const uint64_t *keys, size_t n,

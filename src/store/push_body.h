@@ -89,11 +89,11 @@ INLINE TARGET size_t NAME(add_rows)(struct store *store, struct layout l, bool n
     return n_missed;
 }
 
-/* Adds to the row of one key; gives the number of keys without a row, as above. The row is prefetched
+/* Adds to the row of one key; false if it has none. The row is prefetched
  * before it is latched: a locked instruction lets nothing after it begin, but a row that is on its way
  * arrives beside those of the calls before. */
-INLINE TARGET size_t NAME(add_one)(struct store *store, struct layout l, bool natural, uint64_t key,
-                                   const char *value, bool alone)
+INLINE TARGET bool NAME(add_one)(struct store *store, struct layout l, bool natural, uint64_t key,
+                                 const char *value, bool alone)
 {
     struct entry *entry = NAME(find_first)(store, !natural, key);
     uint64_t word = natural ? entry_read(entry) : word_of(entry);
@@ -103,37 +103,35 @@ INLINE TARGET size_t NAME(add_one)(struct store *store, struct layout l, bool na
         prefetch_at_once(row_at(&l, entry_slot(word)), l.bytes);
     struct latched latched = latch_row(store, key, entry, word, alone);
     if (__builtin_expect(!latched.entry, 0))
-        return 1;
+        return false;
     NAME(add_row)(row_at(&l, entry_slot(latched.word)), value, l.bytes);
     entry_release_same(latched.entry, latched.word);
-    return 0;
+    return true;
 }
 
-/* The two for rows of `size` bytes; without entries there is one key. */
-#define INSTANCE(index, natural, size)                                                            \
-    TARGET static __attribute__((noinline)) size_t NAME(add_rows_##index##_##size)(               \
-        struct store * store, const uint64_t *keys, size_t n, struct entry *const *entries,       \
-        const void *values, uint32_t *missed, bool alone)                                         \
-    {                                                                                             \
-        return NAME(add_rows)(store, layout_of(store, size, size), natural, keys, n, entries,     \
-                              values, missed, alone);                                             \
-    }                                                                                             \
-    TARGET static size_t NAME(add_##index##_##size)(                                              \
-        struct store * store, const uint64_t *keys, size_t n, struct entry *const *entries,       \
-        const void *values, uint32_t *missed, bool alone)                                         \
-    {                                                                                             \
-        return entries ? NAME(add_rows_##index##_##size)(store, keys, n, entries, values, missed, \
-                                                         alone)                                   \
-                       : NAME(add_one)(store, layout_of(store, size, size), natural, keys[0],     \
-                                       values, alone);                                            \
+/* The two for rows of `size` bytes. */
+#define INSTANCE(index, natural, size)                                                         \
+    TARGET static size_t NAME(add_rows_##index##_##size)(                                      \
+        struct store * store, const uint64_t *keys, size_t n, struct entry *const *entries,    \
+        const void *values, uint32_t *missed, bool alone)                                      \
+    {                                                                                          \
+        return NAME(add_rows)(store, layout_of(store, size, size), natural, keys, n, entries,  \
+                              values, missed, alone);                                          \
+    }                                                                                          \
+    TARGET static bool NAME(add_one_##index##_##size)(struct store * store, uint64_t key,      \
+                                                      const void *value, bool alone)           \
+    {                                                                                          \
+        return NAME(add_one)(store, layout_of(store, size, size), natural, key, value, alone); \
     }
 
-#define INSTANCES(size)                                                                        \
-    INSTANCE(dense, true, size)                                                                \
-    INSTANCE(sparse, false, size)                                                              \
-    static add_function *NAME(add_##size)(const struct store *store)                           \
-    {                                                                                          \
-        return store->index == TERN_SPARSE ? NAME(add_sparse_##size) : NAME(add_dense_##size); \
+#define INSTANCES(size)                                                                            \
+    INSTANCE(dense, true, size)                                                                    \
+    INSTANCE(sparse, false, size)                                                                  \
+    static struct add_loops NAME(add_##size)(const struct store *store)                            \
+    {                                                                                              \
+        return store->index == TERN_SPARSE                                                         \
+                   ? (struct add_loops){NAME(add_one_sparse_##size), NAME(add_rows_sparse_##size)} \
+                   : (struct add_loops){NAME(add_one_dense_##size), NAME(add_rows_dense_##size)};  \
     }
 
 INSTANCES(32)
@@ -143,7 +141,7 @@ INSTANCES(256)
 INSTANCES(512)
 INSTANCES(2048)
 
-static add_function *NAME(add_for)(const struct store *store)
+static struct add_loops NAME(add_for)(const struct store *store)
 {
     switch (store->rows.stride == store->value_bytes ? store->value_bytes : 0) {
     case 32:
@@ -159,7 +157,7 @@ static add_function *NAME(add_for)(const struct store *store)
     case 2048:
         return NAME(add_2048)(store);
     default:
-        return NULL;
+        return (struct add_loops){0};
     }
 }
 

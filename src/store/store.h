@@ -37,13 +37,21 @@
 struct store;
 
 /* Adds values to the rows of n keys with the entries given; reports the positions of those without a row.
- * Without entries there is one key. `alone`: see store_push_alone. */
+ * `alone`: see store_push_alone. */
 typedef size_t add_function(struct store *store, const uint64_t *keys, size_t n,
                             struct entry *const *entries, const void *values, uint32_t *missed,
                             bool alone);
 
-/* The loop for a store, whose other members are set. */
-add_function *push_add_for(const struct store *store);
+/* The same for one key; false if it has no row. */
+typedef bool add_one_function(struct store *store, uint64_t key, const void *value, bool alone);
+
+struct add_loops {
+    add_one_function *one;
+    add_function *many;
+};
+
+/* The loops for a store, whose other members are set. */
+struct add_loops push_add_for(const struct store *store);
 
 /* Which keys of a table are at home on this node, and get a row here when they are first used. */
 struct store_home {
@@ -91,9 +99,9 @@ struct store {
     uint64_t n_natural; /* keys, from home.begin on, with slots 0, 1, ... */
     uintptr_t natural;  /* where the row of key 0 would be */
     struct pull_loops pull;
-    add_function
-        *add;     /* for pushes that add; NULL: none for this type, length or place. The one case
-                          in which pushed values need no alignment */
+    /* For pushes that add; NULL: none for this type, length or place. The one case in which pushed
+     * values need no alignment. */
+    struct add_loops add;
     bool inlined; /* values of 4 bytes that are only added to live in their entries */
     const struct kernel *kernel;
     struct tern_updater updater; /* apply is NULL for addition */

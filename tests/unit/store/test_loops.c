@@ -179,7 +179,7 @@ static void pushed_values_of_the_adding_loops_need_no_alignment(void **state)
         for (int index = TERN_DENSE; index <= TERN_SPARSE; index++) {
             struct model *m = array_of(1, sizeof *m);
             model_open(m, (enum tern_index)index, 32, kernel_at(k));
-            assert_non_null(m->store.add);
+            assert_non_null(m->store.add.many);
             struct entry *entry;
             uint32_t missed;
             float ones[32], row[32];
