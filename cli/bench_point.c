@@ -18,7 +18,7 @@
 enum contender {
     TERN,
     RAW_FIRST, /* the raw loops follow in the order of enum raw_kind */
-    N_CONTENDERS = RAW_FIRST + RAW_PREFETCH + 1,
+    N_CONTENDERS = RAW_FIRST + RAW_N_KINDS,
 };
 
 /* Holds threads back until all of them are there. */
@@ -203,10 +203,13 @@ static double median_of(const double *values, size_t n)
 
 static void summarise(double (*ns)[MAX_REPEATS], size_t n, struct figures *figures)
 {
-    double simple_ns = median_of(ns[RAW_FIRST + RAW_SIMPLE], n);
-    double prefetch_ns = median_of(ns[RAW_FIRST + RAW_PREFETCH], n);
-    figures->raw = prefetch_ns < simple_ns ? RAW_PREFETCH : RAW_SIMPLE;
-    figures->raw_ns = prefetch_ns < simple_ns ? prefetch_ns : simple_ns;
+    for (enum raw_kind kind = 0; kind < RAW_N_KINDS; kind++) {
+        double raw_ns = median_of(ns[RAW_FIRST + kind], n);
+        if (kind > 0 && raw_ns >= figures->raw_ns)
+            continue;
+        figures->raw = kind;
+        figures->raw_ns = raw_ns;
+    }
     figures->ns = median_of(ns[TERN], n);
     figures->ratio = figures->raw_ns / figures->ns;
     for (size_t i = 0; i < n; i++) {

@@ -1,8 +1,9 @@
 /*
  * bench_raw - the raw loops, one body made into a function per length and instruction set.
  *
- * The constants come from trials with 4 to 32 rows of distance and 1 to 32 lines: 16 rows ahead is
- * best or next to best at all lengths, and after four lines the hardware's own prefetcher follows.
+ * The constants come from trials with 4 to 32 rows of distance and 1 to 32 lines. To the first cache 16 rows ahead
+ * are best or next to best at all lengths, and after four lines the hardware's own prefetcher follows. The second can
+ * wait for more: whole rows, and 32 of them.
  */
 #include "bench_raw.h"
 
@@ -12,6 +13,8 @@
 
 #define PREFETCH_ROWS 16
 #define PREFETCH_LINES 4
+#define FAR_ROWS 32
+#define FAR_LINES 32
 #define LINE_BYTES 64
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)
 
@@ -40,16 +43,24 @@ INLINE void add_row(float *to, const float *from, size_t length)
         to[i] += from[i];
 }
 
-INLINE void fetch_row(enum raw_op op, const float *row, size_t length)
+INLINE void fetch_line(enum raw_op op, enum raw_kind kind, const char *line)
+{
+    if (op == RAW_PUSH && kind == RAW_FAR)
+        __builtin_prefetch(line, 1, 2);
+    else if (op == RAW_PUSH)
+        __builtin_prefetch(line, 1);
+    else if (kind == RAW_FAR)
+        __builtin_prefetch(line, 0, 2);
+    else
+        __builtin_prefetch(line, 0);
+}
+
+INLINE void fetch_row(enum raw_op op, enum raw_kind kind, const float *row, size_t length)
 {
     size_t lines = (length * sizeof *row + LINE_BYTES - 1) / LINE_BYTES;
-    for (size_t i = 0; i < lines && i < PREFETCH_LINES; i++) {
-        const char *line = (const char *)row + i * LINE_BYTES;
-        if (op == RAW_PUSH)
-            __builtin_prefetch(line, 1);
-        else
-            __builtin_prefetch(line, 0);
-    }
+    size_t most = kind == RAW_FAR ? FAR_LINES : PREFETCH_LINES;
+    for (size_t i = 0; i < lines && i < most; i++)
+        fetch_line(op, kind, (const char *)row + i * LINE_BYTES);
 }
 
 /* With constants for all but the first, fourth and later arguments, this becomes one tight loop. */
@@ -57,11 +68,12 @@ INLINE void loop_body(const struct raw_array *array, enum raw_op op, enum raw_ki
                       size_t length, const uint64_t *rows, size_t n, float *values)
 {
     float *base = array->rows;
-    for (size_t i = 0; kind == RAW_PREFETCH && i < n && i < PREFETCH_ROWS; i++)
-        fetch_row(op, base + rows[i] * length, length);
+    const size_t ahead = kind == RAW_FAR ? FAR_ROWS : PREFETCH_ROWS;
+    for (size_t i = 0; kind != RAW_SIMPLE && i < n && i < ahead; i++)
+        fetch_row(op, kind, base + rows[i] * length, length);
     for (size_t i = 0; i < n; i++) {
-        if (kind == RAW_PREFETCH && i + PREFETCH_ROWS < n)
-            fetch_row(op, base + rows[i + PREFETCH_ROWS] * length, length);
+        if (kind != RAW_SIMPLE && i + ahead < n)
+            fetch_row(op, kind, base + rows[i + ahead] * length, length);
         if (op == RAW_PUSH)
             add_row(base + rows[i] * length, values + i * length, length);
         else
@@ -76,15 +88,17 @@ INLINE void loop_body(const struct raw_array *array, enum raw_op op, enum raw_ki
         loop_body(array, op, kind, length, rows, n, values);                                    \
     }
 
-/* The four loops for one length, in a table by operation and kind. */
-#define LOOPS(name, target, length)                                                       \
-    LOOP(name##_pull, target, RAW_PULL, RAW_SIMPLE, length)                               \
-    LOOP(name##_pull_prefetch, target, RAW_PULL, RAW_PREFETCH, length)                    \
-    LOOP(name##_push, target, RAW_PUSH, RAW_SIMPLE, length)                               \
-    LOOP(name##_push_prefetch, target, RAW_PUSH, RAW_PREFETCH, length)                    \
-    static raw_loop *const name[2][2] = {                                                 \
-        [RAW_PULL] = {[RAW_SIMPLE] = name##_pull, [RAW_PREFETCH] = name##_pull_prefetch}, \
-        [RAW_PUSH] = {[RAW_SIMPLE] = name##_push, [RAW_PREFETCH] = name##_push_prefetch}, \
+/* The loops for one length, in a table by operation and kind. */
+#define LOOPS(name, target, length)                                        \
+    LOOP(name##_pull, target, RAW_PULL, RAW_SIMPLE, length)                \
+    LOOP(name##_pull_prefetch, target, RAW_PULL, RAW_PREFETCH, length)     \
+    LOOP(name##_pull_far, target, RAW_PULL, RAW_FAR, length)               \
+    LOOP(name##_push, target, RAW_PUSH, RAW_SIMPLE, length)                \
+    LOOP(name##_push_prefetch, target, RAW_PUSH, RAW_PREFETCH, length)     \
+    LOOP(name##_push_far, target, RAW_PUSH, RAW_FAR, length)               \
+    static raw_loop *const name[2][RAW_N_KINDS] = {                        \
+        [RAW_PULL] = {name##_pull, name##_pull_prefetch, name##_pull_far}, \
+        [RAW_PUSH] = {name##_push, name##_push_prefetch, name##_push_far}, \
     };
 
 /* All lengths for one instruction set, and the function that picks among them. */

@@ -2,9 +2,9 @@
  * bench_raw - what an expert would write without Tern: loops over a plain array.
  *
  * The array lies on huge pages like Tern's own memory, and every byte of it has been touched. A
- * loop handles one batch per call, as tern_pull and tern_push do. There are two, the simple one and
- * one that prefetches the rows it will need; they use AVX2 where there is, and know the usual
- * lengths at compile time. Pushes of several threads race: nothing is locked, updates may get lost.
+ * loop handles one batch per call, as tern_pull and tern_push do. There are three, the simple one and
+ * two that prefetch the rows they will need, to the first cache or, further ahead, to the second; they use AVX2
+ * where there is, and know the usual lengths at compile time. Pushes of several threads race: nothing is locked, updates may get lost.
  */
 #ifndef CLI_BENCH_RAW_H
 #define CLI_BENCH_RAW_H
@@ -21,6 +21,8 @@ enum raw_op {
 enum raw_kind {
     RAW_SIMPLE,
     RAW_PREFETCH,
+    RAW_FAR,
+    RAW_N_KINDS
 };
 
 struct raw_array {
