@@ -6,6 +6,7 @@
 #include "node/node.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "core/manager.h"
 
@@ -112,14 +113,27 @@ enum tern_status tern_localize(struct tern_worker *worker, struct tern_table *ta
     return status;
 }
 
+/* Waits for all operations under way. The first failure counts, with its sentence. */
+static enum tern_status wait_for_all(struct tern_worker *worker)
+{
+    enum tern_status status = TERN_OK;
+    char sentence[STATUS_SENTENCE_BYTES];
+    while (worker->pending) {
+        enum tern_status ended = tern_wait(worker, worker->pending->ticket);
+        if (!ended || status)
+            continue;
+        status = ended;
+        snprintf(sentence, sizeof sentence, "%s", tern_error());
+    }
+    return status ? fail(status, "%s", sentence) : TERN_OK;
+}
+
 enum tern_status tern_flush(struct tern_worker *worker)
 {
     if (!handle_is((const struct handle *)worker, HANDLE_WORKER))
         return handle_refuse((const struct handle *)worker, HANDLE_WORKER);
     if (!worker->remote)
         return TERN_OK;
-    enum tern_status status = TERN_OK;
-    while (worker->pending && !status)
-        status = tern_wait(worker, worker->pending->ticket);
+    enum tern_status status = wait_for_all(worker);
     return status ? status : sync_wait(&worker->node->engine->sync);
 }
