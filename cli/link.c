@@ -26,9 +26,9 @@ enum {
     IP_HEADER_BYTES = 20,
     MIN_MTU = 1500,
     MAX_MTU = 65000,
-    PACKET_NS =
-        72000, /* what a packet should take, so that a short one does not wait long behind it */
+    PACKET_NS = 72000,   /* of a full packet: what is short does not wait long behind it */
     BEHIND_NS = 1000000, /* how far behind a link may be, until its host is not read */
+    QUEUE_NS = 50000000, /* how much may be queued for a host, until what comes is lost */
 };
 
 /* ---- Speeds ------------------------------------------------------------------------------------ */
@@ -200,16 +200,18 @@ static struct host *receiver(struct relay *relay, size_t bytes)
     return host < relay->n_hosts ? &relay->hosts[host] : NULL;
 }
 
-/* Sends a packet on its way. What there is no memory for is lost, as packets are. */
+/* Sends a packet on its way. What the receiver's link or the memory has no room for is lost, as packets are. */
 static void take(struct relay *relay, struct host *from, size_t bytes, uint64_t now)
 {
-    struct host *to = receiver(relay, bytes);
-    struct packet *packet = to != NULL ? malloc(sizeof *packet + bytes) : NULL;
-    if (packet == NULL)
-        return;
     uint64_t takes_ns = (uint64_t)((double)bytes * relay->speed.ns_per_byte);
     from->out_free_ns = later(from->out_free_ns, now) + takes_ns;
-    to->in_free_ns = later(from->out_free_ns + relay->speed.delay_ns, to->in_free_ns + takes_ns);
+    struct host *to = receiver(relay, bytes);
+    uint64_t arrives_ns = from->out_free_ns + relay->speed.delay_ns;
+    bool has_room = to != NULL && to->in_free_ns < arrives_ns + QUEUE_NS;
+    struct packet *packet = has_room ? malloc(sizeof *packet + bytes) : NULL;
+    if (packet == NULL)
+        return;
+    to->in_free_ns = later(arrives_ns, to->in_free_ns + takes_ns);
     packet->next = NULL;
     packet->due_ns = to->in_free_ns;
     packet->bytes = bytes;
