@@ -34,7 +34,7 @@ check 'field bench' has_word bench local
 check 'field op' has_word op 'pull|push'
 check 'field table' has_word table 'dense|sparse'
 check 'field dist' has_word dist 'uniform|zipf'
-check 'field raw' has_word raw 'simple|prefetch'
+check 'field raw' has_word raw 'simple|prefetch|far'
 check 'fields have the values asked for' \
     [ "$(field len 1) $(field batch 1) $(field threads 1) $(field keys 1)" = '8 10 1 1000' ]
 check 'all combinations differ' \
