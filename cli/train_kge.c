@@ -46,7 +46,7 @@ static const struct option options[] = {
     {"unknown", OPTION_STRING, &unknown, "refuse", "WHAT",
      "facts of valid and test with names that train lacks: refuse, add or skip",
      .choices = unknown_names},
-    {"ahead", OPTION_INT, &args.ahead, "8", "N", "batches to prepare before they are used",
+    {"ahead", OPTION_INT, &args.ahead, "16", "N", "batches to prepare before they are used",
      .min = 0, .max = 4096},
     {"formats", OPTION_STRINGS, &formats, "npy", "LIST",
      "formats of the vectors: npy; text and binary as of word2vec", .choices = format_names},
