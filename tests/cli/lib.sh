@@ -5,6 +5,8 @@
 #                           that share none
 #   check NAME COMMAND...   one test: prints "ok NAME" when the command succeeds, else "not ok NAME"
 #                           and what the last `try` left
+#   soon COMMAND...         waits until it succeeds, for 30 seconds at most
+#   is_gone PID             whether the process has ended; its parent may not have looked at it yet
 #   finish                  the last line of a script
 #
 # $tern is the command, $tmp a folder of the script's own, $ROOT the source tree, $BUILD the build
@@ -44,6 +46,19 @@ check() {
     echo "# failed: $*"
     echo "# exit status $status, standard output and error:"
     sed 's/^/#   /' "$out" "$err"
+}
+
+soon() {
+    for _ in $(seq 300); do
+        "$@" && return 0
+        sleep 0.1
+    done
+    return 1
+}
+
+is_gone() {
+    [ ! -e "/proc/$1" ] || grep -q '^State:[[:space:]]*[ZX]' "/proc/$1/status" 2>/dev/null ||
+        [ ! -e "/proc/$1" ]
 }
 
 finish() {

@@ -5,15 +5,6 @@ is_usage_error() {
     [ "$status" -eq 2 ] && [ "$(wc -l <"$err")" -eq 1 ] && grep -qF -- "$1" "$err"
 }
 
-# Waits until COMMAND succeeds, for 30 seconds at most.
-soon() {
-    for _ in $(seq 300); do
-        "$@" && return 0
-        sleep 0.1
-    done
-    return 1
-}
-
 # The relay of run $1, which is one of its children.
 find_relay() {
     relay=
@@ -23,10 +14,6 @@ find_relay() {
         fi
     done
     [ -n "$relay" ]
-}
-
-is_gone() {
-    [ ! -e "/proc/$1" ] || grep -q '^State:[[:space:]]*[ZX]' "/proc/$1/status" 2>/dev/null
 }
 
 for link in '' fast 1 1gb 1gbit, 1gbit,1 1gbit,1h 0.5mbit 101gbit 1gbit,2s -1gbit nangbit 1gbit,0.1ms,1; do

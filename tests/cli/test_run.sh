@@ -21,21 +21,6 @@ no_folder_left() {
     [ -z "$(ls -A "$TMPDIR")" ]
 }
 
-# Waits until COMMAND succeeds, for 30 seconds at most.
-soon() {
-    for _ in $(seq 300); do
-        "$@" && return 0
-        sleep 0.1
-    done
-    return 1
-}
-
-# A process that has ended may stay in the list until its parent has looked at it.
-is_gone() {
-    [ ! -e "/proc/$1" ] || grep -q '^State:[[:space:]]*[ZX]' "/proc/$1/status" 2>/dev/null ||
-        [ ! -e "/proc/$1" ]
-}
-
 # $pids holds N numbers or more, and none of them is a process any more.
 all_gone() {
     [ "$(wc -l <"$pids")" -ge "$1" ] || return 1
