@@ -65,7 +65,7 @@ add_up
 check 'sums are exact after their attacks' exact
 
 new_tcp
-second=127.0.0.1:$((${coordinator#*:} + 12000))
+second=127.0.0.1:$((${coordinator#*:} - 12000)) # below those the system gives to callers
 TERN_LISTEN=$second
 export TERN_LISTEN
 attack "$coordinator" "$second"
@@ -77,7 +77,7 @@ add_up
 check 'sums are exact after their attacks, too' exact
 
 new_tcp
-second=127.0.0.1:$((${coordinator#*:} + 12000))
+second=127.0.0.1:$((${coordinator#*:} - 12000)) # below those the system gives to callers
 TERN_LISTEN=$second
 export TERN_LISTEN
 make_certificates
