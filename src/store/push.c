@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "store/pipeline.h"
+#include "store/repeats.h"
 
 enum { LATER = 64 }; /* keys that are looked for in a second line together */
 enum change { ADD, ADD_F32, UPDATE, SET };
@@ -109,30 +110,50 @@ INLINE bool can_change(const struct store *store, enum change change, uint64_t w
     return change != SET || entry_state(word) != ENTRY_REPLICA || !store_sets_at_owner(store);
 }
 
-/* Many keys, whose rows are mostly in their natural places, or have the entries given. */
-INLINE size_t rows(struct store *store, bool natural, enum change change, const uint64_t *keys,
-                   size_t n, struct entry *const *entries, const char *values, uint32_t *missed,
-                   bool alone)
+/* The rows of n different keys, which come again as `repeats`, or NULL, says; they are mostly in their natural
+ * places, or have the entries given. */
+INLINE size_t different_rows(struct store *store, bool natural, enum change change,
+                             const uint64_t *keys, size_t n, const struct repeats *repeats,
+                             struct entry *const *entries, const char *values, uint32_t *missed,
+                             bool alone)
 {
     struct layout l = layout_of(store, store->value_bytes, store->rows.stride);
     size_t n_missed = 0;
-    for (size_t i = 0; i < ROWS_AHEAD && i < n; i++)
-        prefetch_changed(store, &l, natural, true, keys, entries, i);
-    for (size_t i = 0; i < n; i++, values += l.bytes) {
-        if (i + ROWS_AHEAD < n)
-            prefetch_changed(store, &l, natural, true, keys, entries, i + ROWS_AHEAD);
+    for (size_t k = 0; k < ROWS_AHEAD && k < n; k++)
+        prefetch_changed(store, &l, natural, true, keys, entries, repeats_first(repeats, k));
+    for (size_t k = 0; k < n; k++) {
+        if (k + ROWS_AHEAD < n)
+            prefetch_changed(store, &l, natural, true, keys, entries,
+                             repeats_first(repeats, k + ROWS_AHEAD));
+        size_t i = repeats_first(repeats, k);
         struct entry *entry = natural ? &l.entries[keys[i]] : entries[i];
         struct latched latched =
             latch_row(store, keys[i], entry, natural ? entry_read(entry) : word_of(entry), alone);
         bool here = latched.entry && can_change(store, change, latched.word);
-        if (here)
-            change_row(store, change, latched.word, row_at(&l, entry_slot(latched.word)), values);
-        else
-            missed[n_missed++] = (uint32_t)i;
+        do {
+            if (here)
+                change_row(store, change, latched.word, row_at(&l, entry_slot(latched.word)),
+                           values + i * l.bytes);
+            else
+                missed[n_missed++] = (uint32_t)i;
+            i = repeats_next(repeats, i);
+        } while (i);
         if (latched.entry)
             entry_release_same(latched.entry, latched.word);
     }
     return n_missed;
+}
+
+/* Many keys. Nobody takes a row away from one who is alone, so that repeats cost nothing. */
+INLINE size_t rows(struct store *store, bool natural, enum change change, const uint64_t *keys,
+                   size_t n, struct entry *const *entries, const char *values, uint32_t *missed,
+                   bool alone)
+{
+    struct repeats repeats;
+    if (!alone && repeats_find(&repeats, keys, n))
+        return different_rows(store, natural, change, keys, repeats.n, &repeats, entries, values,
+                              missed, false);
+    return different_rows(store, natural, change, keys, n, NULL, entries, values, missed, alone);
 }
 
 /* If the entry of a key at home here, or NULL, shows no row: makes the row, and gives its entry. */
@@ -229,31 +250,53 @@ static __attribute__((noinline)) bool change_word_again(struct store *store, enu
     return true;
 }
 
-/* Many keys: of a dense table, or with the entries given. */
-INLINE size_t words(struct store *store, bool sparse, enum change change, const uint64_t *keys,
-                    size_t n, struct entry *const *entries, const uint32_t *values,
-                    uint32_t *missed, bool alone)
+/* The values of n different keys, of a dense table or with the entries given. */
+INLINE size_t different_words(struct store *store, bool sparse, enum change change,
+                              const uint64_t *keys, size_t n, const struct repeats *repeats,
+                              struct entry *const *entries, const uint32_t *values,
+                              uint32_t *missed, bool alone)
 {
     struct entry *dense = store->dense;
     size_t n_missed = 0;
-    for (size_t i = 0; i < WORDS_AHEAD && i < n; i++)
+    for (size_t k = 0; k < WORDS_AHEAD && k < n; k++) {
+        size_t i = repeats_first(repeats, k);
         prefetch(sparse ? entries[i] : &dense[keys[i]], true);
-    for (size_t i = 0; i < n; i++) {
-        if (i + WORDS_AHEAD < n)
-            prefetch(sparse ? entries[i + WORDS_AHEAD] : &dense[keys[i + WORDS_AHEAD]], true);
+    }
+    for (size_t k = 0; k < n; k++) {
+        if (k + WORDS_AHEAD < n) {
+            size_t ahead = repeats_first(repeats, k + WORDS_AHEAD);
+            prefetch(sparse ? entries[ahead] : &dense[keys[ahead]], true);
+        }
+        size_t i = repeats_first(repeats, k);
         struct entry *entry = sparse ? entries[i] : &dense[keys[i]];
         uint64_t word = sparse ? word_of(entry) : entry_read(entry);
         if (__builtin_expect(entry_is_inline(word), 1)) {
             uint32_t now = changed_word(change, entry_slot(word), &values[i]);
+            for (size_t j = i; (j = repeats_next(repeats, j)) != 0;)
+                now = changed_word(change, now, &values[j]);
             if (alone)
                 entry_put_value(entry, word, now);
             if (alone || __builtin_expect(entry_replace_value(entry, word, now), 1))
                 continue;
         }
-        if (!change_word_again(store, change, keys[i], &values[i]))
-            missed[n_missed++] = (uint32_t)i;
+        do {
+            if (!change_word_again(store, change, keys[i], &values[i]))
+                missed[n_missed++] = (uint32_t)i;
+            i = repeats_next(repeats, i);
+        } while (i);
     }
     return n_missed;
+}
+
+INLINE size_t words(struct store *store, bool sparse, enum change change, const uint64_t *keys,
+                    size_t n, struct entry *const *entries, const uint32_t *values,
+                    uint32_t *missed, bool alone)
+{
+    struct repeats repeats;
+    if (!alone && repeats_find(&repeats, keys, n))
+        return different_words(store, sparse, change, keys, repeats.n, &repeats, entries, values,
+                               missed, false);
+    return different_words(store, sparse, change, keys, n, NULL, entries, values, missed, alone);
 }
 
 /* One instance of the loop for each index, type and kind of change. */

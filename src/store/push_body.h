@@ -62,31 +62,50 @@ INLINE TARGET void NAME(add_row)(char *row, const char *value, size_t bytes)
         *(VECTOR *)(row + i) += *(const UNALIGNED *)(value + i);
 }
 
-/* Adds to the rows of n keys, which are mostly in their natural places, or have the entries given. */
-INLINE TARGET size_t NAME(add_rows)(struct store *store, struct layout l, bool natural,
-                                    const uint64_t *keys, size_t n, struct entry *const *entries,
-                                    const char *values, uint32_t *missed, bool alone)
+/* As different_rows, adding floats. */
+INLINE TARGET size_t NAME(add_different)(struct store *store, struct layout l, bool natural,
+                                         const uint64_t *keys, size_t n,
+                                         const struct repeats *repeats,
+                                         struct entry *const *entries, const char *values,
+                                         uint32_t *missed, bool alone)
 {
     size_t n_missed = 0;
-    for (size_t i = 0; i < ROWS_AHEAD && i < n; i++)
-        prefetch_changed(store, &l, natural, false, keys, entries, i);
-    for (size_t i = 0; i < n; i++, values += l.bytes) {
-        if (i + ROWS_AHEAD < n)
-            prefetch_changed(store, &l, natural, false, keys, entries, i + ROWS_AHEAD);
+    for (size_t k = 0; k < ROWS_AHEAD && k < n; k++)
+        prefetch_changed(store, &l, natural, false, keys, entries, repeats_first(repeats, k));
+    for (size_t k = 0; k < n; k++) {
+        if (k + ROWS_AHEAD < n)
+            prefetch_changed(store, &l, natural, false, keys, entries,
+                             repeats_first(repeats, k + ROWS_AHEAD));
+        size_t i = repeats_first(repeats, k);
         struct entry *entry = natural ? &l.entries[keys[i]] : entries[i];
         struct latched latched =
             latch_row(store, keys[i], entry, natural ? entry_read(entry) : word_of(entry), alone);
         if (__builtin_expect(!latched.entry, 0)) {
-            missed[n_missed++] = (uint32_t)i;
+            for (missed[n_missed++] = (uint32_t)i; (i = repeats_next(repeats, i)) != 0;)
+                missed[n_missed++] = (uint32_t)i;
             continue;
         }
         char *row = natural && __builtin_expect(is_natural(&l, keys[i], latched.word), 1)
                         ? natural_row(&l, keys[i])
                         : row_at(&l, entry_slot(latched.word));
-        NAME(add_row)(row, values, l.bytes);
+        do {
+            NAME(add_row)(row, values + i * l.bytes, l.bytes);
+            i = repeats_next(repeats, i);
+        } while (i);
         entry_release_same(latched.entry, latched.word);
     }
     return n_missed;
+}
+
+INLINE TARGET size_t NAME(add_rows)(struct store *store, struct layout l, bool natural,
+                                    const uint64_t *keys, size_t n, struct entry *const *entries,
+                                    const char *values, uint32_t *missed, bool alone)
+{
+    struct repeats repeats;
+    if (!alone && repeats_find(&repeats, keys, n))
+        return NAME(add_different)(store, l, natural, keys, repeats.n, &repeats, entries, values,
+                                   missed, false);
+    return NAME(add_different)(store, l, natural, keys, n, NULL, entries, values, missed, alone);
 }
 
 /* Adds to the row of one key; false if it has none. The row is prefetched

@@ -199,6 +199,49 @@ static void pushed_values_of_the_adding_loops_need_no_alignment(void **state)
     }
 }
 
+static bool is_even(const void *context, uint64_t key)
+{
+    (void)context;
+    return key % 2 == 0;
+}
+
+/* Keys that come many times in a call are changed together, and those without a row reported as often as they
+ * came. */
+static void repeated_keys_without_a_row_are_all_reported(void **state)
+{
+    (void)state;
+    for (size_t k = 0; kernel_at(k); k++)
+        for (uint32_t length = 1; length <= 40; length = length == 1 ? 32 : length + 8) {
+            struct model *m = array_of(1, sizeof *m);
+            model_open(m, TERN_SPARSE, length, kernel_at(k));
+            m->store.home.has = is_even;
+            uint64_t keys[100];
+            struct entry *entries[100];
+            uint32_t missed[100];
+            bool is_missed[100] = {false};
+            for (size_t i = 0; i < COUNT(keys); i++)
+                keys[i] = i * i % 7;
+            for (size_t i = 0; i < COUNT(keys) * length; i++)
+                m->values[i] = 1;
+            ok(store_reserve(&m->store, keys, COUNT(keys), entries));
+            size_t n = store_push(&m->store, keys, COUNT(keys), entries, m->values, missed);
+            for (size_t i = 0; i < n; i++)
+                is_missed[missed[i]] = true;
+            float n_pushed[7] = {0}, row[40];
+            for (size_t i = 0; i < COUNT(keys); i++) {
+                assert_int_equal(is_missed[i], keys[i] % 2);
+                n -= is_missed[i];
+                n_pushed[keys[i]]++;
+            }
+            assert_int_equal(n, 0);
+            for (uint64_t key = 0; key < 7; key += 2)
+                if (store_pull_one(&m->store, key, row))
+                    assert_true(row[length - 1] == n_pushed[key]);
+            model_close(m);
+            free(m);
+        }
+}
+
 static bool is_not_key_0(const void *context, uint64_t key)
 {
     (void)context;
@@ -248,6 +291,7 @@ int main(void)
         cmocka_unit_test(dense_loops_behave_as_a_map),
         cmocka_unit_test(sparse_loops_behave_as_a_map),
         cmocka_unit_test(pushed_values_of_the_adding_loops_need_no_alignment),
+        cmocka_unit_test(repeated_keys_without_a_row_are_all_reported),
         cmocka_unit_test(key_0_at_another_node_is_in_no_free_cell),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
