@@ -159,7 +159,7 @@ static bool reserve_parts(struct client *client, size_t n)
 static void queue_part(struct lane *lane, struct part *part)
 {
     lane->last_number -= defect(DEFECT_NUMBER_REPEATED) && lane->last_number == 5;
-    part->number = ++lane->last_number;
+    part->number = part->op->number = ++lane->last_number;
     if (lane->last)
         lane->last->next = part;
     else
@@ -534,7 +534,7 @@ void lane_welcome(struct lane *lane, uint64_t executed)
         return;
     lane->last_number = executed;
     for (struct part *part = lane->first; part; part = part->next)
-        part->number = ++lane->last_number;
+        part->number = part->op->number = ++lane->last_number;
 }
 
 static void op_fail(struct op *op, enum tern_status status, const char *sentence, size_t length)

@@ -57,6 +57,7 @@ struct op {
     uint32_t payload_bytes;
     uint32_t keys_bytes; /* of the payload, in front */
     uint8_t flags;
+    uint64_t number; /* of its request, the last one if it has several */
     struct frame answer;
     struct buffer answer_body;
     size_t n_parts; /* unanswered */

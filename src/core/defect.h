@@ -33,6 +33,7 @@ enum defect {
     DEFECT_SYNC_AGAIN,    /* a round of replicas that comes again is executed again */
     DEFECT_MOVED_EXECUTED,  /* a request that was answered MOVED counts as executed */
     DEFECT_ROUND_FORGOTTEN, /* a round that comes again gets an empty answer, not the one it had */
+    DEFECT_KEPT_ONCE,       /* a lane keeps one answer to a round, and not one for each table */
     /* intents.c */
     DEFECT_ACTS_LATE,           /* intents are acted on when their start has come */
     DEFECT_CLOSE_KEEPS_INTENTS, /* those of a closed worker do not end */

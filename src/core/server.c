@@ -186,7 +186,38 @@ static void forget_void(struct server_lane *lane, uint64_t before, uint64_t numb
 void server_lane_fini(struct server_lane *lane)
 {
     free(lane->void_numbers);
-    buffer_free(&lane->sync);
+    for (size_t i = 0; i < lane->n_kept; i++)
+        buffer_free(&lane->kept[i].bytes);
+    free(lane->kept);
+}
+
+struct kept_answer *server_lane_kept(const struct server_lane *lane, uint16_t table)
+{
+    for (size_t i = 0; i < lane->n_kept; i++)
+        if (lane->kept[i].table == table)
+            return &lane->kept[i];
+    return NULL;
+}
+
+/* Where to keep an answer about a table: where the last one is, or one about a table that is not open any more, or a
+ * new place; NULL when memory is used up. */
+static struct kept_answer *place_to_keep(const struct server *server, struct server_lane *lane,
+                                         uint16_t table)
+{
+    struct kept_answer *kept = server_lane_kept(lane, table);
+    for (size_t i = 0; !kept && i < lane->n_kept; i++)
+        if (!core_find_table(server->core, lane->kept[i].table) || defect(DEFECT_KEPT_ONCE))
+            kept = &lane->kept[i];
+    if (!kept) {
+        kept = realloc(lane->kept, (lane->n_kept + 1) * sizeof *kept);
+        if (!kept)
+            return NULL;
+        lane->kept = kept;
+        kept += lane->n_kept++;
+        *kept = (struct kept_answer){0};
+    }
+    kept->table = table;
+    return kept;
 }
 
 /* Whether a request must be answered MOVED; *wait if that is not known before the present round is over. */
@@ -346,10 +377,33 @@ static enum tern_status answer_sync(struct server *server, const struct server_l
     return status;
 }
 
+/* Executes a request and keeps the answer; false when memory is used up, and nothing was done. */
+static bool keep_answer(struct server *server, struct server_lane *lane,
+                        const struct core_table *table, const struct frame *request,
+                        const uint8_t *body)
+{
+    struct kept_answer *kept = place_to_keep(server, lane, request->table);
+    if (!kept)
+        return false;
+    struct buffer *bytes = &kept->bytes;
+    bytes->begin = bytes->end = 0;
+    /* What went wrong can be told, whatever happens: it could not be done a second time, either. */
+    if (!reply_reserve(bytes, STATUS_SENTENCE_BYTES))
+        return false;
+    enum tern_status status = request->kind == FRAME_SYNC
+                                  ? answer_sync(server, lane, table, request, body, bytes)
+                                  : answer_round(server, lane, table, request, body, bytes);
+    lane->executed = request->number;
+    kept->number = request->number;
+    if (status)
+        reply_error(bytes, request, server->core->epoch, status, tern_error());
+    return true;
+}
+
 /*
  * A round of replicas or of a managed table. Its answer cannot be made a second time, because what it
- * tells is then no longer news; so the last one of a lane is kept until the next request shows that it
- * has arrived.
+ * tells is then no longer news; so the last one of a lane about each table is kept until the next request about that
+ * table shows that it has arrived.
  */
 static enum served serve_round(struct server *server, struct server_lane *lane,
                                const struct frame *request, const uint8_t *body, struct buffer *out)
@@ -358,30 +412,20 @@ static enum served serve_round(struct server *server, struct server_lane *lane,
     if (!table)
         return hold_or_refuse(server, lane, request, out);
     bool again = request->number <= lane->executed && !defect(DEFECT_SYNC_AGAIN);
-    if (again && request->number != lane->sync_number)
-        return REFUSED;
-    struct buffer *kept = &lane->sync;
     if (again && request->kind == FRAME_ROUND && defect(DEFECT_ROUND_FORGOTTEN))
         return reply_append(out, request, server->core->epoch, FRAME_NEWS, 0, NULL, 0) ? SERVED
                                                                                        : REFUSED;
-    if (!again) {
-        kept->begin = kept->end = 0;
-        /* What went wrong can be told, whatever happens: it could not be done a second time, either. */
-        if (!reply_reserve(kept, STATUS_SENTENCE_BYTES))
-            return REFUSED;
-        enum tern_status status = request->kind == FRAME_SYNC
-                                      ? answer_sync(server, lane, table, request, body, kept)
-                                      : answer_round(server, lane, table, request, body, kept);
-        lane->executed = request->number;
-        lane->sync_number = request->number;
-        if (status)
-            reply_error(kept, request, server->core->epoch, status, tern_error());
-    }
+    if (!again && !keep_answer(server, lane, table, request, body))
+        return REFUSED;
+    const struct kept_answer *kept = server_lane_kept(lane, request->table);
+    if (!kept || kept->number != request->number)
+        return REFUSED;
     if (server->sends_kept) {
-        server->kept = (struct slice){buffer_head(kept), buffer_size(kept)};
+        server->kept = (struct slice){buffer_head(&kept->bytes), buffer_size(&kept->bytes)};
         return SERVED;
     }
-    return buffer_append(out, buffer_head(kept), buffer_size(kept)) ? SERVED : REFUSED;
+    return buffer_append(out, buffer_head(&kept->bytes), buffer_size(&kept->bytes)) ? SERVED
+                                                                                    : REFUSED;
 }
 
 /* The keys that this node tells of in [a, b), ascending, at most `count` of them. */

@@ -32,8 +32,15 @@ struct server_lane {
     size_t n_void, max_void;
     /* A request that is held because a key may be on its way here, and the round it waits for. */
     uint64_t held_number, held_round;
-    struct buffer sync; /* the answer to request sync_number, a SYNC; see server.c */
-    uint64_t sync_number;
+    struct kept_answer *kept; /* to rounds, one for each table; see server.c */
+    size_t n_kept;
+};
+
+/* The last answer to a SYNC or ROUND about a table. */
+struct kept_answer {
+    uint16_t table;
+    uint64_t number; /* of the request */
+    struct buffer bytes;
 };
 
 /* Where TASK and FINISHED go: what they do is done by threads, and so is not the core's. `body` is that of
@@ -67,6 +74,9 @@ enum tern_status server_init(struct server *server, struct core *core, struct gr
 void server_fini(struct server *server);
 
 void server_lane_fini(struct server_lane *lane);
+
+/* The answer that is kept about a table; NULL: none. */
+struct kept_answer *server_lane_kept(const struct server_lane *lane, uint16_t table);
 
 /* Handles one request. SERVED: the reply was appended to `out`. *changed is set to true if held
  * requests may be tried again. */

@@ -13,6 +13,7 @@
 #include "core/manager.h"
 #include "core/replica.h"
 #include "node/engine.h"
+#include "node/exchange.h"
 #include "node/remote.h"
 #include "node/why.h"
 
@@ -20,7 +21,6 @@ enum {
     IDLE_MS = 50,    /* the longest pause */
     INTENT_MS = 2,   /* the longest while there are intents: a worker may go on at any time; */
     QUIET_MS = 1000, /* but after so long without anything to exchange, only if one does */
-    MAX_PASSES = 8,  /* of asking in one round */
     HELP_MS = 1,     /* the longest wait of a worker that helps */
 };
 
@@ -35,24 +35,14 @@ enum {
 #define COLLECT_SHARE 80  /* of the time, one part is spent on collecting */
 #define AWAKE_NS (MS / 5) /* how long a worker that helps does not sleep */
 
-/* The request to one node in one round. */
-struct question {
-    struct op op;
-    struct buffer body, answer;
-    bool asked, more;
-    uint64_t sent_ns, last_sent_ns; /* the present and the previous one with an answer; 0: none */
-};
-
-/* The rounds. While one runs, questions are under way about the table at place `table`, which has `number`. */
 struct rounds {
     struct sync *sync;
     struct remote remote;
     struct core *core;
-    struct question *questions; /* by node */
-    bool runs;
-    uint32_t table;
-    uint16_t number;
-    int pass;
+    /* By the places of tables; NULL: there was none so far. */
+    struct exchange *exchanges[TERN_MAX_TABLES];
+    uint32_t n_places;         /* that were in use */
+    bool runs;                 /* a round is under way: some of the exchanges run */
     uint64_t pause_ns;         /* after the last round, */
     uint64_t ended_ns;         /* which ended then */
     uint64_t exchanged_ns;     /* when something was exchanged last */
@@ -102,171 +92,6 @@ static void note_status(struct rounds *round, enum tern_status status)
         return;
     round->status = status;
     snprintf(round->sync->sentence, sizeof round->sync->sentence, "%s", tern_error());
-}
-
-/* ---- One node's answer -------------------------------------------------------------------------- */
-
-/* Sends the request in the question's body. */
-static enum tern_status send_question(struct rounds *round, uint32_t node, enum frame_kind kind,
-                                      struct op op)
-{
-    struct question *question = &round->questions[node];
-    question->op = op;
-    question->op.payload = buffer_head(&question->body);
-    question->op.payload_bytes = (uint32_t)buffer_size(&question->body);
-    question->op.answer_body = question->answer;
-    question->op.answer_body.begin = question->op.answer_body.end = 0;
-    enum tern_status status = client_call(&round->remote.client, node, &question->op, kind);
-    if (status)
-        return status;
-    question->asked = true;
-    question->sent_ns = clock_now_ns();
-    remote_nudge(&round->remote, &round->remote.client.lanes[node]);
-    return TERN_OK;
-}
-
-/* The outcome of a question that is answered. */
-static enum tern_status hear(struct question *question)
-{
-    question->asked = false;
-    question->answer = question->op.answer_body;
-    return op_end(&question->op);
-}
-
-/* ---- Tables with replicas of every key ---------------------------------------------------------- */
-
-/* Asks one owner: sends deltas, if there are any, and wants the news. */
-static enum tern_status ask_owner(struct rounds *round, struct replication *replication,
-                                  uint16_t table, uint32_t owner)
-{
-    struct question *question = &round->questions[owner];
-    struct frame frame;
-    enum tern_status status =
-        replication_request(replication, owner, &question->body, &frame, &question->more);
-    if (status)
-        return status;
-    return send_question(round, owner, FRAME_SYNC,
-                         (struct op){.table = table,
-                                     .limit = frame.count,
-                                     .flags = frame.flags,
-                                     .keys_bytes = frame.keys_bytes});
-}
-
-static enum tern_status hear_owner(struct rounds *round, struct replication *replication,
-                                   uint32_t owner)
-{
-    struct question *question = &round->questions[owner];
-    enum tern_status status = hear(question);
-    if (status == TERN_CLOSED) {
-        question->more = false;
-        return TERN_OK;
-    }
-    if (!status)
-        status = replication_answer(replication, owner, &question->op.answer,
-                                    buffer_head(&question->op.answer_body));
-    round->busy |= question->op.answer.count || question->op.limit;
-    question->more |= question->op.answer.a != 0;
-    return status;
-}
-
-/* ---- Managed tables ----------------------------------------------------------------------------- */
-
-/* Asks a peer if there is a reason to. */
-static enum tern_status ask_peer(struct rounds *round, struct manager *manager, uint16_t table,
-                                 uint32_t peer)
-{
-    struct engine *engine = round->sync->engine;
-    enum tern_status status = TERN_OK;
-    pthread_mutex_lock(&engine->lock);
-    bool has_request = manager_has_request(manager, peer);
-    if (has_request)
-        status = manager_request(manager, peer, &round->questions[peer].body);
-    pthread_mutex_unlock(&engine->lock);
-    if (!has_request)
-        return TERN_OK;
-    round->busy |= buffer_size(&round->questions[peer].body) > 0;
-    if (!status)
-        status = send_question(round, peer, FRAME_ROUND, (struct op){.table = table});
-    return status;
-}
-
-static enum tern_status hear_peer(struct rounds *round, struct manager *manager, uint32_t peer)
-{
-    struct engine *engine = round->sync->engine;
-    struct question *question = &round->questions[peer];
-    bool more = false;
-    enum tern_status status = hear(question);
-    pthread_mutex_lock(&engine->lock);
-    /* The owner may have collected its own changes as long ago as it may, which is taken to be as here. */
-    if (!status && question->last_sent_ns)
-        manager_note_staleness(manager, peer, question->last_sent_ns - round->collect_pause_ns,
-                               clock_now_ns());
-    question->last_sent_ns = question->sent_ns;
-    if (!status)
-        status = manager_answer(manager, peer, &question->body, &question->op.answer,
-                                buffer_head(&question->op.answer_body), &more);
-    question->more |= more;
-    if (status == TERN_CLOSED) {
-        manager_forget_peer(manager, peer);
-        status = TERN_OK;
-    }
-    /* An ask or a delta that went astray may now be for another peer, which is then asked, too. */
-    for (uint32_t i = 0; i < round->core->n_nodes; i++)
-        round->questions[i].more |= manager_has_todo(manager, i);
-    pthread_mutex_unlock(&engine->lock);
-    round->busy |= question->op.answer.body_bytes > 0;
-    return status;
-}
-
-/* ---- Tables with bounded reads ------------------------------------------------------------------ */
-
-static enum tern_status take_bounded(struct rounds *round, struct bounded *bounded)
-{
-    struct engine *engine = round->sync->engine;
-    pthread_mutex_lock(&engine->lock);
-    /* First how far the workers are, then what they have changed until then. */
-    pthread_mutex_lock(engine->pace_lock);
-    struct node_clock now = pace_now(engine->pace);
-    pthread_mutex_unlock(engine->pace_lock);
-    enum tern_status status = bounded_take(bounded, now);
-    pthread_mutex_unlock(&engine->lock);
-    return status;
-}
-
-static enum tern_status ask_bounded(struct rounds *round, struct bounded *bounded, uint16_t table,
-                                    uint32_t peer)
-{
-    struct engine *engine = round->sync->engine;
-    enum tern_status status = TERN_OK;
-    pthread_mutex_lock(&engine->lock);
-    bool has_request = bounded_has_request(bounded, peer);
-    if (has_request)
-        status = bounded_request(bounded, peer, &round->questions[peer].body);
-    pthread_mutex_unlock(&engine->lock);
-    if (!has_request)
-        return TERN_OK;
-    round->busy = true;
-    if (!status)
-        status = send_question(round, peer, FRAME_ROUND, (struct op){.table = table});
-    return status;
-}
-
-static enum tern_status hear_bounded(struct rounds *round, struct bounded *bounded, uint32_t peer)
-{
-    struct engine *engine = round->sync->engine;
-    struct question *question = &round->questions[peer];
-    enum tern_status status = hear(question);
-    pthread_mutex_lock(&engine->lock);
-    if (!status)
-        status = bounded_answer(bounded, peer, &question->op.answer,
-                                buffer_head(&question->op.answer_body));
-    if (status == TERN_CLOSED) {
-        bounded_forget_peer(bounded, peer);
-        status = TERN_OK;
-    }
-    question->more = bounded_has_request(bounded, peer);
-    pthread_mutex_unlock(&engine->lock);
-    return status;
 }
 
 /* ---- Intents ------------------------------------------------------------------------------------ */
@@ -348,96 +173,68 @@ static enum tern_status look(struct rounds *round, uint64_t now_ns)
 
 /* ---- Rounds ------------------------------------------------------------------------------------- */
 
-/* Asks a peer about the present table, if there is a reason to. */
-static enum tern_status ask(struct rounds *round, const struct core_table *table, uint32_t peer)
+/* The exchange about the table at a place, made if it is not there; NULL when memory is used up. */
+static struct exchange *exchange_at(struct rounds *round, uint32_t place)
 {
-    const uint16_t number = table->number;
-    if (table->bounded)
-        return ask_bounded(round, table->bounded, number, peer);
-    return table->manager ? ask_peer(round, table->manager, number, peer)
-                          : ask_owner(round, table->replication, number, peer);
+    if (!round->exchanges[place])
+        round->exchanges[place] = exchange_new(round->sync->engine, &round->remote);
+    if (round->exchanges[place] && round->n_places <= place)
+        round->n_places = place + 1;
+    return round->exchanges[place];
 }
 
-/* Takes its answer. */
-static enum tern_status hear_answer(struct rounds *round, const struct core_table *table,
-                                    uint32_t peer)
+/* Sends the questions that are queued, those about all tables together. */
+static void send_questions(struct rounds *round)
 {
-    if (table->bounded)
-        return hear_bounded(round, table->bounded, peer);
-    return table->manager ? hear_peer(round, table->manager, peer)
-                          : hear_owner(round, table->replication, peer);
-}
-
-/* Asks all peers there is a reason to ask about the present table; true if there was one. */
-static bool ask_all(struct rounds *round, const struct core_table *table)
-{
-    bool asked = false;
-    for (uint32_t i = 0; !round->status && i < round->core->n_nodes; i++)
-        if (round->questions[i].more)
-            note_status(round, ask(round, table, i));
     for (uint32_t i = 0; i < round->core->n_nodes; i++)
-        asked |= round->questions[i].asked;
-    return asked;
+        if (round->remote.client.lanes[i].unsent)
+            remote_nudge(&round->remote, &round->remote.client.lanes[i]);
 }
 
-/* Goes on to the next table with something to ask, from `table` on; false if there is none. */
-static bool begin_table(struct rounds *round, uint32_t table)
+/* Whether an exchange goes on. */
+static bool is_under_way(struct rounds *round, const struct exchange *exchange)
 {
-    for (; table < TERN_MAX_TABLES && !round->status; table++) {
-        struct core_table *found = table_at(round, table);
-        if (!found || (!found->manager && !found->replication && !found->bounded))
+    round->busy |= exchange->busy;
+    return exchange->runs;
+}
+
+/* Begins to ask about all tables; false if there is nothing to ask. */
+static bool begin_exchanges(struct rounds *round)
+{
+    bool runs = false;
+    for (uint32_t i = 0; i < TERN_MAX_TABLES && !round->status; i++) {
+        struct core_table *table = table_at(round, i);
+        if (!table || (!table->manager && !table->replication && !table->bounded))
             continue;
-        round->table = table;
-        round->number = found->number;
-        round->pass = 0;
-        for (uint32_t i = 0; i < round->core->n_nodes; i++)
-            round->questions[i].more = i != round->core->node;
-        if (found->replication)
-            note_status(round, replication_take(found->replication));
-        if (found->bounded)
-            note_status(round, take_bounded(round, found->bounded));
-        if (!round->status && ask_all(round, found))
-            return true;
+        struct exchange *exchange = exchange_at(round, i);
+        note_status(round, exchange ? exchange_begin(exchange, table)
+                                    : fail(TERN_NO_MEMORY, "no memory for rounds"));
+        runs |= exchange && is_under_way(round, exchange);
     }
-    return false;
+    send_questions(round);
+    return runs && !round->status;
 }
 
-/* The table that answers are about; NULL if it was closed since it was asked about. */
-static const struct core_table *present_table(const struct rounds *round)
+/* The table that an exchange is about; NULL if it was closed since. */
+static struct core_table *table_of(const struct rounds *round, uint32_t place)
 {
-    const struct core_table *table = table_at(round, round->table);
-    return table && table->number == round->number ? table : NULL;
+    struct core_table *table = table_at(round, place);
+    return table && table->number == round->exchanges[place]->number ? table : NULL;
 }
 
-/* Answers about a table that was closed meanwhile concern nobody. */
-static void drop_answers(struct rounds *round)
+/* Takes the answers that have come, and asks again where there is more; false when nothing is under way. */
+static bool step_exchanges(struct rounds *round)
 {
-    for (uint32_t i = 0; i < round->core->n_nodes; i++)
-        if (round->questions[i].asked)
-            (void)hear(&round->questions[i]);
-}
-
-/* Takes all answers about the present table, then asks again or goes on to the next. */
-static bool take_answers(struct rounds *round)
-{
-    const struct core_table *table = present_table(round);
-    struct question *questions = round->questions;
-    if (!table) {
-        drop_answers(round);
-        return begin_table(round, round->table);
+    bool runs = false;
+    for (uint32_t i = 0; i < round->n_places && !round->status; i++) {
+        struct exchange *exchange = round->exchanges[i];
+        if (!exchange || !exchange->runs)
+            continue;
+        note_status(round, exchange_step(exchange, table_of(round, i), round->collect_pause_ns));
+        runs |= is_under_way(round, exchange);
     }
-    bool again = false;
-    for (uint32_t i = 0; !table->replication && i < round->core->n_nodes; i++)
-        questions[i].more = false;
-    for (uint32_t i = 0; i < round->core->n_nodes; i++)
-        if (questions[i].asked)
-            note_status(round, hear_answer(round, table, i));
-    for (uint32_t i = 0; i < round->core->n_nodes; i++)
-        again |= questions[i].more;
-    if (again && !round->status && ++round->pass < MAX_PASSES &&
-        ask_all(round, table))
-        return true;
-    return begin_table(round, round->table + 1);
+    send_questions(round);
+    return runs && !round->status;
 }
 
 /* The pause after a round. */
@@ -513,14 +310,6 @@ static void end_round(struct rounds *round, uint64_t now_ns)
     pthread_cond_broadcast(&sync->change);
 }
 
-static bool all_answered(const struct rounds *round)
-{
-    for (uint32_t i = 0; i < round->core->n_nodes; i++)
-        if (round->questions[i].asked && !op_is_done(&round->questions[i].op))
-            return false;
-    return true;
-}
-
 /* When the next round is to begin. Who asks for a worker that goes on asks for more frequent ones. */
 static uint64_t next_begin(const struct rounds *round, bool works)
 {
@@ -542,11 +331,11 @@ static void step(struct rounds *round, uint64_t now_ns, bool works)
         round->busy = round->left_over = round->intends = false;
         begin_sweep(round);
         note_status(round, look(round, now_ns));
-        if (begin_table(round, 0))
+        if (begin_exchanges(round))
             return;
     } else {
         remote_progress(&round->remote);
-        if (!all_answered(round) || take_answers(round))
+        if (step_exchanges(round))
             return;
     }
     end_round(round, now_ns);
@@ -614,26 +403,21 @@ static struct rounds *rounds_new(struct sync *sync)
         return NULL;
     round->sync = sync;
     round->core = &sync->engine->core;
-    round->questions = calloc(round->core->n_nodes, sizeof *round->questions);
-    if (round->questions && !remote_init(&round->remote, sync->engine))
+    if (!remote_init(&round->remote, sync->engine))
         return round;
-    free(round->questions);
     free(round);
     return NULL;
 }
 
 static void rounds_free(struct rounds *round)
 {
-    for (uint32_t i = 0; i < round->core->n_nodes; i++) {
-        if (round->questions[i].asked)
-            lane_fail(&round->remote.client, &round->remote.client.lanes[i], TERN_CLOSED,
-                      "the node is being closed");
-        buffer_free(&round->questions[i].body);
-        buffer_free(round->questions[i].asked ? &round->questions[i].op.answer_body
-                                              : &round->questions[i].answer);
-    }
+    for (uint32_t i = 0; i < round->core->n_nodes; i++)
+        lane_fail(&round->remote.client, &round->remote.client.lanes[i], TERN_CLOSED,
+                  "the node is being closed");
+    for (uint32_t i = 0; i < round->n_places; i++)
+        if (round->exchanges[i])
+            exchange_free(round->exchanges[i]);
     remote_fini(&round->remote);
-    free(round->questions);
     free(round);
 }
 
@@ -701,13 +485,9 @@ bool sync_find_silent(struct sync *sync, uint64_t silent_ns, uint32_t *node)
     bool found = false;
     pthread_mutex_lock(&sync->lock);
     const struct rounds *round = sync->rounds;
-    uint64_t now_ns = clock_now_ns();
-    for (uint32_t i = 0; round && !found && i < round->core->n_nodes; i++) {
-        const struct question *question = &round->questions[i];
-        found = question->asked && !op_is_done(&question->op) &&
-                now_ns - question->sent_ns > silent_ns;
-        *node = i;
-    }
+    uint64_t since_ns = clock_now_ns() - silent_ns;
+    for (uint32_t i = 0; round && !found && i < round->n_places; i++)
+        found = round->exchanges[i] && exchange_find_silent(round->exchanges[i], since_ns, node);
     pthread_mutex_unlock(&sync->lock);
     return found;
 }

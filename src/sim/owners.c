@@ -51,11 +51,14 @@ static bool is_on_its_way(const struct machine *from, const struct machine *to,
 {
     const uint32_t node = from->core.node;
     const struct rounds *rounds = &to->rounds;
-    if (!rounds->questions[node].asked || rounds->table != to->tables[table].number)
+    const uint16_t number = to->tables[table].number;
+    const struct question *question = &rounds->exchanges[number].questions[node];
+    if (!question->asked)
         return false;
     const struct server_lane *lane = service_lane(&from->service, to->core.node, rounds->caller.id);
-    return lane && lane->sync_number == rounds->caller.client.lanes[node].last_number &&
-           has_main(&lane->sync, table_key(table, index));
+    const struct kept_answer *kept = lane ? server_lane_kept(lane, number) : NULL;
+    return kept && kept->number == question->op.number &&
+           has_main(&kept->bytes, table_key(table, index));
 }
 
 void owners_check(struct machine *const *machines, enum sim_table table, uint32_t index)

@@ -16,22 +16,33 @@ enum { MAX_PASSES = 1 }; /* fewer than in node/sync.c: much takes several rounds
 
 enum tern_status rounds_init(struct rounds *rounds)
 {
-    rounds->questions = calloc(rounds->site->core->n_nodes, sizeof *rounds->questions);
-    return rounds->questions ? TERN_OK : fail(TERN_NO_MEMORY, "no memory for rounds");
+    for (uint16_t i = 0; i < N_SIM_TABLES; i++) {
+        struct exchange *exchange = &rounds->exchanges[i];
+        exchange->table = i;
+        exchange->questions = calloc(rounds->site->core->n_nodes, sizeof *exchange->questions);
+        if (!exchange->questions)
+            return fail(TERN_NO_MEMORY, "no memory for rounds");
+    }
+    return TERN_OK;
+}
+
+static void free_questions(struct question *questions, uint32_t n)
+{
+    for (uint32_t i = 0; questions && i < n; i++) {
+        if (questions[i].asked) {
+            op_end(&questions[i].op);
+            buffer_free(&questions[i].op.answer_body);
+        }
+        buffer_free(&questions[i].body);
+    }
+    free(questions);
 }
 
 void rounds_fini(struct rounds *rounds)
 {
     caller_fini(&rounds->caller);
-    for (uint32_t i = 0; rounds->questions && i < rounds->site->core->n_nodes; i++) {
-        struct question *question = &rounds->questions[i];
-        if (question->asked) {
-            op_end(&question->op);
-            buffer_free(&question->op.answer_body);
-        }
-        buffer_free(&question->body);
-    }
-    free(rounds->questions);
+    for (uint16_t i = 0; i < N_SIM_TABLES; i++)
+        free_questions(rounds->exchanges[i].questions, rounds->site->core->n_nodes);
 }
 
 static struct core_table *table_at(const struct rounds *rounds, uint16_t number)
@@ -50,16 +61,16 @@ static void note_status(struct rounds *rounds, enum tern_status status)
 
 /* ---- One node ----------------------------------------------------------------------------------- */
 
-static enum tern_status ask_owner(struct rounds *rounds, struct replication *replication,
-                                  uint32_t owner)
+static enum tern_status ask_owner(struct rounds *rounds, struct exchange *exchange,
+                                  struct replication *replication, uint32_t owner)
 {
-    struct question *question = &rounds->questions[owner];
+    struct question *question = &exchange->questions[owner];
     struct frame frame;
     enum tern_status status =
         replication_request(replication, owner, &question->body, &frame, &question->more);
     if (status)
         return status;
-    question->op = (struct op){.table = rounds->table,
+    question->op = (struct op){.table = exchange->table,
                                .limit = frame.count,
                                .flags = frame.flags,
                                .keys_bytes = frame.keys_bytes,
@@ -70,10 +81,10 @@ static enum tern_status ask_owner(struct rounds *rounds, struct replication *rep
     return status;
 }
 
-static enum tern_status hear_owner(struct rounds *rounds, struct replication *replication,
-                                   uint32_t owner)
+static enum tern_status hear_owner(struct rounds *rounds, struct exchange *exchange,
+                                   struct replication *replication, uint32_t owner)
 {
-    struct question *question = &rounds->questions[owner];
+    struct question *question = &exchange->questions[owner];
     enum tern_status status = op_end(&question->op);
     if (!status)
         status = replication_answer(replication, owner, &question->op.answer,
@@ -84,10 +95,10 @@ static enum tern_status hear_owner(struct rounds *rounds, struct replication *re
 }
 
 /* Sends the body of a question about a managed or bounded table. */
-static enum tern_status send_round(struct rounds *rounds, uint32_t peer)
+static enum tern_status send_round(struct rounds *rounds, struct exchange *exchange, uint32_t peer)
 {
-    struct question *question = &rounds->questions[peer];
-    question->op = (struct op){.table = rounds->table,
+    struct question *question = &exchange->questions[peer];
+    question->op = (struct op){.table = exchange->table,
                                .payload = buffer_head(&question->body),
                                .payload_bytes = (uint32_t)buffer_size(&question->body)};
     enum tern_status status = client_call(&rounds->caller.client, peer, &question->op, FRAME_ROUND);
@@ -95,21 +106,23 @@ static enum tern_status send_round(struct rounds *rounds, uint32_t peer)
     return status;
 }
 
-static enum tern_status ask_peer(struct rounds *rounds, struct manager *manager, uint32_t peer)
+static enum tern_status ask_peer(struct rounds *rounds, struct exchange *exchange,
+                                 struct manager *manager, uint32_t peer)
 {
-    struct question *question = &rounds->questions[peer];
+    struct question *question = &exchange->questions[peer];
     if (!manager_has_request(manager, peer))
         return TERN_OK;
     enum tern_status status = manager_request(manager, peer, &question->body);
     if (status)
         return status;
     rounds->busy |= buffer_size(&question->body) > 0;
-    return send_round(rounds, peer);
+    return send_round(rounds, exchange, peer);
 }
 
-static enum tern_status hear_peer(struct rounds *rounds, struct manager *manager, uint32_t peer)
+static enum tern_status hear_peer(struct rounds *rounds, struct exchange *exchange,
+                                  struct manager *manager, uint32_t peer)
 {
-    struct question *question = &rounds->questions[peer];
+    struct question *question = &exchange->questions[peer];
     bool more = false;
     enum tern_status status = op_end(&question->op);
     if (!status)
@@ -117,26 +130,28 @@ static enum tern_status hear_peer(struct rounds *rounds, struct manager *manager
                                 buffer_head(&question->op.answer_body), &more);
     question->more |= more;
     for (uint32_t i = 0; i < rounds->site->core->n_nodes; i++)
-        rounds->questions[i].more |= manager_has_todo(manager, i);
+        exchange->questions[i].more |= manager_has_todo(manager, i);
     rounds->busy |= question->op.answer.body_bytes > 0;
     return status;
 }
 
-static enum tern_status ask_bounded(struct rounds *rounds, struct bounded *bounded, uint32_t peer)
+static enum tern_status ask_bounded(struct rounds *rounds, struct exchange *exchange,
+                                    struct bounded *bounded, uint32_t peer)
 {
-    struct question *question = &rounds->questions[peer];
+    struct question *question = &exchange->questions[peer];
     if (!bounded_has_request(bounded, peer))
         return TERN_OK;
     enum tern_status status = bounded_request(bounded, peer, &question->body);
     if (status)
         return status;
     rounds->busy = true;
-    return send_round(rounds, peer);
+    return send_round(rounds, exchange, peer);
 }
 
-static enum tern_status hear_bounded(struct rounds *rounds, struct bounded *bounded, uint32_t peer)
+static enum tern_status hear_bounded(struct exchange *exchange, struct bounded *bounded,
+                                     uint32_t peer)
 {
-    struct question *question = &rounds->questions[peer];
+    struct question *question = &exchange->questions[peer];
     enum tern_status status = op_end(&question->op);
     if (!status)
         status = bounded_answer(bounded, peer, &question->op.answer,
@@ -145,90 +160,106 @@ static enum tern_status hear_bounded(struct rounds *rounds, struct bounded *boun
     return status;
 }
 
-/* Asks a node about the present table, if there is a reason to. */
-static enum tern_status ask(struct rounds *rounds, uint32_t node)
+/* Asks a node, if there is a reason to. */
+static enum tern_status ask(struct rounds *rounds, struct exchange *exchange, uint32_t node)
 {
-    struct core_table *table = table_at(rounds, rounds->table);
+    struct core_table *table = table_at(rounds, exchange->table);
     if (table->bounded)
-        return ask_bounded(rounds, table->bounded, node);
-    return table->manager ? ask_peer(rounds, table->manager, node)
-                          : ask_owner(rounds, table->replication, node);
+        return ask_bounded(rounds, exchange, table->bounded, node);
+    return table->manager ? ask_peer(rounds, exchange, table->manager, node)
+                          : ask_owner(rounds, exchange, table->replication, node);
 }
 
-static enum tern_status hear(struct rounds *rounds, uint32_t node)
+static enum tern_status hear(struct rounds *rounds, struct exchange *exchange, uint32_t node)
 {
-    struct core_table *table = table_at(rounds, rounds->table);
+    struct core_table *table = table_at(rounds, exchange->table);
     if (table->bounded)
-        return hear_bounded(rounds, table->bounded, node);
-    return table->manager ? hear_peer(rounds, table->manager, node)
-                          : hear_owner(rounds, table->replication, node);
+        return hear_bounded(exchange, table->bounded, node);
+    return table->manager ? hear_peer(rounds, exchange, table->manager, node)
+                          : hear_owner(rounds, exchange, table->replication, node);
 }
 
-/* ---- One table ---------------------------------------------------------------------------------- */
+/* ---- All tables --------------------------------------------------------------------------------- */
 
-/* Asks all nodes there is a reason to ask about the present table; false if there is none. */
-static bool ask_all(struct rounds *rounds)
+static bool needs_rounds(const struct core_table *table)
 {
-    bool asked = false;
-    for (uint32_t i = 0; !rounds->status && i < rounds->site->core->n_nodes; i++)
-        if (rounds->questions[i].more)
-            note_status(rounds, ask(rounds, i));
-    for (uint32_t i = 0; i < rounds->site->core->n_nodes; i++)
-        asked |= rounds->questions[i].asked;
-    caller_pump(&rounds->caller);
-    return asked;
+    return table && (table->manager || table->replication || table->bounded);
 }
 
-/* Goes on to the next table with something to ask, from number `table` on; false if there is none. */
-static bool begin_table(struct rounds *rounds, uint16_t table)
+/* Asks all nodes there is a reason to ask about a table. */
+static void ask_all(struct rounds *rounds, struct exchange *exchange)
 {
-    for (; table < N_SIM_TABLES && !rounds->status; table++) {
+    exchange->runs = false;
+    for (uint32_t i = 0; i < rounds->site->core->n_nodes; i++) {
+        if (exchange->questions[i].more && !rounds->status)
+            note_status(rounds, ask(rounds, exchange, i));
+        exchange->runs |= exchange->questions[i].asked;
+    }
+}
+
+/* Begins to ask about all tables; false if there is nothing to ask. */
+static bool begin_exchanges(struct rounds *rounds)
+{
+    bool runs = false;
+    for (uint16_t table = 0; table < N_SIM_TABLES && !rounds->status; table++) {
+        struct exchange *exchange = &rounds->exchanges[table];
         struct core_table *found = table_at(rounds, table);
-        if (!found || (!found->manager && !found->replication && !found->bounded))
+        if (!needs_rounds(found))
             continue;
-        rounds->table = table;
-        rounds->pass = 0;
+        exchange->pass = 0;
         for (uint32_t i = 0; i < rounds->site->core->n_nodes; i++)
-            rounds->questions[i].more = i != rounds->site->core->node;
+            exchange->questions[i].more = i != rounds->site->core->node;
         if (found->replication)
             note_status(rounds, replication_take(found->replication));
         if (found->bounded)
             note_status(rounds, bounded_take(found->bounded, pace_now(&rounds->site->pace)));
-        if (!rounds->status && ask_all(rounds))
-            return true;
+        if (!rounds->status)
+            ask_all(rounds, exchange);
+        runs |= exchange->runs;
     }
-    return false;
+    caller_pump(&rounds->caller);
+    return runs && !rounds->status;
 }
 
-static bool all_answered(const struct rounds *rounds)
+static bool all_answered(const struct rounds *rounds, const struct exchange *exchange)
 {
     for (uint32_t i = 0; i < rounds->site->core->n_nodes; i++)
-        if (rounds->questions[i].asked && !op_is_done(&rounds->questions[i].op))
+        if (exchange->questions[i].asked && !op_is_done(&exchange->questions[i].op))
             return false;
     return true;
 }
 
-/* Takes all answers about the present table, then asks again or goes on to the next. */
-static bool take_answers(struct rounds *rounds)
+/* Takes all answers about a table, then asks again if there is more. */
+static void take_answers(struct rounds *rounds, struct exchange *exchange)
 {
     const uint32_t n_nodes = rounds->site->core->n_nodes;
-    const struct core_table *table = table_at(rounds, rounds->table);
-    struct question *questions = rounds->questions;
-    bool again = false;
+    const struct core_table *table = table_at(rounds, exchange->table);
+    struct question *questions = exchange->questions;
     for (uint32_t i = 0; !table->replication && i < n_nodes; i++)
         questions[i].more = false;
     for (uint32_t i = 0; i < n_nodes; i++) {
         if (!questions[i].asked)
             continue;
         questions[i].asked = false;
-        note_status(rounds, hear(rounds, i));
+        note_status(rounds, hear(rounds, exchange, i));
         buffer_free(&questions[i].op.answer_body);
     }
-    for (uint32_t i = 0; i < n_nodes; i++)
-        again |= questions[i].more;
-    if (again && !rounds->status && ++rounds->pass < MAX_PASSES && ask_all(rounds))
-        return true;
-    return begin_table(rounds, (uint16_t)(rounds->table + 1));
+    exchange->runs = false;
+    if (!rounds->status && ++exchange->pass < MAX_PASSES)
+        ask_all(rounds, exchange);
+}
+
+/* Takes the answers that have come; false when nothing is under way any more. */
+static bool step_exchanges(struct rounds *rounds)
+{
+    bool runs = false;
+    for (uint16_t i = 0; i < N_SIM_TABLES && !rounds->status; i++) {
+        struct exchange *exchange = &rounds->exchanges[i];
+        if (exchange->runs && all_answered(rounds, exchange))
+            take_answers(rounds, exchange);
+        runs |= exchange->runs;
+    }
+    return runs && !rounds->status;
 }
 
 /* ---- Intents ------------------------------------------------------------------------------------ */
@@ -343,10 +374,8 @@ static void end_round(struct rounds *rounds)
 static bool are_needed(const struct rounds *rounds)
 {
     bool needed = false;
-    for (uint16_t i = 0; i < N_SIM_TABLES; i++) {
-        const struct core_table *table = table_at(rounds, i);
-        needed |= table && (table->manager || table->replication || table->bounded);
-    }
+    for (uint16_t i = 0; i < N_SIM_TABLES; i++)
+        needed |= needs_rounds(table_at(rounds, i));
     return needed;
 }
 
@@ -374,7 +403,7 @@ static void begin_round(struct rounds *rounds)
     rounds->site->round_wanted = false;
     rounds->site->n_begun++;
     look(rounds);
-    if (!begin_table(rounds, 0))
+    if (!begin_exchanges(rounds))
         end_round(rounds);
 }
 
@@ -391,7 +420,7 @@ bool rounds_run(struct rounds *rounds)
                   (site->round_wanted || sim_now_ns(site->sim) >= rounds->next_ns);
     if (begins)
         begin_round(rounds);
-    else if (rounds->running && all_answered(rounds) && !take_answers(rounds))
+    else if (rounds->running && !step_exchanges(rounds))
         end_round(rounds);
     caller_pump(&rounds->caller);
     return begins;

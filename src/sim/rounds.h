@@ -2,9 +2,8 @@
  * rounds - the rounds of a simulated node: what node/sync.c does for tables with replicas of every key
  * (core/replica.h) and for those whose keys come and go (core/manager.h).
  *
- * A round looks at what workers intend and at what was changed; then, one table after the other, it
- * asks all nodes concerned at once, again while there is more to say or hear, and ends when all have
- * answered. Requests that were held until then are tried again. Pauses grow while nothing changes.
+ * A round looks at what workers intend and at what was changed; then it asks all nodes concerned about all
+ * tables at once, again while there is more to say or hear, and ends when all have answered. Requests that were held until then are tried again. Pauses grow while nothing changes.
  */
 #ifndef SIM_ROUNDS_H
 #define SIM_ROUNDS_H
@@ -19,15 +18,21 @@ struct question {
     bool asked, more;
 };
 
+/* What is asked about one table in a round. */
+struct exchange {
+    uint16_t table;
+    struct question *questions; /* by node */
+    int pass;
+    bool runs; /* questions are under way */
+};
+
 struct rounds {
     struct site *site;
     struct service *service;
     struct caller caller;
-    uint64_t tag;               /* of the timer between rounds */
-    struct question *questions; /* by node */
-    bool running;               /* a round is under way */
-    uint16_t table;             /* the number of the one that is being asked about */
-    int pass;
+    uint64_t tag; /* of the timer between rounds */
+    struct exchange exchanges[N_SIM_TABLES];
+    bool running;            /* a round is under way */
     enum tern_status status; /* of this round */
     char sentence[160];      /* when it is not TERN_OK */
     bool busy;               /* something was exchanged in this round */

@@ -50,6 +50,7 @@ static const char *const names[N_DEFECTS] = {
     [DEFECT_SYNC_AGAIN] = "a round of replicas is executed twice",
     [DEFECT_MOVED_EXECUTED] = "a request that met no owner is executed",
     [DEFECT_ROUND_FORGOTTEN] = "the answer to a round is forgotten",
+    [DEFECT_KEPT_ONCE] = "the answer about another table is kept",
     [DEFECT_ACTS_LATE] = "intents are acted on late",
     [DEFECT_CLOSE_KEEPS_INTENTS] = "a closed worker's intents stay",
     [DEFECT_EXPIRY_LOST] = "the end of an intent is not told",

@@ -1,0 +1,312 @@
+/* exchange - see exchange.h. */
+#include "node/exchange.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "core/bounded.h"
+#include "core/manager.h"
+#include "core/replica.h"
+
+enum { MAX_PASSES = 8 }; /* of asking in one round */
+
+struct question {
+    struct op op;
+    struct buffer body, answer;
+    bool asked, more;
+    uint64_t sent_ns, last_sent_ns; /* the present and the previous one with an answer; 0: none */
+};
+
+static uint32_t n_nodes(const struct exchange *exchange)
+{
+    return exchange->engine->core.n_nodes;
+}
+
+struct exchange *exchange_new(struct engine *engine, struct remote *remote)
+{
+    struct exchange *exchange = calloc(1, sizeof *exchange);
+    struct question *questions = calloc(engine->core.n_nodes, sizeof *questions);
+    if (!exchange || !questions) {
+        free(exchange);
+        free(questions);
+        return NULL;
+    }
+    *exchange = (struct exchange){.engine = engine, .remote = remote, .questions = questions};
+    return exchange;
+}
+
+void exchange_free(struct exchange *exchange)
+{
+    for (uint32_t i = 0; i < n_nodes(exchange); i++) {
+        struct question *question = &exchange->questions[i];
+        buffer_free(&question->body);
+        buffer_free(question->asked ? &question->op.answer_body : &question->answer);
+    }
+    free(exchange->questions);
+    free(exchange);
+}
+
+/* ---- One node's answer -------------------------------------------------------------------------- */
+
+/* Queues the request in the question's body. */
+static enum tern_status put_question(struct exchange *exchange, uint32_t node, enum frame_kind kind,
+                                     struct op op)
+{
+    struct question *question = &exchange->questions[node];
+    question->op = op;
+    question->op.table = exchange->number;
+    question->op.payload = buffer_head(&question->body);
+    question->op.payload_bytes = (uint32_t)buffer_size(&question->body);
+    question->op.answer_body = question->answer;
+    question->op.answer_body.begin = question->op.answer_body.end = 0;
+    enum tern_status status = client_call(&exchange->remote->client, node, &question->op, kind);
+    if (status)
+        return status;
+    question->asked = true;
+    question->sent_ns = clock_now_ns();
+    return TERN_OK;
+}
+
+/* The outcome of a question that is answered. */
+static enum tern_status hear(struct question *question)
+{
+    question->asked = false;
+    question->answer = question->op.answer_body;
+    return op_end(&question->op);
+}
+
+/* ---- Tables with replicas of every key ---------------------------------------------------------- */
+
+/* Asks one owner: sends deltas, if there are any, and wants the news. */
+static enum tern_status ask_owner(struct exchange *exchange, struct replication *replication,
+                                  uint32_t owner)
+{
+    struct question *question = &exchange->questions[owner];
+    struct frame frame;
+    enum tern_status status =
+        replication_request(replication, owner, &question->body, &frame, &question->more);
+    if (status)
+        return status;
+    return put_question(
+        exchange, owner, FRAME_SYNC,
+        (struct op){.limit = frame.count, .flags = frame.flags, .keys_bytes = frame.keys_bytes});
+}
+
+static enum tern_status hear_owner(struct exchange *exchange, struct replication *replication,
+                                   uint32_t owner)
+{
+    struct question *question = &exchange->questions[owner];
+    enum tern_status status = hear(question);
+    if (status == TERN_CLOSED) {
+        question->more = false;
+        return TERN_OK;
+    }
+    if (!status)
+        status = replication_answer(replication, owner, &question->op.answer,
+                                    buffer_head(&question->op.answer_body));
+    exchange->busy |= question->op.answer.count || question->op.limit;
+    question->more |= question->op.answer.a != 0;
+    return status;
+}
+
+/* ---- Managed tables ----------------------------------------------------------------------------- */
+
+/* Asks a peer if there is a reason to. */
+static enum tern_status ask_peer(struct exchange *exchange, struct manager *manager, uint32_t peer)
+{
+    struct engine *engine = exchange->engine;
+    enum tern_status status = TERN_OK;
+    pthread_mutex_lock(&engine->lock);
+    bool has_request = manager_has_request(manager, peer);
+    if (has_request)
+        status = manager_request(manager, peer, &exchange->questions[peer].body);
+    pthread_mutex_unlock(&engine->lock);
+    if (!has_request)
+        return TERN_OK;
+    exchange->busy |= buffer_size(&exchange->questions[peer].body) > 0;
+    if (!status)
+        status = put_question(exchange, peer, FRAME_ROUND, (struct op){0});
+    return status;
+}
+
+static enum tern_status hear_peer(struct exchange *exchange, struct manager *manager, uint32_t peer,
+                                  uint64_t lag_ns)
+{
+    struct engine *engine = exchange->engine;
+    struct question *question = &exchange->questions[peer];
+    bool more = false;
+    enum tern_status status = hear(question);
+    pthread_mutex_lock(&engine->lock);
+    /* The owner may have collected its own changes as long ago as it may, which is taken to be as here. */
+    if (!status && question->last_sent_ns)
+        manager_note_staleness(manager, peer, question->last_sent_ns - lag_ns, clock_now_ns());
+    question->last_sent_ns = question->sent_ns;
+    if (!status)
+        status = manager_answer(manager, peer, &question->body, &question->op.answer,
+                                buffer_head(&question->op.answer_body), &more);
+    question->more |= more;
+    if (status == TERN_CLOSED) {
+        manager_forget_peer(manager, peer);
+        status = TERN_OK;
+    }
+    /* An ask or a delta that went astray may now be for another peer, which is then asked, too. */
+    for (uint32_t i = 0; i < n_nodes(exchange); i++)
+        exchange->questions[i].more |= manager_has_todo(manager, i);
+    pthread_mutex_unlock(&engine->lock);
+    exchange->busy |= question->op.answer.body_bytes > 0;
+    return status;
+}
+
+/* ---- Tables with bounded reads ------------------------------------------------------------------ */
+
+static enum tern_status take_bounded(struct exchange *exchange, struct bounded *bounded)
+{
+    struct engine *engine = exchange->engine;
+    pthread_mutex_lock(&engine->lock);
+    /* First how far the workers are, then what they have changed until then. */
+    pthread_mutex_lock(engine->pace_lock);
+    struct node_clock now = pace_now(engine->pace);
+    pthread_mutex_unlock(engine->pace_lock);
+    enum tern_status status = bounded_take(bounded, now);
+    pthread_mutex_unlock(&engine->lock);
+    return status;
+}
+
+static enum tern_status ask_bounded(struct exchange *exchange, struct bounded *bounded,
+                                    uint32_t peer)
+{
+    struct engine *engine = exchange->engine;
+    enum tern_status status = TERN_OK;
+    pthread_mutex_lock(&engine->lock);
+    bool has_request = bounded_has_request(bounded, peer);
+    if (has_request)
+        status = bounded_request(bounded, peer, &exchange->questions[peer].body);
+    pthread_mutex_unlock(&engine->lock);
+    if (!has_request)
+        return TERN_OK;
+    exchange->busy = true;
+    if (!status)
+        status = put_question(exchange, peer, FRAME_ROUND, (struct op){0});
+    return status;
+}
+
+static enum tern_status hear_bounded(struct exchange *exchange, struct bounded *bounded,
+                                     uint32_t peer)
+{
+    struct engine *engine = exchange->engine;
+    struct question *question = &exchange->questions[peer];
+    enum tern_status status = hear(question);
+    pthread_mutex_lock(&engine->lock);
+    if (!status)
+        status = bounded_answer(bounded, peer, &question->op.answer,
+                                buffer_head(&question->op.answer_body));
+    if (status == TERN_CLOSED) {
+        bounded_forget_peer(bounded, peer);
+        status = TERN_OK;
+    }
+    question->more = bounded_has_request(bounded, peer);
+    pthread_mutex_unlock(&engine->lock);
+    return status;
+}
+
+/* ---- All nodes ---------------------------------------------------------------------------------- */
+
+/* Asks a peer, if there is a reason to. */
+static enum tern_status ask(struct exchange *exchange, const struct core_table *table,
+                            uint32_t peer)
+{
+    if (table->bounded)
+        return ask_bounded(exchange, table->bounded, peer);
+    return table->manager ? ask_peer(exchange, table->manager, peer)
+                          : ask_owner(exchange, table->replication, peer);
+}
+
+/* Takes its answer. */
+static enum tern_status hear_answer(struct exchange *exchange, const struct core_table *table,
+                                    uint32_t peer, uint64_t lag_ns)
+{
+    if (table->bounded)
+        return hear_bounded(exchange, table->bounded, peer);
+    return table->manager ? hear_peer(exchange, table->manager, peer, lag_ns)
+                          : hear_owner(exchange, table->replication, peer);
+}
+
+/* Asks all there is more to say to, or to hear of; it goes on if there was one. */
+static enum tern_status ask_all(struct exchange *exchange, const struct core_table *table)
+{
+    enum tern_status status = TERN_OK;
+    exchange->runs = false;
+    for (uint32_t i = 0; !status && i < n_nodes(exchange); i++) {
+        if (exchange->questions[i].more)
+            status = ask(exchange, table, i);
+        exchange->runs |= exchange->questions[i].asked;
+    }
+    return status;
+}
+
+enum tern_status exchange_begin(struct exchange *exchange, struct core_table *table)
+{
+    for (uint32_t i = 0; i < n_nodes(exchange); i++) {
+        struct question *question = &exchange->questions[i];
+        question->more = i != exchange->engine->core.node;
+        if (exchange->number != table->number)
+            question->last_sent_ns = 0;
+    }
+    exchange->number = table->number;
+    exchange->pass = 0;
+    exchange->busy = false;
+    enum tern_status status = TERN_OK;
+    if (table->replication)
+        status = replication_take(table->replication);
+    if (!status && table->bounded)
+        status = take_bounded(exchange, table->bounded);
+    return status ? status : ask_all(exchange, table);
+}
+
+static bool all_answered(const struct exchange *exchange)
+{
+    for (uint32_t i = 0; i < n_nodes(exchange); i++)
+        if (exchange->questions[i].asked && !op_is_done(&exchange->questions[i].op))
+            return false;
+    return true;
+}
+
+/* Answers about a table that was closed meanwhile concern nobody. */
+static void drop_answers(struct exchange *exchange)
+{
+    for (uint32_t i = 0; i < n_nodes(exchange); i++)
+        if (exchange->questions[i].asked)
+            (void)hear(&exchange->questions[i]);
+    exchange->runs = false;
+}
+
+enum tern_status exchange_step(struct exchange *exchange, struct core_table *table, uint64_t lag_ns)
+{
+    struct question *questions = exchange->questions;
+    if (!exchange->runs || !all_answered(exchange))
+        return TERN_OK;
+    if (!table) {
+        drop_answers(exchange);
+        return TERN_OK;
+    }
+    enum tern_status status = TERN_OK;
+    for (uint32_t i = 0; !table->replication && i < n_nodes(exchange); i++)
+        questions[i].more = false;
+    for (uint32_t i = 0; !status && i < n_nodes(exchange); i++)
+        if (questions[i].asked)
+            status = hear_answer(exchange, table, i, lag_ns);
+    exchange->runs = false;
+    return !status && ++exchange->pass < MAX_PASSES ? ask_all(exchange, table) : status;
+}
+
+bool exchange_find_silent(const struct exchange *exchange, uint64_t since_ns, uint32_t *node)
+{
+    for (uint32_t i = 0; i < n_nodes(exchange); i++) {
+        const struct question *question = &exchange->questions[i];
+        if (!question->asked || op_is_done(&question->op) || question->sent_ns >= since_ns)
+            continue;
+        *node = i;
+        return true;
+    }
+    return false;
+}
