@@ -10,10 +10,10 @@
 
 #include "base/clock.h"
 #include "core/bounded.h"
+#include "core/exchange.h"
 #include "core/manager.h"
 #include "core/replica.h"
 #include "node/engine.h"
-#include "node/exchange.h"
 #include "node/remote.h"
 #include "node/why.h"
 
@@ -21,6 +21,7 @@ enum {
     IDLE_MS = 50,    /* the longest pause */
     INTENT_MS = 2,   /* the longest while there are intents: a worker may go on at any time; */
     QUIET_MS = 1000, /* but after so long without anything to exchange, only if one does */
+    MAX_PASSES = 8,  /* of asking about a table in one round */
     HELP_MS = 1,     /* the longest wait of a worker that helps */
 };
 
@@ -176,11 +177,18 @@ static enum tern_status look(struct rounds *round, uint64_t now_ns)
 /* The exchange about the table at a place, made if it is not there; NULL when memory is used up. */
 static struct exchange *exchange_at(struct rounds *round, uint32_t place)
 {
-    if (!round->exchanges[place])
-        round->exchanges[place] = exchange_new(round->sync->engine, &round->remote);
-    if (round->exchanges[place] && round->n_places <= place)
+    struct exchange *exchange = round->exchanges[place];
+    if (exchange)
+        return exchange;
+    exchange = calloc(1, sizeof *exchange);
+    if (!exchange || exchange_init(exchange, &round->remote.client, MAX_PASSES)) {
+        free(exchange);
+        return NULL;
+    }
+    round->exchanges[place] = exchange;
+    if (round->n_places <= place)
         round->n_places = place + 1;
-    return round->exchanges[place];
+    return exchange;
 }
 
 /* Sends the questions that are queued, those about all tables together. */
@@ -191,25 +199,35 @@ static void send_questions(struct rounds *round)
             remote_nudge(&round->remote, &round->remote.client.lanes[i]);
 }
 
-/* Whether an exchange goes on. */
-static bool is_under_way(struct rounds *round, const struct exchange *exchange)
+/* How far the workers are, which is to be known before what they have changed until then. */
+static struct node_clock workers_clock(struct engine *engine)
 {
-    round->busy |= exchange->busy;
-    return exchange->runs;
+    pthread_mutex_lock(engine->pace_lock);
+    struct node_clock clock = pace_now(engine->pace);
+    pthread_mutex_unlock(engine->pace_lock);
+    return clock;
 }
 
 /* Begins to ask about all tables; false if there is nothing to ask. */
-static bool begin_exchanges(struct rounds *round)
+static bool begin_exchanges(struct rounds *round, uint64_t now_ns)
 {
+    struct engine *engine = round->sync->engine;
+    struct node_clock clock = workers_clock(engine);
     bool runs = false;
     for (uint32_t i = 0; i < TERN_MAX_TABLES && !round->status; i++) {
         struct core_table *table = table_at(round, i);
         if (!table || (!table->manager && !table->replication && !table->bounded))
             continue;
         struct exchange *exchange = exchange_at(round, i);
-        note_status(round, exchange ? exchange_begin(exchange, table)
-                                    : fail(TERN_NO_MEMORY, "no memory for rounds"));
-        runs |= exchange && is_under_way(round, exchange);
+        if (!exchange) {
+            note_status(round, fail(TERN_NO_MEMORY, "no memory for rounds"));
+            break;
+        }
+        pthread_mutex_lock(&engine->lock);
+        note_status(round, exchange_begin(exchange, table, clock, now_ns));
+        pthread_mutex_unlock(&engine->lock);
+        round->busy |= exchange->busy;
+        runs |= exchange->runs;
     }
     send_questions(round);
     return runs && !round->status;
@@ -223,15 +241,22 @@ static struct core_table *table_of(const struct rounds *round, uint32_t place)
 }
 
 /* Takes the answers that have come, and asks again where there is more; false when nothing is under way. */
-static bool step_exchanges(struct rounds *round)
+static bool step_exchanges(struct rounds *round, uint64_t now_ns)
 {
+    struct engine *engine = round->sync->engine;
     bool runs = false;
     for (uint32_t i = 0; i < round->n_places && !round->status; i++) {
         struct exchange *exchange = round->exchanges[i];
         if (!exchange || !exchange->runs)
             continue;
-        note_status(round, exchange_step(exchange, table_of(round, i), round->collect_pause_ns));
-        runs |= is_under_way(round, exchange);
+        if (exchange_is_answered(exchange)) {
+            pthread_mutex_lock(&engine->lock);
+            note_status(round, exchange_step(exchange, table_of(round, i), now_ns,
+                                             round->collect_pause_ns));
+            pthread_mutex_unlock(&engine->lock);
+            round->busy |= exchange->busy;
+        }
+        runs |= exchange->runs;
     }
     send_questions(round);
     return runs && !round->status;
@@ -331,11 +356,11 @@ static void step(struct rounds *round, uint64_t now_ns, bool works)
         round->busy = round->left_over = round->intends = false;
         begin_sweep(round);
         note_status(round, look(round, now_ns));
-        if (begin_exchanges(round))
+        if (begin_exchanges(round, now_ns))
             return;
     } else {
         remote_progress(&round->remote);
-        if (step_exchanges(round))
+        if (step_exchanges(round, now_ns))
             return;
     }
     end_round(round, now_ns);
@@ -414,9 +439,11 @@ static void rounds_free(struct rounds *round)
     for (uint32_t i = 0; i < round->core->n_nodes; i++)
         lane_fail(&round->remote.client, &round->remote.client.lanes[i], TERN_CLOSED,
                   "the node is being closed");
-    for (uint32_t i = 0; i < round->n_places; i++)
+    for (uint32_t i = 0; i < round->n_places; i++) {
         if (round->exchanges[i])
-            exchange_free(round->exchanges[i]);
+            exchange_fini(round->exchanges[i]);
+        free(round->exchanges[i]);
+    }
     remote_fini(&round->remote);
     free(round);
 }
@@ -485,9 +512,9 @@ bool sync_find_silent(struct sync *sync, uint64_t silent_ns, uint32_t *node)
     bool found = false;
     pthread_mutex_lock(&sync->lock);
     const struct rounds *round = sync->rounds;
-    uint64_t since_ns = clock_now_ns() - silent_ns;
+    uint64_t before_ns = clock_now_ns() - silent_ns;
     for (uint32_t i = 0; round && !found && i < round->n_places; i++)
-        found = round->exchanges[i] && exchange_find_silent(round->exchanges[i], since_ns, node);
+        found = round->exchanges[i] && exchange_find_silent(round->exchanges[i], before_ns, node);
     pthread_mutex_unlock(&sync->lock);
     return found;
 }

@@ -16,33 +16,17 @@ enum { MAX_PASSES = 1 }; /* fewer than in node/sync.c: much takes several rounds
 
 enum tern_status rounds_init(struct rounds *rounds)
 {
-    for (uint16_t i = 0; i < N_SIM_TABLES; i++) {
-        struct exchange *exchange = &rounds->exchanges[i];
-        exchange->table = i;
-        exchange->questions = calloc(rounds->site->core->n_nodes, sizeof *exchange->questions);
-        if (!exchange->questions)
-            return fail(TERN_NO_MEMORY, "no memory for rounds");
-    }
-    return TERN_OK;
-}
-
-static void free_questions(struct question *questions, uint32_t n)
-{
-    for (uint32_t i = 0; questions && i < n; i++) {
-        if (questions[i].asked) {
-            op_end(&questions[i].op);
-            buffer_free(&questions[i].op.answer_body);
-        }
-        buffer_free(&questions[i].body);
-    }
-    free(questions);
+    enum tern_status status = TERN_OK;
+    for (uint16_t i = 0; !status && i < N_SIM_TABLES; i++)
+        status = exchange_init(&rounds->exchanges[i], &rounds->caller.client, MAX_PASSES);
+    return status;
 }
 
 void rounds_fini(struct rounds *rounds)
 {
     caller_fini(&rounds->caller);
     for (uint16_t i = 0; i < N_SIM_TABLES; i++)
-        free_questions(rounds->exchanges[i].questions, rounds->site->core->n_nodes);
+        exchange_fini(&rounds->exchanges[i]);
 }
 
 static struct core_table *table_at(const struct rounds *rounds, uint16_t number)
@@ -59,126 +43,6 @@ static void note_status(struct rounds *rounds, enum tern_status status)
     snprintf(rounds->sentence, sizeof rounds->sentence, "%s", tern_error());
 }
 
-/* ---- One node ----------------------------------------------------------------------------------- */
-
-static enum tern_status ask_owner(struct rounds *rounds, struct exchange *exchange,
-                                  struct replication *replication, uint32_t owner)
-{
-    struct question *question = &exchange->questions[owner];
-    struct frame frame;
-    enum tern_status status =
-        replication_request(replication, owner, &question->body, &frame, &question->more);
-    if (status)
-        return status;
-    question->op = (struct op){.table = exchange->table,
-                               .limit = frame.count,
-                               .flags = frame.flags,
-                               .keys_bytes = frame.keys_bytes,
-                               .payload = buffer_head(&question->body),
-                               .payload_bytes = frame.body_bytes};
-    status = client_call(&rounds->caller.client, owner, &question->op, FRAME_SYNC);
-    question->asked = !status;
-    return status;
-}
-
-static enum tern_status hear_owner(struct rounds *rounds, struct exchange *exchange,
-                                   struct replication *replication, uint32_t owner)
-{
-    struct question *question = &exchange->questions[owner];
-    enum tern_status status = op_end(&question->op);
-    if (!status)
-        status = replication_answer(replication, owner, &question->op.answer,
-                                    buffer_head(&question->op.answer_body));
-    rounds->busy |= question->op.answer.count || question->op.limit;
-    question->more |= question->op.answer.a != 0;
-    return status;
-}
-
-/* Sends the body of a question about a managed or bounded table. */
-static enum tern_status send_round(struct rounds *rounds, struct exchange *exchange, uint32_t peer)
-{
-    struct question *question = &exchange->questions[peer];
-    question->op = (struct op){.table = exchange->table,
-                               .payload = buffer_head(&question->body),
-                               .payload_bytes = (uint32_t)buffer_size(&question->body)};
-    enum tern_status status = client_call(&rounds->caller.client, peer, &question->op, FRAME_ROUND);
-    question->asked = !status;
-    return status;
-}
-
-static enum tern_status ask_peer(struct rounds *rounds, struct exchange *exchange,
-                                 struct manager *manager, uint32_t peer)
-{
-    struct question *question = &exchange->questions[peer];
-    if (!manager_has_request(manager, peer))
-        return TERN_OK;
-    enum tern_status status = manager_request(manager, peer, &question->body);
-    if (status)
-        return status;
-    rounds->busy |= buffer_size(&question->body) > 0;
-    return send_round(rounds, exchange, peer);
-}
-
-static enum tern_status hear_peer(struct rounds *rounds, struct exchange *exchange,
-                                  struct manager *manager, uint32_t peer)
-{
-    struct question *question = &exchange->questions[peer];
-    bool more = false;
-    enum tern_status status = op_end(&question->op);
-    if (!status)
-        status = manager_answer(manager, peer, &question->body, &question->op.answer,
-                                buffer_head(&question->op.answer_body), &more);
-    question->more |= more;
-    for (uint32_t i = 0; i < rounds->site->core->n_nodes; i++)
-        exchange->questions[i].more |= manager_has_todo(manager, i);
-    rounds->busy |= question->op.answer.body_bytes > 0;
-    return status;
-}
-
-static enum tern_status ask_bounded(struct rounds *rounds, struct exchange *exchange,
-                                    struct bounded *bounded, uint32_t peer)
-{
-    struct question *question = &exchange->questions[peer];
-    if (!bounded_has_request(bounded, peer))
-        return TERN_OK;
-    enum tern_status status = bounded_request(bounded, peer, &question->body);
-    if (status)
-        return status;
-    rounds->busy = true;
-    return send_round(rounds, exchange, peer);
-}
-
-static enum tern_status hear_bounded(struct exchange *exchange, struct bounded *bounded,
-                                     uint32_t peer)
-{
-    struct question *question = &exchange->questions[peer];
-    enum tern_status status = op_end(&question->op);
-    if (!status)
-        status = bounded_answer(bounded, peer, &question->op.answer,
-                                buffer_head(&question->op.answer_body));
-    question->more = bounded_has_request(bounded, peer);
-    return status;
-}
-
-/* Asks a node, if there is a reason to. */
-static enum tern_status ask(struct rounds *rounds, struct exchange *exchange, uint32_t node)
-{
-    struct core_table *table = table_at(rounds, exchange->table);
-    if (table->bounded)
-        return ask_bounded(rounds, exchange, table->bounded, node);
-    return table->manager ? ask_peer(rounds, exchange, table->manager, node)
-                          : ask_owner(rounds, exchange, table->replication, node);
-}
-
-static enum tern_status hear(struct rounds *rounds, struct exchange *exchange, uint32_t node)
-{
-    struct core_table *table = table_at(rounds, exchange->table);
-    if (table->bounded)
-        return hear_bounded(exchange, table->bounded, node);
-    return table->manager ? hear_peer(rounds, exchange, table->manager, node)
-                          : hear_owner(rounds, exchange, table->replication, node);
-}
-
 /* ---- All tables --------------------------------------------------------------------------------- */
 
 static bool needs_rounds(const struct core_table *table)
@@ -186,67 +50,22 @@ static bool needs_rounds(const struct core_table *table)
     return table && (table->manager || table->replication || table->bounded);
 }
 
-/* Asks all nodes there is a reason to ask about a table. */
-static void ask_all(struct rounds *rounds, struct exchange *exchange)
-{
-    exchange->runs = false;
-    for (uint32_t i = 0; i < rounds->site->core->n_nodes; i++) {
-        if (exchange->questions[i].more && !rounds->status)
-            note_status(rounds, ask(rounds, exchange, i));
-        exchange->runs |= exchange->questions[i].asked;
-    }
-}
-
 /* Begins to ask about all tables; false if there is nothing to ask. */
 static bool begin_exchanges(struct rounds *rounds)
 {
+    struct site *site = rounds->site;
     bool runs = false;
-    for (uint16_t table = 0; table < N_SIM_TABLES && !rounds->status; table++) {
-        struct exchange *exchange = &rounds->exchanges[table];
-        struct core_table *found = table_at(rounds, table);
-        if (!needs_rounds(found))
+    for (uint16_t i = 0; i < N_SIM_TABLES && !rounds->status; i++) {
+        struct exchange *exchange = &rounds->exchanges[i];
+        struct core_table *table = table_at(rounds, i);
+        if (!needs_rounds(table))
             continue;
-        exchange->pass = 0;
-        for (uint32_t i = 0; i < rounds->site->core->n_nodes; i++)
-            exchange->questions[i].more = i != rounds->site->core->node;
-        if (found->replication)
-            note_status(rounds, replication_take(found->replication));
-        if (found->bounded)
-            note_status(rounds, bounded_take(found->bounded, pace_now(&rounds->site->pace)));
-        if (!rounds->status)
-            ask_all(rounds, exchange);
+        note_status(rounds,
+                    exchange_begin(exchange, table, pace_now(&site->pace), sim_now_ns(site->sim)));
+        rounds->busy |= exchange->busy;
         runs |= exchange->runs;
     }
-    caller_pump(&rounds->caller);
     return runs && !rounds->status;
-}
-
-static bool all_answered(const struct rounds *rounds, const struct exchange *exchange)
-{
-    for (uint32_t i = 0; i < rounds->site->core->n_nodes; i++)
-        if (exchange->questions[i].asked && !op_is_done(&exchange->questions[i].op))
-            return false;
-    return true;
-}
-
-/* Takes all answers about a table, then asks again if there is more. */
-static void take_answers(struct rounds *rounds, struct exchange *exchange)
-{
-    const uint32_t n_nodes = rounds->site->core->n_nodes;
-    const struct core_table *table = table_at(rounds, exchange->table);
-    struct question *questions = exchange->questions;
-    for (uint32_t i = 0; !table->replication && i < n_nodes; i++)
-        questions[i].more = false;
-    for (uint32_t i = 0; i < n_nodes; i++) {
-        if (!questions[i].asked)
-            continue;
-        questions[i].asked = false;
-        note_status(rounds, hear(rounds, exchange, i));
-        buffer_free(&questions[i].op.answer_body);
-    }
-    exchange->runs = false;
-    if (!rounds->status && ++exchange->pass < MAX_PASSES)
-        ask_all(rounds, exchange);
 }
 
 /* Takes the answers that have come; false when nothing is under way any more. */
@@ -255,8 +74,12 @@ static bool step_exchanges(struct rounds *rounds)
     bool runs = false;
     for (uint16_t i = 0; i < N_SIM_TABLES && !rounds->status; i++) {
         struct exchange *exchange = &rounds->exchanges[i];
-        if (exchange->runs && all_answered(rounds, exchange))
-            take_answers(rounds, exchange);
+        if (!exchange->runs)
+            continue;
+        if (exchange_is_answered(exchange))
+            note_status(rounds, exchange_step(exchange, table_at(rounds, i),
+                                              sim_now_ns(rounds->site->sim), 0));
+        rounds->busy |= exchange->busy;
         runs |= exchange->runs;
     }
     return runs && !rounds->status;

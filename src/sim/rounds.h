@@ -8,23 +8,10 @@
 #ifndef SIM_ROUNDS_H
 #define SIM_ROUNDS_H
 
+#include "core/exchange.h"
 #include "sim/caller.h"
 #include "sim/service.h"
 #include "sim/site.h"
-
-struct question {
-    struct op op;
-    struct buffer body;
-    bool asked, more;
-};
-
-/* What is asked about one table in a round. */
-struct exchange {
-    uint16_t table;
-    struct question *questions; /* by node */
-    int pass;
-    bool runs; /* questions are under way */
-};
 
 struct rounds {
     struct site *site;

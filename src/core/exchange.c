@@ -1,49 +1,30 @@
 /* exchange - see exchange.h. */
-#include "node/exchange.h"
+#include "core/exchange.h"
 
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "core/bounded.h"
 #include "core/manager.h"
 #include "core/replica.h"
 
-enum { MAX_PASSES = 8 }; /* of asking in one round */
-
-struct question {
-    struct op op;
-    struct buffer body, answer;
-    bool asked, more;
-    uint64_t sent_ns, last_sent_ns; /* the present and the previous one with an answer; 0: none */
-};
-
-static uint32_t n_nodes(const struct exchange *exchange)
+enum tern_status exchange_init(struct exchange *exchange, struct client *client,
+                               unsigned max_passes)
 {
-    return exchange->engine->core.n_nodes;
+    const uint32_t n = client->core->n_nodes;
+    struct question *questions = calloc(n, sizeof *questions);
+    *exchange = (struct exchange){
+        .client = client, .n_nodes = n, .questions = questions, .max_passes = max_passes};
+    return questions ? TERN_OK : fail(TERN_NO_MEMORY, "no memory for rounds");
 }
 
-struct exchange *exchange_new(struct engine *engine, struct remote *remote)
+void exchange_fini(struct exchange *exchange)
 {
-    struct exchange *exchange = calloc(1, sizeof *exchange);
-    struct question *questions = calloc(engine->core.n_nodes, sizeof *questions);
-    if (!exchange || !questions) {
-        free(exchange);
-        free(questions);
-        return NULL;
-    }
-    *exchange = (struct exchange){.engine = engine, .remote = remote, .questions = questions};
-    return exchange;
-}
-
-void exchange_free(struct exchange *exchange)
-{
-    for (uint32_t i = 0; i < n_nodes(exchange); i++) {
+    for (uint32_t i = 0; exchange->questions && i < exchange->n_nodes; i++) {
         struct question *question = &exchange->questions[i];
         buffer_free(&question->body);
         buffer_free(question->asked ? &question->op.answer_body : &question->answer);
     }
     free(exchange->questions);
-    free(exchange);
 }
 
 /* ---- One node's answer -------------------------------------------------------------------------- */
@@ -59,11 +40,11 @@ static enum tern_status put_question(struct exchange *exchange, uint32_t node, e
     question->op.payload_bytes = (uint32_t)buffer_size(&question->body);
     question->op.answer_body = question->answer;
     question->op.answer_body.begin = question->op.answer_body.end = 0;
-    enum tern_status status = client_call(&exchange->remote->client, node, &question->op, kind);
+    enum tern_status status = client_call(exchange->client, node, &question->op, kind);
     if (status)
         return status;
     question->asked = true;
-    question->sent_ns = clock_now_ns();
+    question->sent_ns = exchange->now_ns;
     return TERN_OK;
 }
 
@@ -114,32 +95,23 @@ static enum tern_status hear_owner(struct exchange *exchange, struct replication
 /* Asks a peer if there is a reason to. */
 static enum tern_status ask_peer(struct exchange *exchange, struct manager *manager, uint32_t peer)
 {
-    struct engine *engine = exchange->engine;
-    enum tern_status status = TERN_OK;
-    pthread_mutex_lock(&engine->lock);
-    bool has_request = manager_has_request(manager, peer);
-    if (has_request)
-        status = manager_request(manager, peer, &exchange->questions[peer].body);
-    pthread_mutex_unlock(&engine->lock);
-    if (!has_request)
+    struct buffer *body = &exchange->questions[peer].body;
+    if (!manager_has_request(manager, peer))
         return TERN_OK;
-    exchange->busy |= buffer_size(&exchange->questions[peer].body) > 0;
-    if (!status)
-        status = put_question(exchange, peer, FRAME_ROUND, (struct op){0});
-    return status;
+    enum tern_status status = manager_request(manager, peer, body);
+    exchange->busy |= buffer_size(body) > 0;
+    return status ? status : put_question(exchange, peer, FRAME_ROUND, (struct op){0});
 }
 
 static enum tern_status hear_peer(struct exchange *exchange, struct manager *manager, uint32_t peer,
                                   uint64_t lag_ns)
 {
-    struct engine *engine = exchange->engine;
     struct question *question = &exchange->questions[peer];
     bool more = false;
     enum tern_status status = hear(question);
-    pthread_mutex_lock(&engine->lock);
     /* The owner may have collected its own changes as long ago as it may, which is taken to be as here. */
     if (!status && question->last_sent_ns)
-        manager_note_staleness(manager, peer, question->last_sent_ns - lag_ns, clock_now_ns());
+        manager_note_staleness(manager, peer, question->last_sent_ns - lag_ns, exchange->now_ns);
     question->last_sent_ns = question->sent_ns;
     if (!status)
         status = manager_answer(manager, peer, &question->body, &question->op.answer,
@@ -150,53 +122,29 @@ static enum tern_status hear_peer(struct exchange *exchange, struct manager *man
         status = TERN_OK;
     }
     /* An ask or a delta that went astray may now be for another peer, which is then asked, too. */
-    for (uint32_t i = 0; i < n_nodes(exchange); i++)
+    for (uint32_t i = 0; i < exchange->n_nodes; i++)
         exchange->questions[i].more |= manager_has_todo(manager, i);
-    pthread_mutex_unlock(&engine->lock);
     exchange->busy |= question->op.answer.body_bytes > 0;
     return status;
 }
 
 /* ---- Tables with bounded reads ------------------------------------------------------------------ */
 
-static enum tern_status take_bounded(struct exchange *exchange, struct bounded *bounded)
-{
-    struct engine *engine = exchange->engine;
-    pthread_mutex_lock(&engine->lock);
-    /* First how far the workers are, then what they have changed until then. */
-    pthread_mutex_lock(engine->pace_lock);
-    struct node_clock now = pace_now(engine->pace);
-    pthread_mutex_unlock(engine->pace_lock);
-    enum tern_status status = bounded_take(bounded, now);
-    pthread_mutex_unlock(&engine->lock);
-    return status;
-}
-
 static enum tern_status ask_bounded(struct exchange *exchange, struct bounded *bounded,
                                     uint32_t peer)
 {
-    struct engine *engine = exchange->engine;
-    enum tern_status status = TERN_OK;
-    pthread_mutex_lock(&engine->lock);
-    bool has_request = bounded_has_request(bounded, peer);
-    if (has_request)
-        status = bounded_request(bounded, peer, &exchange->questions[peer].body);
-    pthread_mutex_unlock(&engine->lock);
-    if (!has_request)
+    if (!bounded_has_request(bounded, peer))
         return TERN_OK;
+    enum tern_status status = bounded_request(bounded, peer, &exchange->questions[peer].body);
     exchange->busy = true;
-    if (!status)
-        status = put_question(exchange, peer, FRAME_ROUND, (struct op){0});
-    return status;
+    return status ? status : put_question(exchange, peer, FRAME_ROUND, (struct op){0});
 }
 
 static enum tern_status hear_bounded(struct exchange *exchange, struct bounded *bounded,
                                      uint32_t peer)
 {
-    struct engine *engine = exchange->engine;
     struct question *question = &exchange->questions[peer];
     enum tern_status status = hear(question);
-    pthread_mutex_lock(&engine->lock);
     if (!status)
         status = bounded_answer(bounded, peer, &question->op.answer,
                                 buffer_head(&question->op.answer_body));
@@ -205,7 +153,6 @@ static enum tern_status hear_bounded(struct exchange *exchange, struct bounded *
         status = TERN_OK;
     }
     question->more = bounded_has_request(bounded, peer);
-    pthread_mutex_unlock(&engine->lock);
     return status;
 }
 
@@ -236,7 +183,7 @@ static enum tern_status ask_all(struct exchange *exchange, const struct core_tab
 {
     enum tern_status status = TERN_OK;
     exchange->runs = false;
-    for (uint32_t i = 0; !status && i < n_nodes(exchange); i++) {
+    for (uint32_t i = 0; !status && i < exchange->n_nodes; i++) {
         if (exchange->questions[i].more)
             status = ask(exchange, table, i);
         exchange->runs |= exchange->questions[i].asked;
@@ -244,28 +191,30 @@ static enum tern_status ask_all(struct exchange *exchange, const struct core_tab
     return status;
 }
 
-enum tern_status exchange_begin(struct exchange *exchange, struct core_table *table)
+enum tern_status exchange_begin(struct exchange *exchange, const struct core_table *table,
+                                struct node_clock clock, uint64_t now_ns)
 {
-    for (uint32_t i = 0; i < n_nodes(exchange); i++) {
+    for (uint32_t i = 0; i < exchange->n_nodes; i++) {
         struct question *question = &exchange->questions[i];
-        question->more = i != exchange->engine->core.node;
+        question->more = i != exchange->client->core->node;
         if (exchange->number != table->number)
             question->last_sent_ns = 0;
     }
     exchange->number = table->number;
-    exchange->pass = 0;
+    exchange->n_passes = 0;
+    exchange->now_ns = now_ns;
     exchange->busy = false;
     enum tern_status status = TERN_OK;
     if (table->replication)
         status = replication_take(table->replication);
     if (!status && table->bounded)
-        status = take_bounded(exchange, table->bounded);
+        status = bounded_take(table->bounded, clock);
     return status ? status : ask_all(exchange, table);
 }
 
-static bool all_answered(const struct exchange *exchange)
+bool exchange_is_answered(const struct exchange *exchange)
 {
-    for (uint32_t i = 0; i < n_nodes(exchange); i++)
+    for (uint32_t i = 0; i < exchange->n_nodes; i++)
         if (exchange->questions[i].asked && !op_is_done(&exchange->questions[i].op))
             return false;
     return true;
@@ -274,36 +223,37 @@ static bool all_answered(const struct exchange *exchange)
 /* Answers about a table that was closed meanwhile concern nobody. */
 static void drop_answers(struct exchange *exchange)
 {
-    for (uint32_t i = 0; i < n_nodes(exchange); i++)
+    for (uint32_t i = 0; i < exchange->n_nodes; i++)
         if (exchange->questions[i].asked)
             (void)hear(&exchange->questions[i]);
     exchange->runs = false;
 }
 
-enum tern_status exchange_step(struct exchange *exchange, struct core_table *table, uint64_t lag_ns)
+enum tern_status exchange_step(struct exchange *exchange, const struct core_table *table,
+                               uint64_t now_ns, uint64_t lag_ns)
 {
     struct question *questions = exchange->questions;
-    if (!exchange->runs || !all_answered(exchange))
-        return TERN_OK;
+    exchange->now_ns = now_ns;
     if (!table) {
         drop_answers(exchange);
         return TERN_OK;
     }
     enum tern_status status = TERN_OK;
-    for (uint32_t i = 0; !table->replication && i < n_nodes(exchange); i++)
+    for (uint32_t i = 0; !table->replication && i < exchange->n_nodes; i++)
         questions[i].more = false;
-    for (uint32_t i = 0; !status && i < n_nodes(exchange); i++)
+    for (uint32_t i = 0; !status && i < exchange->n_nodes; i++)
         if (questions[i].asked)
             status = hear_answer(exchange, table, i, lag_ns);
     exchange->runs = false;
-    return !status && ++exchange->pass < MAX_PASSES ? ask_all(exchange, table) : status;
+    return !status && ++exchange->n_passes < exchange->max_passes ? ask_all(exchange, table)
+                                                                  : status;
 }
 
-bool exchange_find_silent(const struct exchange *exchange, uint64_t since_ns, uint32_t *node)
+bool exchange_find_silent(const struct exchange *exchange, uint64_t before_ns, uint32_t *node)
 {
-    for (uint32_t i = 0; i < n_nodes(exchange); i++) {
+    for (uint32_t i = 0; i < exchange->n_nodes; i++) {
         const struct question *question = &exchange->questions[i];
-        if (!question->asked || op_is_done(&question->op) || question->sent_ns >= since_ns)
+        if (!question->asked || op_is_done(&question->op) || question->sent_ns >= before_ns)
             continue;
         *node = i;
         return true;

@@ -1,0 +1,57 @@
+/*
+ * exchange - what a node asks the others about one table in a round: for news of replicas (replica.h), about keys that
+ * come and go (manager.h), or about bounds (bounded.h).
+ *
+ * All nodes concerned are asked at once; when all have answered, those to whom there is more to say, or of whom
+ * there is more to hear, are asked again. The exchanges of a round run side by side on the same lanes.
+ *
+ * Pure. The caller locks as manager.h and bounded.h say; it sends what is queued on the lanes, and keeps the time.
+ */
+#ifndef CORE_EXCHANGE_H
+#define CORE_EXCHANGE_H
+
+#include "core/client.h"
+#include "core/pace.h"
+
+/* The request to one node. */
+struct question {
+    struct op op;
+    struct buffer body, answer;
+    bool asked, more;
+    uint64_t sent_ns, last_sent_ns; /* the present and the previous one with an answer; 0: none */
+};
+
+struct exchange {
+    struct client *client;
+    uint32_t n_nodes;
+    struct question *questions; /* by node */
+    uint16_t number;            /* of the table that is asked about */
+    unsigned n_passes;          /* of asking; at most max_passes in a round */
+    unsigned max_passes;
+    uint64_t now_ns;
+    bool runs; /* questions are under way */
+    bool busy; /* something was exchanged since it began */
+};
+
+enum tern_status exchange_init(struct exchange *exchange, struct client *client,
+                               unsigned max_passes);
+
+/* After the client has given up what was asked. */
+void exchange_fini(struct exchange *exchange);
+
+/* Begins to ask about a table; there may be nothing to ask. `clock` is how far the node's workers are. */
+enum tern_status exchange_begin(struct exchange *exchange, const struct core_table *table,
+                                struct node_clock clock, uint64_t now_ns);
+
+/* Whether all that were asked have answered. */
+bool exchange_is_answered(const struct exchange *exchange);
+
+/* Takes the answers, and asks again if there is more. `table` is NULL if it was closed since. Owners may have
+ * collected what had changed as long as `lag_ns` before they were asked. */
+enum tern_status exchange_step(struct exchange *exchange, const struct core_table *table,
+                               uint64_t now_ns, uint64_t lag_ns);
+
+/* Finds a node that was asked before a time and has not answered; false if there is none. */
+bool exchange_find_silent(const struct exchange *exchange, uint64_t before_ns, uint32_t *node);
+
+#endif
