@@ -16,7 +16,9 @@
 #define INLINE static inline __attribute__((always_inline))
 
 enum {
-    GROUP = 16,       /* keys that go through the steps together */
+    GROUP = 16,       /* keys that go through the steps together, */
+    GROUP_SHORT = 40, /* and where rows are short: the fewer groups, the fewer ends of loops, which none foretells */
+    SHORT_BYTES = 128,
     INDEX_AHEAD = 96, /* keys between the prefetch of a line of the index and its use, where no row
                            follows */
     INDEX_AGAIN = 16, /* the same for a second prefetch, see next_line */
@@ -117,11 +119,11 @@ INLINE void prefetch_natural(const struct layout *l, bool write, uint64_t key)
         prefetch_bytes(natural_row(l, key), l->bytes, write);
 }
 
-/* The keys of the group that begins at `at`; none past the end. */
-INLINE size_t group_size(size_t n, size_t at)
+/* The keys of the group that begins at `at`, at most `most`; none past the end. */
+INLINE size_t group_size(size_t n, size_t at, size_t most)
 {
     size_t left = at < n ? n - at : 0;
-    return left < GROUP ? left : GROUP;
+    return left < most ? left : most;
 }
 
 /* Prefetches what the look-up of n keys will read, and notes the lines of a sparse index. */

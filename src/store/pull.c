@@ -97,11 +97,11 @@ static size_t words_dense(const struct store *store, const uint64_t *keys, size_
 
 /* The keys of a group between the steps of a pull. */
 struct group {
-    struct index_line *lines[GROUP];
-    struct entry *entries[GROUP];
-    uint64_t words[GROUP];   /* of the entries, when the rows were prefetched */
-    const char *rows[GROUP]; /* NULL: there was nothing to copy */
-    uint8_t later[GROUP];    /* the keys that are not in their lines */
+    struct index_line *lines[GROUP_SHORT];
+    struct entry *entries[GROUP_SHORT];
+    uint64_t words[GROUP_SHORT];   /* of the entries, when the rows were prefetched */
+    const char *rows[GROUP_SHORT]; /* NULL: there was nothing to copy */
+    uint8_t later[GROUP_SHORT];    /* the keys that are not in their lines */
     size_t n_later;
 };
 

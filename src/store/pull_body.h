@@ -117,18 +117,19 @@ INLINE TARGET size_t NAME(many)(const struct store *store, bool sparse, struct l
                                 const uint64_t *keys, size_t n, char *values, uint32_t *missed)
 {
     struct group groups[2];
+    const size_t most = l.bytes <= SHORT_BYTES ? GROUP_SHORT : GROUP;
     size_t n_missed = 0;
-    for (size_t placed = 0; placed < n + 2 * GROUP; placed += GROUP) {
-        struct group *even = &groups[placed / GROUP % 2], *odd = &groups[placed / GROUP % 2 ^ 1];
-        place_group(store, sparse, keys + placed, group_size(n, placed), even->lines);
-        size_t fetched = placed - GROUP, at = placed - 2 * GROUP;
-        if (sparse && placed >= 2 * GROUP)
+    for (size_t placed = 0, turn = 0; placed < n + 2 * most; placed += most, turn ^= 1) {
+        struct group *even = &groups[turn], *odd = &groups[turn ^ 1];
+        place_group(store, sparse, keys + placed, group_size(n, placed, most), even->lines);
+        size_t fetched = placed - most, at = placed - 2 * most;
+        if (sparse && placed >= 2 * most)
             NAME(fetch_later)(store, &l, keys + at, even);
-        if (placed >= GROUP)
-            NAME(fetch_group)(&l, sparse, keys + fetched, group_size(n, fetched), odd);
-        if (placed >= 2 * GROUP)
-            n_missed += NAME(copy_group)(even, group_size(n, at), values + at * l.bytes, l.bytes,
-                                         at, missed + n_missed);
+        if (placed >= most)
+            NAME(fetch_group)(&l, sparse, keys + fetched, group_size(n, fetched, most), odd);
+        if (placed >= 2 * most)
+            n_missed += NAME(copy_group)(even, group_size(n, at, most), values + at * l.bytes,
+                                         l.bytes, at, missed + n_missed);
     }
     return pull_missed(store, keys, values, missed, n_missed);
 }
