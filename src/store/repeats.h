@@ -14,9 +14,9 @@
 enum { REPEATS_KEYS = 1024 }; /* the most that are looked at together */
 
 struct repeats {
-    size_t n;                        /* different keys, or such as were taken for different ones */
-    uint16_t first[REPEATS_KEYS];    /* where each comes first, ascending */
-    uint16_t next[REPEATS_KEYS + 1]; /* where the key at a place comes next; 0: not again */
+    size_t n;                     /* different keys, or such as were taken for different ones */
+    uint16_t first[REPEATS_KEYS]; /* where each comes first, ascending */
+    uint16_t next[REPEATS_KEYS];  /* where the key at a place comes next; 0: not again */
 };
 
 /* Finds the repeats among n keys; false if they are not worth it. */
