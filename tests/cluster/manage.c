@@ -670,6 +670,48 @@ static void again(void)
     }
 }
 
+/* Opens one of many tables: they are of all policies, in turns. */
+static struct tern_table *open_one_of(size_t number)
+{
+    static const char *const policies[] = {"adaptive", "replicate", "adaptive-replicate", "ssp:2",
+                                           "adaptive-relocate", "static"};
+    char name[16];
+    snprintf(name, sizeof name, "table %zu", number);
+    return open_table(name, TERN_I64, policies[number % 6], NULL);
+}
+
+/* Rounds are about many tables at once, of which some are closed and others opened meanwhile. Each comes again empty,
+ * and all that is pushed to a table arrives before it is closed. */
+static void tables(void)
+{
+    enum { TABLES = 18, STEPS = 400, CLOSED_EVERY = 25, USED = 30 };
+    struct tern_table *open[TABLES];
+    uint64_t begun[TABLES] = {0}, clock = 0;
+    for (size_t i = 0; i < TABLES; i++)
+        open[i] = open_one_of(i);
+    for (uint64_t step = 0; step < STEPS; step++) {
+        for (size_t i = 0; i < TABLES; i++) {
+            uint64_t first = (step * 7 + i * 31) % (N_KEYS - USED);
+            check(tern_intent(worker, open[i], all_keys + first, USED, clock, clock + 2));
+            push_all(open[i], 0, N_KEYS, step % 10 == i % 10);
+        }
+        check(tern_worker_advance(worker, &clock));
+        if (step % CLOSED_EVERY != CLOSED_EVERY - 1)
+            continue;
+        size_t i = step / CLOSED_EVERY % TABLES;
+        check(tern_barrier(node));
+        check(tern_quiesce(node));
+        int64_t pushes = 0;
+        for (uint64_t k = begun[i]; k <= step; k++)
+            pushes += k % 10 == i % 10;
+        hold(have_all(open[i], 0, N_KEYS, pushes * n_nodes));
+        check(tern_barrier(node));
+        check(tern_table_close(open[i]));
+        open[i] = open_one_of(i);
+        begun[i] = step + 1;
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -680,7 +722,7 @@ int main(int argc, char **argv)
                  {"sets", sets},           {"much", much},       {"localize-much", localize_much},
                  {"under-way", under_way}, {"again", again},     {"ranges", ranges},
                  {"late", late},           {"started", started}, {"agree", agree},
-                 {"called", called}};
+                 {"called", called},       {"tables", tables}};
     alarm(HANGS_S);
     for (uint64_t i = 0; i < N_KEYS; i++)
         all_keys[i] = i;

@@ -50,7 +50,7 @@ case_holds() {
     [ "$statuses" = '0 0 0' ] && [ "$(grep -c "$1 holds" "$out")" -eq 3 ]
 }
 
-cases='bounds closing closed-table localize flush updaters sets under-way started agree called ranges much'
+cases='bounds closing closed-table localize flush updaters sets under-way started agree called ranges much tables'
 $quick || cases="$cases localize-much again"
 for case in $cases; do
     new_unix
@@ -85,12 +85,13 @@ intercept() {
     running="$running $!"
 }
 
-for policy in adaptive relocate; do
+# Runs a program on three nodes while their connections are cut, n_cut of them.
+run_cut() {
     new_unix
     path=${coordinator#unix:}
     proxies=
     for k in 1 2 0; do
-        start $k 3 "$programs/sums" sparse $keys 2 $cut_steps $policy 20
+        start $k 3 "$@"
         if [ $k -eq 0 ]; then intercept "$path"; else intercept "$path.$k"; fi
     done
     collect 0 1 2
@@ -100,7 +101,13 @@ for policy in adaptive relocate; do
         forget "$p"
     done
     n_cut=$(cat "$path"*.log | awk '{ n += $3 } END { print n + 0 }')
+}
+
+for policy in adaptive relocate; do
+    run_cut "$programs/sums" sparse $keys 2 $cut_steps $policy 20
     check "sums: $policy, exact although $n_cut connections were cut" exact '0 0 0'
     check "connections were cut ($policy)" [ "$n_cut" -gt 20 ]
 done
+run_cut "$programs/manage" tables
+check "case: tables, although $n_cut connections were cut" case_holds tables
 finish
