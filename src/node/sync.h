@@ -30,11 +30,8 @@ struct sync {
     pthread_mutex_t lock;   /* of the rounds' state; a table is removed under it */
     pthread_cond_t change;  /* a round has ended */
     uint64_t n_rounds;      /* ended without anything left over */
-    /* Sweeps through what owners have to tell (core/sweep.h): begun, and the last one that is over. */
-    uint64_t n_sweeps_begun, n_sweeps;
     _Atomic uint64_t n_all_rounds; /* ended; under the lock, but read by anybody */
-    enum tern_status trouble; /* of the last round, with its sentence: there is no further one */
-    char sentence[160];
+    enum tern_status trouble; /* of the last round: there is no further one */
     /* The pause between rounds. */
     _Atomic uint64_t next_ns; /* when the next round begins; 0: now */
     pthread_mutex_t nap_lock;

@@ -50,7 +50,7 @@ static enum tern_status init_callers(struct machine *machine)
     if (!status)
         status = init_caller(machine, &machine->rounds.caller, 2 + WORKERS, TAG_ROUNDS, false);
     if (!status)
-        status = rounds_init(&machine->rounds);
+        rounds_init(&machine->rounds);
     for (uint32_t i = 0; !status && i < WORKERS; i++) {
         struct worker *worker = &machine->workers[i];
         worker->site = &machine->site;

@@ -52,8 +52,9 @@ static bool is_on_its_way(const struct machine *from, const struct machine *to,
     const uint32_t node = from->core.node;
     const struct rounds *rounds = &to->rounds;
     const uint16_t number = to->tables[table].number;
-    const struct question *question = &rounds->exchanges[number].questions[node];
-    if (!question->asked)
+    const struct exchange *exchange = rounds->round.exchanges[number];
+    const struct question *question = exchange ? &exchange->questions[node] : NULL;
+    if (!question || !question->asked)
         return false;
     const struct server_lane *lane = service_lane(&from->service, to->core.node, rounds->caller.id);
     const struct kept_answer *kept = lane ? server_lane_kept(lane, number) : NULL;

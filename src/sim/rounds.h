@@ -8,7 +8,7 @@
 #ifndef SIM_ROUNDS_H
 #define SIM_ROUNDS_H
 
-#include "core/exchange.h"
+#include "core/round.h"
 #include "sim/caller.h"
 #include "sim/service.h"
 #include "sim/site.h"
@@ -18,19 +18,12 @@ struct rounds {
     struct service *service;
     struct caller caller;
     uint64_t tag; /* of the timer between rounds */
-    struct exchange exchanges[N_SIM_TABLES];
-    bool running;            /* a round is under way */
-    enum tern_status status; /* of this round */
-    char sentence[160];      /* when it is not TERN_OK */
-    bool busy;               /* something was exchanged in this round */
-    bool left_over;          /* something must go into another one */
-    bool sweeps;             /* a sweep is under way (core/sweep.h); it may take several rounds */
-    bool intends;            /* workers have open intents, or replicas are kept */
+    struct round round;
     uint64_t pause_ns, next_ns;
     uint64_t n_clean; /* rounds that ended with nothing left over */
 };
 
-enum tern_status rounds_init(struct rounds *rounds);
+void rounds_init(struct rounds *rounds);
 void rounds_fini(struct rounds *rounds);
 
 /* Goes on as far as it can now, once there is a table that needs rounds. True if a round has begun. */

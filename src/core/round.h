@@ -1,0 +1,63 @@
+/*
+ * round - what a node does for its tables with replicas, with keys that come and go, or with bounded reads, time and
+ * again: it looks at what its workers intend, collects what was changed, asks all nodes concerned about all tables at
+ * once (exchange.h), and goes on until all have answered and there is nothing more to say.
+ *
+ * Pure. The caller decides when a round begins, locks as manager.h says, and sends what is queued on the lanes.
+ */
+#ifndef CORE_ROUND_H
+#define CORE_ROUND_H
+
+#include "core/exchange.h"
+#include "core/intents.h"
+
+struct round {
+    struct core *core;
+    struct client *client;
+    unsigned max_passes; /* of asking about a table in one round */
+    /* By the places of tables; NULL: there was none so far. */
+    struct exchange *exchanges[TERN_MAX_TABLES];
+    uint32_t n_places;       /* that were in use */
+    bool runs;               /* one is under way */
+    enum tern_status status; /* of this round: the first failure, */
+    char sentence[160];      /* and its sentence, for another thread may end the round */
+    bool busy;               /* something was exchanged in it */
+    bool left_over;          /* something must go into another one */
+    bool intends;            /* workers have open intents, or replicas are kept */
+    /* Sweeps through what owners have to tell (sweep.h): one may take several rounds. */
+    bool sweeps;
+    uint64_t n_sweeps_begun, n_sweeps; /* n_sweeps: the last one that is over */
+};
+
+void round_init(struct round *round, struct core *core, struct client *client, unsigned max_passes);
+
+/* After the client has given up what was asked. */
+void round_fini(struct round *round);
+
+/* Begins a round: looks at the intents of the workers, a list, of which those are freed whose worker is closed. */
+void round_begin(struct round *round, struct intents **list);
+
+/* Collects what was changed in rows that have copies, for this round and those that follow. */
+void round_collect(struct round *round);
+
+/* Asks about all tables. `clock` is how far the workers were before. */
+void round_ask(struct round *round, struct node_clock clock, uint64_t now_ns);
+
+/* Whether answers have come that are to be taken. */
+bool round_has_answers(const struct round *round);
+
+/* Takes the answers that have come, and asks again where there is more. Owners may have collected what had changed as
+ * long as `lag_ns` before they were asked. */
+void round_step(struct round *round, uint64_t now_ns, uint64_t lag_ns);
+
+/* Whether it has nothing under way, or has failed: it is to be ended. */
+bool round_is_over(const struct round *round);
+void round_end(struct round *round);
+
+/* Whether there are tables that need rounds. */
+bool round_is_needed(const struct round *round);
+
+/* Finds a node that was asked before a time and has not answered; false if there is none. */
+bool round_find_silent(const struct round *round, uint64_t before_ns, uint32_t *node);
+
+#endif
