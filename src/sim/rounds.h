@@ -1,9 +1,7 @@
 /*
- * rounds - the rounds of a simulated node: what node/sync.c does for tables with replicas of every key
- * (core/replica.h) and for those whose keys come and go (core/manager.h).
+ * rounds - when a simulated node runs its rounds (core/round.h), as node/sync.c does for a real one.
  *
- * A round looks at what workers intend and at what was changed; then it asks all nodes concerned about all
- * tables at once, again while there is more to say or hear, and ends when all have answered. Requests that were held until then are tried again. Pauses grow while nothing changes.
+ * Pauses between them grow while nothing changes. Requests that were held until the end of one are then tried again.
  */
 #ifndef SIM_ROUNDS_H
 #define SIM_ROUNDS_H
