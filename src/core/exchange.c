@@ -27,6 +27,13 @@ void exchange_fini(struct exchange *exchange)
     free(exchange->questions);
 }
 
+/* Several threads may take steps, and one of them have looked at the clock before another did. */
+static void set_time(struct exchange *exchange, uint64_t now_ns)
+{
+    if (exchange->now_ns < now_ns)
+        exchange->now_ns = now_ns;
+}
+
 /* ---- One node's answer -------------------------------------------------------------------------- */
 
 /* Queues the request in the question's body. */
@@ -202,7 +209,7 @@ enum tern_status exchange_begin(struct exchange *exchange, const struct core_tab
     }
     exchange->number = table->number;
     exchange->n_passes = 0;
-    exchange->now_ns = now_ns;
+    set_time(exchange, now_ns);
     exchange->busy = false;
     enum tern_status status = TERN_OK;
     if (table->replication)
@@ -233,7 +240,7 @@ enum tern_status exchange_step(struct exchange *exchange, const struct core_tabl
                                uint64_t now_ns, uint64_t lag_ns)
 {
     struct question *questions = exchange->questions;
-    exchange->now_ns = now_ns;
+    set_time(exchange, now_ns);
     if (!table) {
         drop_answers(exchange);
         return TERN_OK;

@@ -28,7 +28,7 @@ struct exchange {
     uint16_t number;            /* of the table that is asked about */
     unsigned n_passes;          /* of asking; at most max_passes in a round */
     unsigned max_passes;
-    uint64_t now_ns;
+    uint64_t now_ns; /* the latest time it was told */
     bool runs; /* questions are under way */
     bool busy; /* something was exchanged since it began */
 };

@@ -190,8 +190,6 @@ static void step(struct rounds *rounds, uint64_t now_ns, bool works)
     struct sync *sync = rounds->sync;
     if (sync->trouble || (!rounds->round.runs && now_ns < next_begin(rounds, works)))
         return;
-    /* Another thread may have had the lock since, and a later time. */
-    now_ns = clock_now_ns();
     if (rounds->round.runs)
         take_answers(rounds, now_ns);
     else

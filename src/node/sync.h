@@ -1,11 +1,9 @@
 /*
- * sync - a node's rounds: the exchange of replicas of `replicate` tables (core/replica.h) and the
- * management of tables whose keys come and go (core/manager.h) or whose reads are bounded
- * (core/bounded.h), for as long as there are such tables.
+ * sync - when a node runs its rounds (core/round.h), who takes their steps, and who waits for them, for as long as
+ * there are tables that need rounds.
  *
- * A round looks at what workers intend, asks all nodes concerned at once, and ends when all have
- * answered and there is nothing more to say. The next begins at once while there is something to do;
- * when nothing changes the pauses grow, so that an idle cluster costs next to nothing.
+ * The next round begins at once while there is something to do; when nothing changes the pauses grow, so that
+ * an idle cluster costs next to nothing.
  *
  * Rounds are driven by whoever comes by (engine.h): a step does what can be done without waiting. The
  * thread that is started here drives them while no worker does.
