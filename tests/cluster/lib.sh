@@ -8,6 +8,8 @@
 #   until_says K WORD       waits until node K has printed WORD; fails after 60 s
 #   end PID                 kills a process of the script's own and waits for it
 #   new_unix, new_tcp       set $coordinator to a fresh address
+#   run_cut COMMAND...      runs three nodes while their connections are cut every few milliseconds for $cut_s
+#                           seconds, and collects them; $n_cut is how many were, and $path.log and others tell
 #   make_certificates       certificates for TLS in $tmp/certs; with_tls K COMMAND... runs one with them
 #
 # Programs end themselves by SIGALRM (status 142) when they hang. Everything started is ended with the
@@ -22,7 +24,7 @@ case $BUILD in
 *) quick=false ;;
 esac
 unset TERN_NODE TERN_NODES TERN_COORDINATOR TERN_LISTEN TERN_TOKEN TERN_DEADLINE TERN_INSECURE
-unset TERN_CERTIFICATE TERN_KEY TERN_AUTHORITY
+unset TERN_CERTIFICATE TERN_KEY TERN_AUTHORITY TERN_SHARDS
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:exitcode=99" TSAN_OPTIONS="${TSAN_OPTIONS:-}:exitcode=98"
 
 end_all() {
@@ -116,4 +118,34 @@ with_tls() {
 
 now_ms() {
     date +%s%3N
+}
+
+# A proxy takes the place of a node's socket; the node itself is reached behind it.
+intercept() {
+    tries=0
+    until [ -S "$1" ] || [ $tries -gt 500 ]; do
+        tries=$((tries + 1))
+        sleep 0.01
+    done
+    mv "$1" "$1.real"
+    "$programs/proxy" -c 5 -f "$cut_s" "unix:$1" "unix:$1.real" >"$1.log" 2>&1 &
+    proxies="$proxies $!"
+    running="$running $!"
+}
+
+run_cut() {
+    new_unix
+    path=${coordinator#unix:}
+    proxies=
+    for k in 1 2 0; do
+        start $k 3 "$@"
+        if [ $k -eq 0 ]; then intercept "$path"; else intercept "$path.$k"; fi
+    done
+    collect 0 1 2
+    for p in $proxies; do
+        kill -TERM "$p"
+        wait "$p"
+        forget "$p"
+    done
+    n_cut=$(cat "$path"*.log | awk '{ n += $3 } END { print n + 0 }')
 }

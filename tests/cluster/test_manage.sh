@@ -72,37 +72,6 @@ fi
 
 # ---- Broken connections ---------------------------------------------------------------------------
 
-# A proxy takes the place of a node's socket; the node itself is reached behind it.
-intercept() {
-    tries=0
-    until [ -S "$1" ] || [ $tries -gt 500 ]; do
-        tries=$((tries + 1))
-        sleep 0.01
-    done
-    mv "$1" "$1.real"
-    "$programs/proxy" -c 5 -f $cut_s "unix:$1" "unix:$1.real" >"$1.log" 2>&1 &
-    proxies="$proxies $!"
-    running="$running $!"
-}
-
-# Runs a program on three nodes while their connections are cut, n_cut of them.
-run_cut() {
-    new_unix
-    path=${coordinator#unix:}
-    proxies=
-    for k in 1 2 0; do
-        start $k 3 "$@"
-        if [ $k -eq 0 ]; then intercept "$path"; else intercept "$path.$k"; fi
-    done
-    collect 0 1 2
-    for p in $proxies; do
-        kill -TERM "$p"
-        wait "$p"
-        forget "$p"
-    done
-    n_cut=$(cat "$path"*.log | awk '{ n += $3 } END { print n + 0 }')
-}
-
 for policy in adaptive relocate; do
     run_cut "$programs/sums" sparse $keys 2 $cut_steps $policy 20
     check "sums: $policy, exact although $n_cut connections were cut" exact '0 0 0'

@@ -10,34 +10,8 @@ exact() {
     [ "$statuses" = '0 0 0' ] && [ "$(grep -c ', 0 wrong sums' "$out")" -eq 3 ]
 }
 
-# A proxy takes the place of a node's socket; the node itself is reached behind it.
-intercept() {
-    tries=0
-    until [ -S "$1" ] || [ $tries -gt 500 ]; do
-        tries=$((tries + 1))
-        sleep 0.01
-    done
-    mv "$1" "$1.real"
-    "$programs/proxy" -c 5 -f $cut_s "unix:$1" "unix:$1.real" >"$1.log" 2>&1 &
-    proxies="$proxies $!"
-    running="$running $!"
-}
-
 for index in dense sparse; do
-    new_unix
-    path=${coordinator#unix:}
-    proxies=
-    for k in 1 2 0; do
-        start $k 3 "$programs/sums" $index 20000 2 $steps
-        if [ $k -eq 0 ]; then intercept "$path"; else intercept "$path.$k"; fi
-    done
-    collect 0 1 2
-    for p in $proxies; do
-        kill -TERM "$p"
-        wait "$p"
-        forget "$p"
-    done
-    n_cut=$(cat "$path"*.log | awk '{ n += $3 } END { print n + 0 }')
+    run_cut "$programs/sums" $index 20000 2 $steps
     cat "$path"*.log | sed 's/^/# /'
     check "sums: $index, exact although $n_cut connections were cut" exact
     check "connections were cut ($index)" [ "$n_cut" -gt 50 ]
