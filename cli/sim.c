@@ -18,13 +18,15 @@ static const char *const fault_names[] = {"delay",   "break",  "pause", "partiti
 
 static struct {
     bool json;
-    int64_t n_nodes, n_seeds, seed, n_steps;
+    int64_t n_nodes, n_shards, n_seeds, seed, n_steps;
     struct string_list faults;
 } args;
 
 static const struct option options[] = {
     {"nodes", OPTION_INT, &args.n_nodes, "5", "N", "nodes of a cluster", .min = 2,
      .max = TERN_SIM_MAX_NODES},
+    {"shards", OPTION_INT, &args.n_shards, "0", "N", "shards that each node cuts its keys into; 0: 1 to 3, by the seed",
+     .min = 0, .max = TERN_SIM_MAX_SHARDS},
     {"seeds", OPTION_INT, &args.n_seeds, "100", "N", "clusters to run", .min = 1, .max = 1e12},
     {"seed", OPTION_INT, &args.seed, "1", "S", "the seed of the first; the next has S + 1",
      .min = 0, .max = 1e15},
@@ -51,7 +53,7 @@ static const struct option_set option_set = {
              "as another process), outage (two nodes do not hear each other for longer than the\n"
              "deadline); all; none. The last two strike in one seed of four each.\n"
              "\n"
-             "The same seed, nodes, steps and faults give the same run. The exit status is 1 when\n"
+             "The same seed, nodes, shards, steps and faults give the same run. The exit status is 1 when\n"
              "something was wrong, or when of 100 seeds or more none met one of the faults.",
     .options = options,
     .n_options = sizeof options / sizeof *options,
@@ -87,14 +89,15 @@ static void print_quoted(const char *text)
 
 static void print_json(const struct tern_sim_result *result)
 {
-    printf("{\"sim\":\"cluster\",\"nodes\":%" PRId64 ",\"steps\":%" PRId64 ",\"seed\":%" PRId64
+    printf("{\"sim\":\"cluster\",\"nodes\":%" PRId64 ",\"shards\":%" PRId64 ",\"steps\":%" PRId64
+           ",\"seed\":%" PRId64
            ",\"seeds\":%" PRIu64 ",\"events\":%" PRIu64 ",\"virtual_seconds\":%.6f"
            ",\"operations\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"moves\":%" PRIu64
            ",\"replicas\":%" PRIu64 ",\"redirects\":%" PRIu64 ",\"intended\":%" PRIu64
            ",\"late\":%" PRIu64 ",\"sampled\":%" PRIu64 ",\"brought\":%" PRIu64
            ",\"postponed\":%" PRIu64 ",\"checks\":%" PRIu64 ",\"violations\":%" PRIu64
            ",\"trace\":\"%016" PRIx64 "\",\"faults\":{",
-           args.n_nodes, args.n_steps, args.seed, result->n_seeds, result->n_events,
+           args.n_nodes, args.n_shards, args.n_steps, args.seed, result->n_seeds, result->n_events,
            (double)result->virtual_ns / 1e9, result->n_operations, result->n_failed,
            result->n_moves, result->n_replicas, result->n_redirected, result->n_intended,
            result->n_late, result->n_sampled, result->n_brought, result->n_postponed,
@@ -137,8 +140,9 @@ static void complain_violation(const struct tern_sim_result *result)
 {
     complain("%s", result->violation);
     fprintf(stderr,
-            "tern: to see it again: tern sim --nodes %" PRId64 " --steps %" PRId64 " --faults ",
-            args.n_nodes, args.n_steps);
+            "tern: to see it again: tern sim --nodes %" PRId64 " --shards %" PRId64
+            " --steps %" PRId64 " --faults ",
+            args.n_nodes, args.n_shards, args.n_steps);
     for (size_t i = 0; i < args.faults.n; i++)
         fprintf(stderr, "%s%s", i ? "," : "", args.faults.at[i]);
     fprintf(stderr, " --seeds 1 --seed %" PRIu64 "\n", (uint64_t)args.seed + result->n_seeds - 1);
@@ -166,6 +170,7 @@ int sim_command(int argc, char **argv)
         return EXIT_USAGE;
     const struct tern_sim_options sim = {.struct_size = sizeof sim,
                                          .n_nodes = (uint32_t)args.n_nodes,
+                                         .n_shards = (uint32_t)args.n_shards,
                                          .n_steps = (uint32_t)args.n_steps,
                                          .faults = faults,
                                          .seed = (uint64_t)args.seed,

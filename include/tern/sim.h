@@ -28,6 +28,7 @@ enum tern_sim_fault {
 
 #define TERN_SIM_ALL ((1u << TERN_SIM_FAULTS) - 1)
 #define TERN_SIM_MAX_NODES 64
+#define TERN_SIM_MAX_SHARDS 4
 
 struct tern_sim_options {
     size_t struct_size; /* sizeof(struct tern_sim_options) */
@@ -36,6 +37,7 @@ struct tern_sim_options {
     uint32_t faults;    /* a bit for each enum tern_sim_fault */
     uint64_t seed;      /* the first */
     uint64_t n_seeds;   /* one run for each of the seeds from there on */
+    uint32_t n_shards;  /* of each node: up to TERN_SIM_MAX_SHARDS; 0: 1 to 3, as the seed says */
 };
 
 struct tern_sim_result {

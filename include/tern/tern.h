@@ -104,8 +104,9 @@ struct tern_node_options {
  *
  * A process started by `tern run`, mpirun, srun or torchrun joins the others (README tells which
  * variables it reads); the call returns when all are there, and fails within the deadline
- * (TERN_DEADLINE, 10 s) when they are not. Each worker has a connection to each other node; so the process's
- * limit of open files is raised as far as the system allows. Otherwise the node is alone and opens no socket.
+ * (TERN_DEADLINE, 10 s) when they are not. Each worker has a connection to each shard of each node that it
+ * asks; so the process's limit of open files is raised as far as the system allows. Otherwise the node is alone and
+ * opens no socket.
  */
 TERN_API enum tern_status tern_node_open(const struct tern_node_options *options,
                                          struct tern_node **node);

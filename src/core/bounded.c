@@ -255,12 +255,12 @@ static enum tern_status collect(struct bounded *bounded)
     size_t n_words = store_mark_words(store);
     bool merged = false;
     uint64_t bits;
-    for (size_t i = 0; (bits = marks_take(&store->changed, &i, n_words)) != 0; i++) {
+    for (size_t i = 0; (bits = marks_take(&store->changed[0], &i, n_words)) != 0; i++) {
         for (; bits; bits &= bits - 1)
             if (!note_changed(bounded, (uint32_t)(64 * i + (size_t)__builtin_ctzll(bits)),
                               &merged)) {
                 /* Nothing is lost: what was not noted is marked again. */
-                marks_put(&store->changed, i, bits);
+                marks_put(&store->changed[0], i, bits);
                 return no_memory(bounded);
             }
     }

@@ -29,20 +29,35 @@ struct part {
     uint32_t location;
 };
 
-enum tern_status client_init(struct client *client, struct core *core)
+static enum tern_status init(struct client *client, struct core *core, uint32_t first_shard,
+                             uint32_t n_shards)
 {
-    *client = (struct client){.core = core};
-    client->lanes = calloc(core->n_nodes, sizeof *client->lanes);
-    client->ends = calloc(core->n_nodes, sizeof *client->ends);
+    const uint32_t n_lanes = core->n_nodes * n_shards;
+    *client = (struct client){
+        .core = core, .n_lanes = n_lanes, .first_shard = first_shard, .n_shards = n_shards};
+    client->lanes = calloc(n_lanes, sizeof *client->lanes);
+    client->ends = calloc(n_lanes, sizeof *client->ends);
     if (!client->lanes || !client->ends) {
         client_fini(client);
         return fail(TERN_NO_MEMORY, "no memory for a worker's lanes to %" PRIu32 " nodes",
                     core->n_nodes);
     }
-    for (uint32_t i = 0; i < core->n_nodes; i++)
-        client->lanes[i].node = i;
+    for (uint32_t i = 0; i < n_lanes; i++) {
+        client->lanes[i].node = i / n_shards;
+        client->lanes[i].shard = first_shard + i % n_shards;
+    }
     client->local.node = core->node;
     return TERN_OK;
+}
+
+enum tern_status client_init(struct client *client, struct core *core)
+{
+    return init(client, core, 0, core_shards(core));
+}
+
+enum tern_status client_init_shard(struct client *client, struct core *core, uint32_t shard)
+{
+    return init(client, core, shard, 1);
 }
 
 void client_fini(struct client *client)
@@ -74,7 +89,7 @@ static size_t keys_per_part(const struct op *op)
     return n < 1 ? 1 : n > FRAME_MAX_KEYS ? FRAME_MAX_KEYS : n;
 }
 
-/* Room for sorting n keys: 3 n words for keys_sort, n node numbers, n positions. */
+/* Room for sorting n keys: 3 n words for keys_sort, n lane numbers, n positions. */
 static bool reserve_scratch(struct client *client, size_t n)
 {
     if (n <= client->scratch_keys)
@@ -184,10 +199,19 @@ static void queue_group(struct client *client, struct op *op, struct lane *lane,
     }
 }
 
-/* Where requests for keys at a node are queued. */
-static struct lane *lane_to(struct client *client, uint32_t node)
+/* The place among the lanes of the one to the shard of a key that is at `node`. */
+static inline uint32_t lane_number(const struct client *client, const struct store *store,
+                                   uint64_t key, uint32_t node)
 {
-    return node == client->core->node ? &client->local : &client->lanes[node];
+    uint32_t shard = defect(DEFECT_WRONG_SHARD) ? 0 : store_shard(store, key);
+    return node * client->n_shards + shard;
+}
+
+/* Where requests are queued that are for the lane at a place: what is at this node is not sent. */
+static struct lane *lane_to(struct client *client, uint32_t number)
+{
+    struct lane *lane = &client->lanes[number];
+    return lane->node == client->core->node ? &client->local : lane;
 }
 
 static bool reserve_op(struct op *op, size_t n)
@@ -225,29 +249,32 @@ static inline uint32_t owner_near(const struct core *core, const struct store *s
     return node;
 }
 
-/* Groups the positions by node; the group of a node ends at client->ends[node]. */
-static uint32_t *group_by_node(struct client *client, const struct op *op,
+/* Groups the positions by lane; the group of a lane ends at client->ends of its place. */
+static uint32_t *group_by_lane(struct client *client, const struct op *op,
                                const uint32_t *positions, size_t n)
 {
     const struct core *core = client->core;
-    uint32_t *nodes = (uint32_t *)(client->scratch + 3 * n), *grouped = nodes + n;
+    const struct store *store = &op->of->store;
+    uint32_t *lanes = (uint32_t *)(client->scratch + 3 * n), *grouped = lanes + n;
     size_t *ends = client->ends;
     struct range range = {0};
-    memset(ends, 0, core->n_nodes * sizeof *ends);
+    memset(ends, 0, client->n_lanes * sizeof *ends);
     for (size_t i = 0; i < n; i++) {
-        nodes[i] = owner_near(core, &op->of->store, op->keys[positions[i]], &range);
-        if (defect(DEFECT_WRONG_NODE) && op->keys[positions[i]] % 16 == 3)
-            nodes[i] = (nodes[i] + 1) % core->n_nodes;
-        ends[nodes[i]]++;
+        uint64_t key = op->keys[positions[i]];
+        uint32_t node = owner_near(core, store, key, &range);
+        if (defect(DEFECT_WRONG_NODE) && key % 16 == 3)
+            node = (node + 1) % core->n_nodes;
+        lanes[i] = lane_number(client, store, key, node);
+        ends[lanes[i]]++;
     }
     size_t begin = 0;
-    for (uint32_t node = 0; node < core->n_nodes; node++) {
-        size_t count = ends[node];
-        ends[node] = begin;
+    for (uint32_t i = 0; i < client->n_lanes; i++) {
+        size_t count = ends[i];
+        ends[i] = begin;
         begin += count;
     }
     for (size_t i = 0; i < n; i++)
-        grouped[ends[nodes[i]]++] = positions[i];
+        grouped[ends[lanes[i]]++] = positions[i];
     return grouped;
 }
 
@@ -258,7 +285,7 @@ static void start_one(struct client *client, struct op *op, uint32_t position)
     op->order[0] = position;
     op->sorted[0] = key;
     uint32_t node = core_owner(client->core, &op->of->store, key);
-    queue_group(client, op, lane_to(client, node), 0, 1);
+    queue_group(client, op, lane_to(client, lane_number(client, &op->of->store, key, node)), 0, 1);
 }
 
 /* Keeps the last of equal ones among n sorted keys from `begin` on; their number then. */
@@ -275,18 +302,18 @@ static size_t keep_last(struct op *op, size_t begin, size_t n)
 
 static void start_many(struct client *client, struct op *op, const uint32_t *positions, size_t n)
 {
-    const uint32_t *grouped = group_by_node(client, op, positions, n);
+    const uint32_t *grouped = group_by_lane(client, op, positions, n);
     size_t begin = 0;
     op->n = 0;
-    for (uint32_t node = 0; node < client->core->n_nodes; node++) {
-        size_t count = client->ends[node] - begin;
+    for (uint32_t i = 0; i < client->n_lanes; i++) {
+        size_t count = client->ends[i] - begin;
         if (!count)
             continue;
         arrange_group(client, op, op->n, count, grouped + begin);
         begin += count;
         if (sets_once(op) && !defect(DEFECT_SETS_REPEATED))
             count = keep_last(op, op->n, count);
-        queue_group(client, op, lane_to(client, node), op->n, op->n + count);
+        queue_group(client, op, lane_to(client, i), op->n, op->n + count);
         op->n += count;
     }
 }
@@ -305,7 +332,7 @@ enum tern_status client_start(struct client *client, struct op *op, enum frame_k
     op->behind = false;
     op->status = TERN_OK;
     bool ready = reserve_op(op, n) &&
-                 reserve_parts(client, n / keys_per_part(op) + client->core->n_nodes);
+                 reserve_parts(client, n / keys_per_part(op) + client->n_lanes);
     if (ready && n > 1)
         ready = reserve_scratch(client, n);
     if (!ready) {
@@ -323,16 +350,20 @@ enum tern_status client_start(struct client *client, struct op *op, enum frame_k
 bool op_outran_replicas(const struct op *op)
 {
     const struct core_table *table = op->of;
-    if (op->kind == FRAME_PULL || (!table->manager && !table->replication) ||
+    if (op->kind == FRAME_PULL || (!core_is_managed(table) && !table->replication) ||
         defect(DEFECT_CATCH_UP_SKIPPED))
         return false;
     return op->behind || store_has_replica(&table->store, op->sorted, op->n);
 }
 
-bool op_outran_untold(const struct op *op)
+bool op_outran_untold(const struct op *op, uint32_t shard)
 {
-    const struct core_table *table = op->of;
-    return table->manager && manager_has_untold(table->manager, op->sorted, op->n);
+    const struct manager *manager = op->of->managers[shard];
+    bool outran = false;
+    for (size_t i = 0; manager && !outran && i < op->n; i++)
+        outran = store_shard(&op->of->store, op->sorted[i]) == shard &&
+                 manager_has_untold(manager, &op->sorted[i], 1);
+    return outran;
 }
 
 enum tern_status op_end(struct op *op)
@@ -352,7 +383,7 @@ enum tern_status client_call(struct client *client, uint32_t node, struct op *op
     if (!part)
         return fail(TERN_NO_MEMORY, "no memory for a call to node %" PRIu32, node);
     *part = (struct part){.op = op};
-    queue_part(&client->lanes[node], part);
+    queue_part(client_lane(client, node), part);
     return TERN_OK;
 }
 
@@ -594,27 +625,27 @@ uint8_t *lane_place(const struct lane *lane, const struct frame *reply)
 static void queue_again(struct client *client, struct op *op, size_t begin, size_t end)
 {
     const size_t n = end - begin;
-    const struct core *core = client->core;
+    const struct store *store = &op->of->store;
     if (!reserve_scratch(client, n) ||
-        !reserve_parts(client, n / keys_per_part(op) + core->n_nodes)) {
+        !reserve_parts(client, n / keys_per_part(op) + client->n_lanes)) {
         op_fail(op, TERN_NO_MEMORY, "no memory to follow keys that have moved", SIZE_MAX);
         return;
     }
     uint64_t *keys = client->scratch;
-    uint32_t *nodes = (uint32_t *)(client->scratch + 3 * n), *order = nodes + n;
+    uint32_t *lanes = (uint32_t *)(client->scratch + 3 * n), *order = lanes + n;
     memcpy(keys, op->sorted + begin, n * sizeof *keys);
     memcpy(order, op->order + begin, n * sizeof *order);
     for (size_t i = 0; i < n; i++)
-        nodes[i] = core_owner(core, &op->of->store, keys[i]);
-    for (uint32_t node = 0; node < core->n_nodes; node++) {
+        lanes[i] = lane_number(client, store, keys[i], core_owner(client->core, store, keys[i]));
+    for (uint32_t k = 0; k < client->n_lanes; k++) {
         size_t first = begin;
         for (size_t i = 0; i < n; i++) {
-            if (nodes[i] != node)
+            if (lanes[i] != k)
                 continue;
             op->sorted[begin] = keys[i];
             op->order[begin++] = order[i];
         }
-        queue_group(client, op, lane_to(client, node), first, begin);
+        queue_group(client, op, lane_to(client, k), first, begin);
     }
 }
 

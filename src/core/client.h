@@ -2,7 +2,8 @@
  * client - the asking side: operations on keys whose main copy is at other nodes.
  *
  * An operation is cut into parts, one or more requests for each node it concerns, keys sorted within
- * a node where that saves bytes. A *lane* is the ordered stream of requests from one client to one node. Its rules:
+ * a node where that saves bytes. A *lane* is the ordered stream of requests from one client to one shard of a node. Its
+ * rules:
  *
  *  1. Requests are numbered from 1 without gaps and sent in order; the server executes and answers
  *     them in order. So operations of one client on one key take effect in the order of their start;
@@ -69,7 +70,7 @@ struct op {
 struct part;
 
 struct lane {
-    uint32_t node;
+    uint32_t node, shard;
     uint64_t last_number;      /* given out */
     struct part *first, *last; /* unanswered, in order */
     struct part *unsent;       /* the first that is not sent on this connection */
@@ -80,16 +81,21 @@ struct lane {
 
 struct client {
     struct core *core;
-    struct lane *lanes; /* one per node; its own is for calls only */
+    /* One for each node and shard that the client has to do with, those of a node together; its own node's are for
+     * calls only. */
+    struct lane *lanes;
+    uint32_t n_lanes, first_shard, n_shards;
     struct lane local;  /* requests for keys that turned out to be here, or are on their way to here */
     struct part *free_parts;
     size_t n_parts;    /* in all lanes */
-    size_t *ends;      /* one per node */
+    size_t *ends;      /* one per lane */
     uint64_t *scratch; /* for sorting */
     size_t scratch_keys;
 };
 
+/* A client for all shards, or for a single one. */
 enum tern_status client_init(struct client *client, struct core *core);
+enum tern_status client_init_shard(struct client *client, struct core *core, uint32_t shard);
 void client_fini(struct client *client);
 
 /*
@@ -101,7 +107,13 @@ enum tern_status client_start(struct client *client, struct op *op, enum frame_k
                               const struct core_table *table, const uint64_t *keys, void *values,
                               const uint32_t *positions, size_t n);
 
-/* Starts a call: a request of another kind, to any node. Its answer is in the op when it is done, and
+/* The lane for what is not about keys: to the first shard that the client has to do with. */
+static inline struct lane *client_lane(const struct client *client, uint32_t node)
+{
+    return &client->lanes[node * client->n_shards];
+}
+
+/* Starts a call: a request of another kind, to any node, on that lane. Its answer is in the op when it is done, and
  * answer_body is then the caller's to free. `op` is zeroed but for the call's arguments. */
 enum tern_status client_call(struct client *client, uint32_t node, struct op *op,
                              enum frame_kind kind);
@@ -116,9 +128,9 @@ static inline bool op_is_done(const struct op *op)
  * it goes on, and so sees what it wrote. */
 bool op_outran_replicas(const struct op *op);
 
-/* Whether such a write may be missing for longer: in a replica of which the owner does not know, and so sends no
- * news. What is said of managers (manager.h) holds: the caller locks. */
-bool op_outran_untold(const struct op *op);
+/* Whether such a write to keys of a shard may be missing for longer: in a replica of which the owner does not know, and
+ * so sends no news. What is said of managers (manager.h) holds: the caller locks. */
+bool op_outran_untold(const struct op *op, uint32_t shard);
 
 /* Frees what the operation holds and gives its outcome, the sentence set. */
 enum tern_status op_end(struct op *op);

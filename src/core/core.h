@@ -1,6 +1,11 @@
 /*
  * core - what the state machines of a node share: who it is, where keys live, and its tables.
  *
+ * The keys of a table are cut into *shards* (store_shard). A shard of a node is everything that is done about its keys:
+ * it has its own managers, rounds and server, and the lanes of other nodes to it. So shards take no common lock.
+ * Tables whose rounds are about all keys together (replica.h, bounded.h) are in shard 0 as a whole, which also does
+ * what does not concern keys.
+ *
  * Everything in core/ is pure: frames and time come in, frames go out. The same code runs under
  * node/ with sockets and threads, and in the simulator with neither.
  */
@@ -19,12 +24,14 @@ struct core_table {
     uint16_t number; /* by which all nodes know it; no other table ever has it */
     const struct policy *policy;
     struct replication *replication; /* of a policy with replicas of every key (replica.h); else NULL */
-    struct manager *manager;         /* of a policy whose keys come and go (manager.h); else NULL */
+    /* Of a policy whose keys come and go (manager.h), by shard; else NULL. */
+    struct manager *managers[STORE_MAX_SHARDS];
     struct bounded *bounded;         /* of a policy with bounded reads (bounded.h); else NULL */
 };
 
 struct core {
     uint32_t node, n_nodes, epoch;
+    uint32_t n_shards; /* the same at all nodes; 0 is 1 */
     uint64_t incarnation; /* of this process */
     struct ring *ring;
     /* Those that are open, at the places of their numbers if these were free. Published with release, read
@@ -32,6 +39,17 @@ struct core {
     _Atomic(struct core_table *) tables[TERN_MAX_TABLES];
     uint64_t closed[FRAME_MAX_TABLES / 64]; /* bits: the table was open here and is not any more */
 };
+
+static inline uint32_t core_shards(const struct core *core)
+{
+    return core->n_shards ? core->n_shards : 1;
+}
+
+/* Whether keys of a table come and go. */
+static inline bool core_is_managed(const struct core_table *table)
+{
+    return table->managers[0] != NULL;
+}
 
 /* The open table with a number; NULL: there is none. */
 static inline struct core_table *core_find_table(const struct core *core, uint16_t number)

@@ -171,8 +171,9 @@ static enum tern_status ask(struct exchange *exchange, const struct core_table *
 {
     if (table->bounded)
         return ask_bounded(exchange, table->bounded, peer);
-    return table->manager ? ask_peer(exchange, table->manager, peer)
-                          : ask_owner(exchange, table->replication, peer);
+    struct manager *manager = table->managers[exchange->client->first_shard];
+    return manager ? ask_peer(exchange, manager, peer)
+                   : ask_owner(exchange, table->replication, peer);
 }
 
 /* Takes its answer. */
@@ -181,8 +182,9 @@ static enum tern_status hear_answer(struct exchange *exchange, const struct core
 {
     if (table->bounded)
         return hear_bounded(exchange, table->bounded, peer);
-    return table->manager ? hear_peer(exchange, table->manager, peer, lag_ns)
-                          : hear_owner(exchange, table->replication, peer);
+    struct manager *manager = table->managers[exchange->client->first_shard];
+    return manager ? hear_peer(exchange, manager, peer, lag_ns)
+                   : hear_owner(exchange, table->replication, peer);
 }
 
 /* Asks all there is more to say to, or to hear of; it goes on if there was one. */

@@ -94,7 +94,7 @@ struct slot {
 };
 
 struct group {
-    uint32_t n_nodes;
+    uint32_t n_nodes, n_shards;
     uint32_t epoch;
     uint64_t deadline_ns;
     uint64_t began_ns;
@@ -135,6 +135,7 @@ struct group *group_new(uint32_t n_nodes, uint32_t epoch, uint64_t deadline_ns, 
     if (!group)
         goto no_memory;
     group->n_nodes = n_nodes;
+    group->n_shards = 1;
     group->epoch = epoch;
     group->deadline_ns = deadline_ns;
     group->began_ns = now_ns;
@@ -356,6 +357,11 @@ static enum served answer(const struct call *call, enum frame_kind kind, uint64_
                : answer_no_memory(call);
 }
 
+void group_set_shards(struct group *group, uint32_t n_shards)
+{
+    group->n_shards = n_shards;
+}
+
 /* ---- JOIN ------------------------------------------------------------------------------------ */
 
 static enum served answer_roster(const struct call *call)
@@ -376,6 +382,7 @@ static enum served answer_roster(const struct call *call)
     }
     struct frame frame = reply_frame(call->request, group->epoch, FRAME_ROSTER);
     frame.a = group->epoch;
+    frame.b = group->n_shards;
     frame.body_bytes = (uint32_t)bytes;
     reply_commit(call->out, &frame);
     return SERVED;

@@ -38,6 +38,9 @@ enum { GROUP_MAX_NODES = 1 << 16 };
 struct group *group_new(uint32_t n_nodes, uint32_t epoch, uint64_t deadline_ns, uint64_t now_ns);
 void group_free(struct group *group);
 
+/* Sets how many shards (core.h) each node has, which is told to those who join; 1 unless set. */
+void group_set_shards(struct group *group, uint32_t n_shards);
+
 /* Handles a request of member `from`, whose body check was looked at. *changed is set to true if held
  * requests of others may now be served, and else left alone. The reply, a whole frame with the
  * request's number, is appended to `out`. It does not count as hearing of the member, since a request

@@ -57,9 +57,10 @@ struct manager {
     struct store *store;
     const struct policy *policy;
     uint32_t generation;
+    uint32_t shard;
     size_t round_bytes; /* ROUND_BYTES */
     struct box *boxes;  /* by node */
-    uint32_t *wanted;   /* dense: by key */
+    uint32_t *wanted;   /* dense: by key; common to all shards, of which each uses its own keys' */
     struct keymap wanted_sparse;
     struct keymap
         told_at; /* 1 + the node that knows a key to be wanted here, until it has a row here */
@@ -107,6 +108,12 @@ static inline void keys_clear(struct keys *list)
 static inline uint32_t wanted_get(const struct manager *manager, uint64_t key)
 {
     return manager->wanted ? manager->wanted[key] : keymap_get(&manager->wanted_sparse, key);
+}
+
+/* Whether there is such a key in the manager's part of the table. */
+static inline bool manager_has_key(const struct manager *manager, uint64_t key)
+{
+    return key <= manager->store->last_key && store_shard(manager->store, key) == manager->shard;
 }
 
 /* A slot that is free now is kept for the next row that comes. */

@@ -16,8 +16,10 @@ enum {
 
 /* ---- Making and freeing ------------------------------------------------------------------------ */
 
-struct manager *manager_new(struct core *core, struct store *store, const struct policy *policy,
-                            uint32_t generation)
+/* The manager of a shard; `wanted` is NULL for the first of a table. */
+static struct manager *new_manager(struct core *core, struct store *store,
+                                   const struct policy *policy, uint32_t generation, uint32_t shard,
+                                   uint32_t *wanted)
 {
     struct manager *manager = calloc(1, sizeof *manager);
     if (!manager)
@@ -26,19 +28,49 @@ struct manager *manager_new(struct core *core, struct store *store, const struct
                                 .store = store,
                                 .policy = policy,
                                 .generation = generation,
+                                .shard = shard,
+                                .wanted = wanted,
                                 .round_bytes = ROUND_BYTES,
                                 .n_nodes = core->n_nodes,
                                 .set_words = (core->n_nodes + 63) / 64};
     manager->boxes = calloc(core->n_nodes, sizeof *manager->boxes);
     manager->delta = calloc(1, store->value_bytes + store->states.stride + 16);
     bool has_trace = trace_init(&manager->trace);
-    if (store->index == TERN_DENSE)
+    if (store->index == TERN_DENSE && !wanted)
         manager->wanted = pages_new(store->n_keys * sizeof *manager->wanted);
     if (manager->boxes && manager->delta && has_trace &&
         (manager->wanted || store->index != TERN_DENSE))
         return manager;
     manager_free(manager);
     return NULL;
+}
+
+struct manager *manager_new(struct core *core, struct store *store, const struct policy *policy,
+                            uint32_t generation)
+{
+    return new_manager(core, store, policy, generation, 0, NULL);
+}
+
+bool manager_new_all(struct core *core, struct core_table *table, uint32_t generation)
+{
+    for (uint32_t i = 0; i < table->store.n_shards; i++) {
+        uint32_t *wanted = i ? table->managers[0]->wanted : NULL;
+        table->managers[i] =
+            new_manager(core, &table->store, table->policy, generation, i, wanted);
+        if (!table->managers[i]) {
+            manager_free_all(table);
+            return false;
+        }
+    }
+    return true;
+}
+
+void manager_free_all(struct core_table *table)
+{
+    for (uint32_t i = STORE_MAX_SHARDS; i-- > 0;) {
+        manager_free(table->managers[i]);
+        table->managers[i] = NULL;
+    }
 }
 
 void manager_free(struct manager *manager)
@@ -54,7 +86,8 @@ void manager_free(struct manager *manager)
         free(box->locations);
         buffer_free(&box->delta_values);
     }
-    pages_free(manager->wanted, manager->store->n_keys * sizeof *manager->wanted);
+    if (manager->shard == 0)
+        pages_free(manager->wanted, manager->store->n_keys * sizeof *manager->wanted);
     keymap_free(&manager->wanted_sparse);
     keymap_free(&manager->told_at);
     free(manager->spares.keys);
@@ -353,6 +386,9 @@ static enum tern_status take_marked(struct manager *manager, uint32_t slot)
     uint64_t key;
     uint32_t location;
     enum marked marked = store_marked(store, slot, &key, &location);
+    /* If the slot has a row of another shard by now, its changes are marked there. */
+    if (marked != MARKED_NOTHING && store_shard(store, key) != manager->shard)
+        return TERN_OK;
     if (marked == MARKED_MAIN)
         share_changed(manager, key, slot, manager->core->node);
     if (marked == MARKED_REPLICA)
@@ -375,7 +411,7 @@ enum tern_status manager_take(struct manager *manager)
         if (keys_left(&manager->boxes[i].changed))
             return TERN_OK;
     marked->n = 0;
-    for (size_t i = 0; (bits = marks_take(&store->changed, &i, n_words)) != 0; i++)
+    for (size_t i = 0; (bits = marks_take(&store->changed[manager->shard], &i, n_words)) != 0; i++)
         for (; bits; bits &= bits - 1)
             keys_add(manager, marked, 64 * i + (size_t)__builtin_ctzll(bits));
     enum tern_status status = TERN_OK;
@@ -861,7 +897,7 @@ static bool is_well_formed(const struct manager *manager, const uint8_t *body, s
             return false;
         for (uint32_t i = 0; i < section.count; i++) {
             const uint8_t *item = section.items + i * section.item_bytes;
-            if (section_get(item) > manager->store->last_key ||
+            if (!manager_has_key(manager, section_get(item)) ||
                 location_node((uint32_t)section_get(item + 8)) >= manager->core->n_nodes)
                 return false;
         }

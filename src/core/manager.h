@@ -1,5 +1,6 @@
 /*
- * manager - the keys of one table that come and go: who wants which, where it is, and what is told.
+ * manager - the keys of one table that come and go, or those of one shard (core.h): who wants which, where it is,
+ * and what is told.
  *
  * The life of a key (AdaPM, Sections 4.1 and B). Its main copy is at its *owner*, at first its home.
  * A node that begins to want a key asks the owner. The owner decides: if nobody else wants the key, its
@@ -28,7 +29,7 @@
  *     A node that is asked for a key it does not own says where it believes it is. It always knows
  *     somebody who had the key later than itself, so whoever follows arrives.
  *
- * Pure. A node's manager is used by one thread at a time: the caller locks.
+ * Pure. A manager is used by one thread at a time: the caller locks.
  */
 #ifndef CORE_MANAGER_H
 #define CORE_MANAGER_H
@@ -55,10 +56,15 @@ struct manager_counts {
     double staleness_ns_sum;
 };
 
-/* NULL when memory is used up. `generation` tells tables apart that have the same number in turn. */
+/* The manager of shard 0. NULL when memory is used up. `generation` tells tables apart that have the same number in
+ * turn. */
 struct manager *manager_new(struct core *core, struct store *store, const struct policy *policy,
                             uint32_t generation);
 void manager_free(struct manager *manager);
+
+/* Makes the managers of all shards of a table; false when memory is used up. And frees them. */
+bool manager_new_all(struct core *core, struct core_table *table, uint32_t generation);
+void manager_free_all(struct core_table *table);
 
 uint32_t manager_generation(const struct manager *manager);
 const struct manager_counts *manager_counts(const struct manager *manager);
@@ -68,7 +74,7 @@ struct trace *manager_trace(struct manager *manager);
 
 /* ---- The node's side --------------------------------------------------------------------------- */
 
-/* Intents for n keys begin or end. A failure for want of memory is kept for manager_take. */
+/* Intents for n keys of the shard begin or end. A failure for want of memory is kept for manager_take. */
 void manager_want(struct manager *manager, const uint64_t *keys, size_t n);
 void manager_unwant(struct manager *manager, const uint64_t *keys, size_t n);
 

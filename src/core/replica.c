@@ -60,7 +60,7 @@ struct replication *replication_new(struct core *core, struct store *store)
     bool complete = made->changed && made->sweeps && made->missing && made->keys &&
                     made->server_keys && made->slots;
     for (uint32_t i = 0; complete && i < core->n_nodes; i++)
-        complete = marks_init(&made->missing[i].slots, 64 * store->changed.n_words);
+        complete = marks_init(&made->missing[i].slots, 64 * store->changed[0].n_words);
     if (complete)
         return made;
     replication_free(made);
@@ -136,7 +136,7 @@ enum tern_status replication_take(struct replication *replication)
         return TERN_OK;
     size_t n_words = store_mark_words(store);
     uint64_t bits;
-    for (size_t i = 0; (bits = marks_take(&store->changed, &i, n_words)) != 0; i++) {
+    for (size_t i = 0; (bits = marks_take(&store->changed[0], &i, n_words)) != 0; i++) {
         for (; bits; bits &= bits - 1) {
             uint32_t slot = (uint32_t)(64 * i + (size_t)__builtin_ctzll(bits));
             uint64_t key = store_key_of(store, slot);
@@ -145,7 +145,7 @@ enum tern_status replication_take(struct replication *replication)
                 tell_all_but(replication, NOBODY, slot);
             } else if (!add_changed(&replication->changed[home], key)) {
                 /* Nothing is lost: what was not noted is marked again. */
-                marks_put(&store->changed, i, bits);
+                marks_put(&store->changed[0], i, bits);
                 return fail(TERN_NO_MEMORY, "no memory for the changes of table '%s'", store->name);
             }
         }

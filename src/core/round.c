@@ -35,15 +35,34 @@ static struct core_table *table_at(const struct round *round, uint32_t place)
     return atomic_load_explicit(&round->core->tables[place], memory_order_acquire);
 }
 
-static bool needs_rounds(const struct core_table *table)
+/* The manager of a table's keys in this shard; NULL: none. */
+static struct manager *manager_here(const struct round *round, const struct core_table *table)
 {
-    return table && (table->manager || table->replication || table->bounded);
+    return table ? table->managers[round->client->first_shard] : NULL;
+}
+
+/* What there is of a table in shard 0 alone. */
+static struct replication *replication_here(const struct round *round,
+                                            const struct core_table *table)
+{
+    return table && round->client->first_shard == 0 ? table->replication : NULL;
+}
+
+static struct bounded *bounded_here(const struct round *round, const struct core_table *table)
+{
+    return table && round->client->first_shard == 0 ? table->bounded : NULL;
+}
+
+static bool needs_rounds(const struct round *round, const struct core_table *table)
+{
+    return manager_here(round, table) || replication_here(round, table) ||
+           bounded_here(round, table);
 }
 
 bool round_is_needed(const struct round *round)
 {
     for (uint32_t i = 0; i < TERN_MAX_TABLES; i++)
-        if (needs_rounds(table_at(round, i)))
+        if (needs_rounds(round, table_at(round, i)))
             return true;
     return false;
 }
@@ -53,10 +72,8 @@ bool round_is_needed(const struct round *round)
 /* The manager that an intent is for; NULL if the table was closed since. */
 static struct manager *manager_of(const struct round *round, const struct intent *intent)
 {
-    struct core_table *table = table_at(round, intent->table);
-    return table && table->manager && manager_generation(table->manager) == intent->generation
-               ? table->manager
-               : NULL;
+    struct manager *manager = manager_here(round, table_at(round, intent->table));
+    return manager && manager_generation(manager) == intent->generation ? manager : NULL;
 }
 
 static void begin_intent(void *context, const struct intent *intent)
@@ -102,11 +119,13 @@ static void begin_sweep(struct round *round)
     if (round->sweeps)
         return;
     for (uint32_t i = 0; i < TERN_MAX_TABLES; i++) {
-        struct core_table *table = table_at(round, i);
-        if (table && table->manager)
-            manager_begin_sweep(table->manager);
-        if (table && table->replication)
-            replication_begin_sweep(table->replication);
+        const struct core_table *table = table_at(round, i);
+        struct manager *manager = manager_here(round, table);
+        struct replication *replication = replication_here(round, table);
+        if (manager)
+            manager_begin_sweep(manager);
+        if (replication)
+            replication_begin_sweep(replication);
     }
     round->sweeps = true;
     round->n_sweeps_begun++;
@@ -123,9 +142,9 @@ void round_begin(struct round *round, struct intents **list)
 void round_collect(struct round *round)
 {
     for (uint32_t i = 0; i < TERN_MAX_TABLES && !round->status; i++) {
-        struct core_table *table = table_at(round, i);
-        if (table && table->manager)
-            note_status(round, manager_take(table->manager));
+        struct manager *manager = manager_here(round, table_at(round, i));
+        if (manager)
+            note_status(round, manager_take(manager));
     }
 }
 
@@ -150,7 +169,7 @@ void round_ask(struct round *round, struct node_clock clock, uint64_t now_ns)
 {
     for (uint32_t i = 0; i < TERN_MAX_TABLES && !round->status; i++) {
         struct core_table *table = table_at(round, i);
-        if (!needs_rounds(table))
+        if (!needs_rounds(round, table))
             continue;
         struct exchange *exchange = exchange_at(round, i);
         note_status(round, exchange ? exchange_begin(exchange, table, clock, now_ns)
@@ -202,19 +221,22 @@ void round_end(struct round *round)
 {
     round->sweeps = false;
     for (uint32_t i = 0; i < TERN_MAX_TABLES; i++) {
-        struct core_table *table = table_at(round, i);
-        if (table && table->bounded)
-            round->left_over |= bounded_is_busy(table->bounded);
-        if (table && table->replication) {
-            round->left_over |= replication_round_ended(table->replication);
-            round->sweeps |= !replication_is_swept(table->replication);
+        const struct core_table *table = table_at(round, i);
+        struct manager *manager = manager_here(round, table);
+        struct replication *replication = replication_here(round, table);
+        struct bounded *bounded = bounded_here(round, table);
+        if (bounded)
+            round->left_over |= bounded_is_busy(bounded);
+        if (replication) {
+            round->left_over |= replication_round_ended(replication);
+            round->sweeps |= !replication_is_swept(replication);
         }
-        if (!table || !table->manager)
+        if (!manager)
             continue;
-        round->left_over |= manager_is_busy(table->manager);
-        round->intends |= manager_is_sharing(table->manager);
-        manager_round_ended(table->manager);
-        round->sweeps |= !manager_is_swept(table->manager);
+        round->left_over |= manager_is_busy(manager);
+        round->intends |= manager_is_sharing(manager);
+        manager_round_ended(manager);
+        round->sweeps |= !manager_is_swept(manager);
     }
     round->runs = false;
     if (!round->sweeps)

@@ -1,5 +1,5 @@
 /*
- * round - what a node does for its tables with replicas, with keys that come and go, or with bounded reads, time and
+ * round - what a shard does for its node's tables with replicas, with keys that come and go, or with bounded reads, time and
  * again: it looks at what its workers intend, collects what was changed, asks all nodes concerned about all tables at
  * once (exchange.h), and goes on until all have answered and there is nothing more to say.
  *
@@ -13,7 +13,7 @@
 
 struct round {
     struct core *core;
-    struct client *client;
+    struct client *client; /* of the shard whose round it is */
     unsigned max_passes; /* of asking about a table in one round */
     /* By the places of tables; NULL: there was none so far. */
     struct exchange *exchanges[TERN_MAX_TABLES];

@@ -61,6 +61,9 @@ static enum tern_status read_keys(const struct server *server, const struct stor
         if (key > store->last_key)
             return fail(TERN_RANGE, "key %" PRIu64 " is outside table '%s' of %" PRIu64 " keys",
                         key, store->name, store->n_keys);
+        if (store_shard(store, key) != server->shard && !defect(DEFECT_WRONG_SHARD))
+            return fail(TERN_PEER, "key %" PRIu64 " of table '%s' is not in shard %" PRIu32, key,
+                        store->name, server->shard);
         if (!is_served_here(store, key) && !defect(DEFECT_WRONG_NODE))
             return fail(TERN_PEER, "key %" PRIu64 " of table '%s' is not at node %" PRIu32, key,
                         store->name, server->core->node);
@@ -228,7 +231,7 @@ static bool has_moved(struct server *server, const struct core_table *table,
     *wait = false;
     for (uint32_t i = 0; i < request->count; i++) {
         uint32_t location;
-        enum whereabouts where = manager_find(table->manager, server->keys[i], &location);
+        enum whereabouts where = manager_find(table->managers[server->shard], server->keys[i], &location);
         moved |= where != KEY_HERE;
         *wait |= where == KEY_UNKNOWN;
     }
@@ -248,7 +251,7 @@ static enum served answer_moved(struct server *server, struct server_lane *lane,
         return REFUSED;
     for (uint32_t i = 0; i < request->count; i++) {
         uint32_t location;
-        manager_find(table->manager, server->keys[i], &location);
+        manager_find(table->managers[server->shard], server->keys[i], &location);
         put_u32(payload + 4 * i, location);
     }
     struct frame reply = reply_frame(request, server->core->epoch, FRAME_MOVED);
@@ -283,7 +286,7 @@ static bool divert(struct server *server, struct server_lane *lane, const struct
     bool wait;
     if (!has_moved(server, table, request, &wait))
         return false;
-    uint64_t round = manager_counts(table->manager)->rounds;
+    uint64_t round = manager_counts(table->managers[server->shard])->rounds;
     bool waited = lane->held_number == request->number && lane->held_round != round;
     if (wait && !waited) {
         if (lane->held_number != request->number)
@@ -311,7 +314,7 @@ static enum served serve_keys(struct server *server, struct server_lane *lane,
     enum tern_status status = TERN_OK;
     if (!again || request->kind == FRAME_PULL)
         status = read_keys(server, &table->store, request, body);
-    if (!status && table->manager && (!again || request->kind == FRAME_PULL)) {
+    if (!status && core_is_managed(table) && (!again || request->kind == FRAME_PULL)) {
         enum served served;
         if (divert(server, lane, table, request, out, &served))
             return served;
@@ -325,9 +328,10 @@ static enum served serve_keys(struct server *server, struct server_lane *lane,
     if (!status && !again)
         status = write_values(server, &table->store, request, body);
     /* Of one that was executed before it is not known any more whether its node was behind. */
-    bool behind = again && table->manager;
-    if (!status && !again && table->manager)
-        behind = manager_written(table->manager, lane->node, server->keys, request->count);
+    bool behind = again && core_is_managed(table);
+    if (!status && !again && core_is_managed(table))
+        behind = manager_written(table->managers[server->shard], lane->node, server->keys,
+                                 request->count);
     if (!status && !again && table->replication)
         replication_written(table->replication, server->keys, request->count);
     if (status && !again && !advance_void(lane, request->number))
@@ -339,6 +343,12 @@ static enum served serve_keys(struct server *server, struct server_lane *lane,
     return appended ? SERVED : REFUSED;
 }
 
+/* Whether there is what a table has in shard 0 alone, and this is that shard. */
+static bool is_whole_here(const struct server *server, const void *part)
+{
+    return part && server->shard == 0;
+}
+
 /* A round of a managed or bounded table. As with replicas, its answer is kept (below). */
 static enum tern_status answer_round(struct server *server, const struct server_lane *lane,
                                      const struct core_table *table, const struct frame *request,
@@ -347,10 +357,11 @@ static enum tern_status answer_round(struct server *server, const struct server_
     const uint8_t *aligned = aligned_payload(server, body, request->body_bytes);
     if (!aligned)
         return fail(TERN_NO_MEMORY, "no memory for a ROUND");
-    if ((!table->manager && !table->bounded) || request->count)
+    struct manager *manager = table->managers[server->shard];
+    if ((!manager && !is_whole_here(server, table->bounded)) || request->count)
         return fail(TERN_INVALID, "a ROUND does not fit table '%s'", table->store.name);
-    if (table->manager)
-        return manager_serve(table->manager, lane->node, request, aligned, out);
+    if (manager)
+        return manager_serve(manager, lane->node, request, aligned, out);
     enum tern_status status = bounded_serve(table->bounded, lane->node, request, aligned, out);
     server->wants_round |= bounded_is_busy(table->bounded) || table->bounded->is_inquired;
     table->bounded->is_inquired = false;
@@ -362,7 +373,7 @@ static enum tern_status answer_sync(struct server *server, const struct server_l
                                     const uint8_t *body, struct buffer *out)
 {
     size_t bytes = request->count * table->store.value_bytes;
-    if (!table->replication || frame_payload_bytes(request) != bytes)
+    if (!is_whole_here(server, table->replication) || frame_payload_bytes(request) != bytes)
         return fail(TERN_INVALID, "a SYNC does not fit table '%s'", table->store.name);
     enum tern_status status = read_keys(server, &table->store, request, body);
     if (status)

@@ -1,5 +1,5 @@
 /*
- * server - the answering side: executes the requests of other nodes' lanes on this node's tables.
+ * server - the answering side of a shard: executes the requests of other nodes' lanes on this node's tables.
  *
  * Requests of a lane are executed in the order of their numbers. The server remembers, per lane, the
  * number of the last one executed: a request sent again with a number at or below it is answered, but
@@ -54,7 +54,8 @@ struct task_port {
 
 struct server {
     struct core *core;
-    struct group *group; /* at node 0; NULL elsewhere */
+    uint32_t shard;      /* 0 unless set */
+    struct group *group; /* at node 0, in shard 0; NULL elsewhere */
     uint64_t *keys;      /* room for the keys of one request */
     uint32_t *missed;
     struct entry **entries;

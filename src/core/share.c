@@ -493,7 +493,7 @@ static enum tern_status check_request(const struct manager *manager, const uint8
         wrong = section.item_bytes != expected_bytes(manager, section.kind);
         for (uint32_t i = 0; !wrong && i < section.count; i++) {
             const uint8_t *item = section.items + i * section.item_bytes;
-            wrong = section_get(item) > manager->store->last_key ||
+            wrong = !manager_has_key(manager, section_get(item)) ||
                     (section.kind == SECTION_LOCATED &&
                      location_node((uint32_t)section_get(item + 8)) >= manager->core->n_nodes);
         }

@@ -251,7 +251,7 @@ static enum tern_status set_here(struct tern_worker *worker, struct tern_table *
                                  const uint64_t *keys, size_t n, const char *values)
 {
     enum tern_status status = write_here(worker, table, FRAME_SET, keys, n, values);
-    if (!status && table->core.manager && n > 1 && worker->space->n_away)
+    if (!status && core_is_managed(&table->core) && n > 1 && worker->space->n_away)
         status = leave_last(worker->space, keys, n);
     return status;
 }
@@ -295,7 +295,7 @@ static enum tern_status start_away(struct tern_worker *worker, const struct tern
     struct client *client = &worker->remote->client;
     enum tern_status status = client_start(client, op, kind, &table->core, keys, values,
                                            worker->space->away, worker->space->n_away);
-    for (uint32_t i = 0; !status && i < client->core->n_nodes; i++)
+    for (uint32_t i = 0; !status && i < client->n_lanes; i++)
         if (client->lanes[i].unsent)
             remote_nudge(worker->remote, &client->lanes[i]);
     return status;
@@ -309,7 +309,7 @@ static enum tern_status start_away(struct tern_worker *worker, const struct tern
  */
 static bool may_be_overtaken(const struct core_table *table)
 {
-    return table->manager || table->replication;
+    return core_is_managed(table) || table->replication;
 }
 
 static void count_under_way(struct tern_worker *worker, struct pending *pending, bool counts)
@@ -327,9 +327,12 @@ static void count_under_way(struct tern_worker *worker, struct pending *pending,
 static bool outran_untold(const struct tern_worker *worker, const struct op *op)
 {
     struct engine *engine = worker->node->engine;
-    pthread_mutex_lock(&engine->lock);
-    bool outran = op_outran_untold(op);
-    pthread_mutex_unlock(&engine->lock);
+    bool outran = false;
+    for (uint32_t i = 0; !outran && i < op->of->store.n_shards; i++) {
+        pthread_mutex_lock(&engine->shards[i].lock);
+        outran = op_outran_untold(op, i);
+        pthread_mutex_unlock(&engine->shards[i].lock);
+    }
     return outran;
 }
 
@@ -343,7 +346,7 @@ static enum tern_status catch_up(struct tern_worker *worker, const struct op *op
     bool waits = op_outran_replicas(op);
     for (int i = 0; !status && waits && i < MOST_SWEEPS; i++) {
         waits = outran_untold(worker, op);
-        status = sync_wait_news(&worker->node->engine->sync);
+        status = engine_wait_news(worker->node->engine);
         waits |= !status && outran_untold(worker, op);
     }
     return status;
@@ -396,12 +399,12 @@ static enum tern_status send_ahead(struct tern_worker *worker, struct tern_table
     if (kind != FRAME_SET || !store_sets_at_owner(&table->core.store))
         return TERN_OK;
     if (table->core.replication)
-        return sync_wait_news(&worker->node->engine->sync);
+        return engine_wait_news(worker->node->engine);
     const struct store *store = &table->core.store;
     enum tern_status status = check_keys(store, keys, n);
-    if (!status && table->core.manager && store_has_replica(store, keys, n)) {
+    if (!status && core_is_managed(&table->core) && store_has_replica(store, keys, n)) {
         mark_pinned(worker, table, keys, n);
-        status = sync_wait(&worker->node->engine->sync);
+        status = engine_wait(worker->node->engine);
     }
     return status;
 }

@@ -65,7 +65,7 @@ static void tell(struct tern_worker *worker, uint64_t clock)
     }
     pthread_mutex_unlock(&node->pace_lock);
     if (changed && node->engine) {
-        sync_hurry(&node->engine->sync);
+        sync_hurry(&node->engine->shards[0].sync);
         worker->drive_ns = 0;
     }
 }
@@ -160,10 +160,10 @@ static void inquire(const struct wait *wait)
     struct engine *engine = wait->worker->node->engine;
     if (!engine || !wait->table)
         return;
-    pthread_mutex_lock(&engine->lock);
+    pthread_mutex_lock(&engine->shards[0].lock);
     bounded_inquire(wait->table->core.bounded);
-    pthread_mutex_unlock(&engine->lock);
-    sync_hurry(&engine->sync);
+    pthread_mutex_unlock(&engine->shards[0].lock);
+    sync_hurry(&engine->shards[0].sync);
 }
 
 static enum tern_status wait_until(struct wait *wait, ready_function *is_ready, late_function *late)
@@ -182,11 +182,11 @@ static enum tern_status wait_until(struct wait *wait, ready_function *is_ready, 
             n_inquiries++;
         }
         if (node->engine)
-            status = sync_help(&node->engine->sync, begin);
+            status = sync_help(&node->engine->shards[0].sync, begin);
         else
             wait_alone(node);
         if (!status && now - begin >= node->deadline_ns && node->engine)
-            status = sync_status(&node->engine->sync);
+            status = sync_status(&node->engine->shards[0].sync);
         if (!status && now - begin >= node->deadline_ns)
             status = late(wait, (double)(now - begin) / 1e9);
     }
@@ -202,7 +202,7 @@ static enum tern_status wait_until(struct wait *wait, ready_function *is_ready, 
 /* A node that does not answer is to blame for whatever is waited for. */
 static bool find_silent(const struct tern_node *node, uint32_t *silent)
 {
-    return node->engine && sync_find_silent(&node->engine->sync, node->deadline_ns / 2, silent);
+    return node->engine && sync_find_silent(&node->engine->shards[0].sync, node->deadline_ns / 2, silent);
 }
 
 /* Who holds a table back, as far as is known. */
@@ -210,9 +210,9 @@ static struct standing slowest_of(const struct tern_table *table, uint64_t clock
 {
     struct tern_node *node = table->node;
     if (node->engine && bounded_needs(table->core.bounded, clock) <= lowest_clock(node)) {
-        pthread_mutex_lock(&node->engine->lock);
+        pthread_mutex_lock(&node->engine->shards[0].lock);
         struct standing standing = bounded_slowest(table->core.bounded);
-        pthread_mutex_unlock(&node->engine->lock);
+        pthread_mutex_unlock(&node->engine->shards[0].lock);
         return standing;
     }
     pthread_mutex_lock(&node->pace_lock);
@@ -276,15 +276,15 @@ static enum tern_status ask(struct wait *wait, size_t n_stale)
     struct bounded *bounded = wait->table->core.bounded;
     bool can_be_had = bounded->policy->refresh == REFRESH_EACH_CLOCK ||
                       bounded_may_read(bounded, wait->clock, lowest_clock(wait->worker->node));
-    if (!can_be_had || sync_rounds(&engine->sync) < wait->asked_round)
+    if (!can_be_had || sync_rounds(&engine->shards[0].sync) < wait->asked_round)
         return TERN_OK;
-    pthread_mutex_lock(&engine->lock);
+    pthread_mutex_lock(&engine->shards[0].lock);
     enum tern_status status =
         bounded_want(bounded, wait->keys, wait->worker->space->missed, n_stale);
-    pthread_mutex_unlock(&engine->lock);
+    pthread_mutex_unlock(&engine->shards[0].lock);
     /* The round under way may be past this table. */
-    wait->asked_round = sync_rounds(&engine->sync) + 2;
-    sync_hurry(&engine->sync);
+    wait->asked_round = sync_rounds(&engine->shards[0].sync) + 2;
+    sync_hurry(&engine->shards[0].sync);
     return status;
 }
 
@@ -342,7 +342,7 @@ static bool is_awaited(struct tern_node *node, uint64_t *highest)
     if (!node->engine)
         return true;
     *highest = 0;
-    pthread_mutex_lock(&node->engine->lock);
+    pthread_mutex_lock(&node->engine->shards[0].lock);
     for (size_t i = 0; i < TERN_MAX_TABLES; i++) {
         const struct core_table *table =
             atomic_load_explicit(&node->engine->core.tables[i], memory_order_acquire);
@@ -352,7 +352,7 @@ static bool is_awaited(struct tern_node *node, uint64_t *highest)
         if (bounded_highest(table->bounded) > *highest)
             *highest = bounded_highest(table->bounded);
     }
-    pthread_mutex_unlock(&node->engine->lock);
+    pthread_mutex_unlock(&node->engine->shards[0].lock);
     return awaited;
 }
 
@@ -393,7 +393,7 @@ static enum tern_status come_back(struct tern_worker *worker)
 
 /* ---- Bounds by value ----------------------------------------------------------------------------- */
 
-/* Whether the updates of a worker to a table, whose engine's lock is held, allow it to go on. */
+/* Whether the updates of a worker to a table allow it to go on. The first shard's lock is held. */
 static bool may_go_on(const struct tern_worker *worker, const struct core_table *table, uint32_t id)
 {
     return !table || !table->bounded || table->policy->bound != BOUND_VALUE ||
@@ -408,12 +408,12 @@ static bool is_seen(struct wait *wait, enum tern_status *status)
     struct engine *engine = worker->node->engine;
     bool seen = true;
     (void)status;
-    pthread_mutex_lock(&engine->lock);
+    pthread_mutex_lock(&engine->shards[0].lock);
     for (uint32_t i = 0; i < TERN_MAX_TABLES; i++)
         if (worker->space->unseen[i].epochs[0] || worker->space->unseen[i].epochs[1])
             seen &= may_go_on(
                 worker, atomic_load_explicit(&engine->core.tables[i], memory_order_acquire), i);
-    pthread_mutex_unlock(&engine->lock);
+    pthread_mutex_unlock(&engine->shards[0].lock);
     return seen;
 }
 
@@ -484,14 +484,14 @@ void bound_after(struct tern_worker *worker, const struct tern_table *table, enu
 void bound_settle(struct tern_node *node)
 {
     struct engine *engine = node->engine;
-    pthread_mutex_lock(&engine->lock);
+    pthread_mutex_lock(&engine->shards[0].lock);
     for (size_t i = 0; i < TERN_MAX_TABLES; i++) {
         struct core_table *table =
             atomic_load_explicit(&engine->core.tables[i], memory_order_acquire);
         if (table && table->bounded)
             bounded_settle(table->bounded);
     }
-    pthread_mutex_unlock(&engine->lock);
+    pthread_mutex_unlock(&engine->shards[0].lock);
 }
 
 enum tern_status tern_worker_get_stats(struct tern_worker *worker, struct tern_worker_stats *stats)

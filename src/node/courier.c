@@ -104,7 +104,7 @@ static void post(struct round *round, struct letter *letter)
     letter->next = round->under_way;
     round->under_way = letter;
     round->has_tasks |= letter->kind == FRAME_TASK;
-    remote_nudge(&round->remote, &client->lanes[letter->node]);
+    remote_nudge(&round->remote, client_lane(client, letter->node));
 }
 
 static void post_outbox(struct round *round)
@@ -218,7 +218,7 @@ static void *courier_main(void *context)
     while (round->under_way) {
         struct letter *letter = round->under_way;
         round->under_way = letter->next;
-        lane_fail(&round->remote.client, &round->remote.client.lanes[letter->node], TERN_CLOSED,
+        lane_fail(&round->remote.client, client_lane(&round->remote.client, letter->node), TERN_CLOSED,
                   "the node is being closed");
         op_end(&letter->op);
         buffer_free(&letter->op.answer_body);
@@ -236,7 +236,7 @@ enum tern_status courier_start(struct tasks *tasks)
     struct round *round = calloc(1, sizeof *round);
     if (!round)
         return fail(TERN_NO_MEMORY, "no memory to send tasks to other nodes");
-    enum tern_status status = remote_init(&round->remote, tasks->node->engine);
+    enum tern_status status = remote_init_shard(&round->remote, tasks->node->engine, 0);
     if (status)
         goto no_remote;
     tasks->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -7,7 +7,7 @@
 #include "wire/bytes.h"
 
 bool hello_append(struct buffer *out, const struct place *place, const struct core *core,
-                  uint32_t lane)
+                  uint32_t lane, uint32_t shard)
 {
     uint8_t payload[HELLO_MAX_BYTES], header[FRAME_HEADER_BYTES];
     size_t token_bytes = strlen(place->token);
@@ -15,6 +15,7 @@ bool hello_append(struct buffer *out, const struct place *place, const struct co
     put_u32(payload + 4, core->n_nodes);
     memcpy(payload + 8, place->token, token_bytes);
     struct frame frame = {.kind = FRAME_HELLO,
+                          .table = (uint16_t)shard,
                           .epoch = core->epoch,
                           .body_bytes = (uint32_t)(8 + token_bytes),
                           .a = core->incarnation,
@@ -38,6 +39,9 @@ enum tern_status hello_read(const struct frame *frame, const uint8_t *body,
                     "the caller is node %" PRIu32 " of %" PRIu32 ", but this cluster has %" PRIu32
                     " nodes",
                     node, n_nodes, place->n_nodes);
-    *hello = (struct hello){.node = node, .incarnation = frame->a, .lane = frame->b};
+    *hello = (struct hello){.node = node,
+                            .shard = frame->table,
+                            .incarnation = frame->a,
+                            .lane = frame->b};
     return TERN_OK;
 }

@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "core/manager.h"
 
@@ -29,16 +30,46 @@ static enum tern_status check(const struct tern_worker *worker, const struct ter
     return TERN_OK;
 }
 
-static enum tern_status add(struct tern_worker *worker, const struct tern_table *table,
+/* Those of n keys that are in a shard, gathered in the worker's own memory; NULL when that is used up. */
+static const uint64_t *keys_in_shard(struct tern_worker *worker, const struct store *store,
+                                     uint32_t shard, const uint64_t *keys, size_t n, size_t *found)
+{
+    struct workspace *space = worker->space;
+    if (space->max_gathered < n) {
+        uint64_t *grown = realloc(space->gathered, n * sizeof *grown);
+        if (!grown)
+            return NULL;
+        space->gathered = grown;
+        space->max_gathered = n;
+    }
+    *found = 0;
+    for (size_t i = 0; i < n; i++) {
+        space->gathered[*found] = keys[i];
+        *found += store_shard(store, keys[i]) == shard;
+    }
+    return space->gathered;
+}
+
+enum tern_status intent_add(struct tern_worker *worker, const struct tern_table *table,
                             enum intent_kind kind, const uint64_t *keys, size_t n, uint64_t start,
                             uint64_t end)
 {
-    if (!intents_add(worker->intents, kind, (uint16_t)table->id,
-                     manager_generation(table->core.manager), keys, n, start, end))
-        return fail(TERN_NO_MEMORY, "no memory for an intent for %zu keys of table '%s'", n,
-                    table->core.store.name);
-    sync_poke(&worker->node->engine->sync);
-    return TERN_OK;
+    const struct store *store = &table->core.store;
+    uint32_t generation = manager_generation(table->core.managers[0]);
+    bool added = true;
+    for (uint32_t i = 0; added && i < store->n_shards; i++) {
+        const uint64_t *of_shard = keys;
+        size_t found = n;
+        if (store->n_shards > 1)
+            of_shard = keys_in_shard(worker, store, i, keys, n, &found);
+        added = of_shard && (!found || intents_add(worker->intents[i], kind, (uint16_t)table->id,
+                                                   generation, of_shard, found, start, end));
+        if (found)
+            sync_poke(&worker->node->engine->shards[i].sync);
+    }
+    return added ? TERN_OK
+                 : fail(TERN_NO_MEMORY, "no memory for an intent for %zu keys of table '%s'", n,
+                        store->name);
 }
 
 enum tern_status tern_intent(struct tern_worker *worker, struct tern_table *table,
@@ -50,12 +81,12 @@ enum tern_status tern_intent(struct tern_worker *worker, struct tern_table *tabl
                       "table '%s': an intent starts at clock %" PRIu64 " and ends before, at %" PRIu64,
                       table->core.store.name, start, end);
     const struct policy *policy = status ? NULL : table->core.policy;
-    bool acts = policy && table->core.manager && n && worker->clock < end && start < end &&
+    bool acts = policy && core_is_managed(&table->core) && n && worker->clock < end && start < end &&
                 (policy->main == MAIN_ON_INTENT || policy->replica == REPLICA_ON_INTENT);
     if (!acts)
         return status;
     enum intent_kind kind = policy->timing == TIMING_AT_ONCE ? INTENT_AT_ONCE : INTENT_TIMED;
-    return add(worker, table, kind, keys, n, start, end);
+    return intent_add(worker, table, kind, keys, n, start, end);
 }
 
 static size_t count_away(const struct store *store, const uint64_t *keys, size_t n)
@@ -77,23 +108,25 @@ static void note_use(struct tern_worker *worker, struct tern_table *table, const
 {
     enum { SAMPLED = 4, MOST = 256 };
     uint64_t hot[MOST];
-    struct engine *engine = worker->node->engine;
-    if (worker->n_localized++ % SAMPLED || pthread_mutex_trylock(&engine->lock))
+    pthread_mutex_t *lock = &worker->node->engine->shards[0].lock;
+    if (worker->n_localized++ % SAMPLED || pthread_mutex_trylock(lock))
         return;
-    if (hot_add(&table->hot, keys, n))
-        for (size_t found = MOST; found == MOST;) {
-            found = hot_look(&table->hot, hot, MOST);
-            manager_want(table->core.manager, hot, found);
-        }
+    bool is_time = hot_add(&table->hot, keys, n);
+    for (size_t found = MOST; is_time && found == MOST;) {
+        found = hot_look(&table->hot, hot, MOST);
+        pthread_mutex_unlock(lock);
+        table_want(table, hot, found);
+        pthread_mutex_lock(lock);
+    }
     atomic_store_explicit(&table->learns_hot, hot_is_open(&table->hot), memory_order_relaxed);
-    pthread_mutex_unlock(&engine->lock);
+    pthread_mutex_unlock(lock);
 }
 
 enum tern_status tern_localize(struct tern_worker *worker, struct tern_table *table,
                                const uint64_t *keys, size_t n)
 {
     enum tern_status status = check(worker, table, keys, n);
-    if (status || !table->core.manager || table->core.policy->main != MAIN_ON_LOCALIZE)
+    if (status || !core_is_managed(&table->core) || table->core.policy->main != MAIN_ON_LOCALIZE)
         return status;
     const struct store *store = &table->core.store;
     if (atomic_load_explicit(&table->learns_hot, memory_order_relaxed))
@@ -101,9 +134,9 @@ enum tern_status tern_localize(struct tern_worker *worker, struct tern_table *ta
     size_t n_away = count_away(store, keys, n), fewest = n_away;
     if (!n_away)
         return TERN_OK;
-    status = add(worker, table, INTENT_HERE, keys, n, 0, 0);
+    status = intent_add(worker, table, INTENT_HERE, keys, n, 0, 0);
     for (int i = 0; !status && i < LOCALIZE_ROUNDS && n_away; i++) {
-        status = sync_wait_news(&worker->node->engine->sync);
+        status = engine_wait_news(worker->node->engine);
         n_away = count_away(store, keys, n);
         if (n_away < fewest) {
             fewest = n_away;
@@ -135,5 +168,5 @@ enum tern_status tern_flush(struct tern_worker *worker)
     if (!worker->remote)
         return TERN_OK;
     enum tern_status status = wait_for_all(worker);
-    return status ? status : sync_wait(&worker->node->engine->sync);
+    return status ? status : engine_wait(worker->node->engine);
 }

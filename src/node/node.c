@@ -27,9 +27,9 @@ static enum tern_status join(struct tern_node *node, const struct place *place)
     }
     node->engine->pace = &node->pace;
     node->engine->pace_lock = &node->pace_lock;
-    status = remote_init(&node->control, node->engine);
+    status = remote_init_shard(&node->control, node->engine, 0);
     if (!status) {
-        status = remote_init(&node->opening, node->engine);
+        status = remote_init_shard(&node->opening, node->engine, 0);
         if (status)
             remote_fini(&node->control);
     }

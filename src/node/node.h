@@ -3,7 +3,7 @@
  *
  * node.c opens and closes nodes, table.c tables, worker.c workers; access.c has the calls on keys,
  * range.c those on ranges, sample.c those on samples, task.c those on tasks, together.c what all nodes do
- * at once. In a cluster, engine.c serves other nodes and remote.c asks them.
+ * at once. In a cluster, shard.c serves other nodes and remote.c asks them.
  *
  * A node's lock guards its lists of tables, workers and distributions. The calls on keys never take
  * it: a worker counts what it does in memory of its own.
@@ -40,6 +40,8 @@ struct workspace {
     /* The positions of those keys of a call that are at other nodes. */
     uint32_t *away;
     size_t n_away, max_away;
+    uint64_t *gathered; /* keys of an intent that are in one shard */
+    size_t max_gathered;
     struct keymap last; /* the last position of keys in a call; empty between calls */
     struct keymap under_way; /* in how many operations keys of managed tables are (access.c) */
     struct keymap pins[TERN_MAX_TABLES]; /* how often the worker has pinned rows */
@@ -97,7 +99,7 @@ struct tern_table {
     struct turns *turns; /* in a cluster */
     struct counts ended; /* by workers that are closed */
     atomic_bool learns_hot; /* it is being found out which keys every node should have */
-    struct hot hot;         /* for that; under the engine's lock */
+    struct hot hot;         /* for that; under the first shard's lock */
     struct core_table core;
 };
 
@@ -121,7 +123,7 @@ struct tern_worker {
     uint64_t number;           /* by the order of opening on this node, from 0 */
     struct sampling *sampling; /* its samples (sample.c); NULL: none so far */
     struct remote *remote;   /* NULL: alone */
-    struct intents *intents; /* the same */
+    struct intents *intents[STORE_MAX_SHARDS]; /* the same, by shard */
     uint64_t n_localized;    /* calls of tern_localize */
     uint64_t drive_ns;       /* when it takes its next turn at the rounds */
     uint32_t pace_index;     /* its clock in node->pace; what it is there is bound.c's */
@@ -147,6 +149,14 @@ void access_unpin_all(struct tern_worker *worker);
 
 /* Ends a table whatever its n_open. The caller holds the node's lock or is the last to know it. */
 void table_end(struct tern_table *table);
+
+/* This node wants keys of a managed table for good. */
+void table_want(const struct tern_table *table, const uint64_t *keys, size_t n);
+
+/* Adds an intent for keys of a managed table to the worker's queues, and lets the rounds look at it. */
+enum tern_status intent_add(struct tern_worker *worker, const struct tern_table *table,
+                            enum intent_kind kind, const uint64_t *keys, size_t n, uint64_t start,
+                            uint64_t end);
 
 /* Ends the samples of a worker that is being closed, and the distributions on a table that is; for the
  * latter the caller holds the node's lock or is the last to know it. */

@@ -19,6 +19,8 @@
  *                           PEM files for TLS: all three or none
  *   TERN_INSECURE           1: plain TCP beyond loopback; 0 is the default
  *   TERN_DEADLINE           seconds, 0.1 to 86400, after which a silent node is given up; 10
+ *   TERN_SHARDS             1 to 16: how many shards (core/core.h) each node has; what node 0 says counts.
+ *                           Default: one for each 8 cores, but at most 8
  *
  * Where the coordinator is when TERN_COORDINATOR does not say:
  *
@@ -34,12 +36,14 @@
 #include "node/place.h"
 
 #include <inttypes.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "net/address.h"
+#include "store/store.h"
 
 enum {
     MAX_NODES = 65536,
@@ -132,6 +136,20 @@ static enum tern_status read_deadline(uint64_t *deadline_ns)
                     DEADLINE_MAX_S);
     *deadline_ns = ns;
     return TERN_OK;
+}
+
+/* Most machines have one: it serves a link of 10 Gbit/s. Cores that have something else to do need no more. */
+static enum tern_status read_shards(uint32_t *n_shards)
+{
+    enum { CORES = 8, MOST = 8 }; /* for a shard; shards without being asked */
+    const char *name = "TERN_SHARDS", *text = variable(name);
+    cpu_set_t cores;
+    int n_cores = sched_getaffinity(0, sizeof cores, &cores) ? 1 : CPU_COUNT(&cores);
+    uint64_t n = n_cores < 2 * CORES ? 1 : n_cores / CORES > MOST ? MOST : (uint64_t)n_cores / CORES;
+    enum tern_status status =
+        text == NULL ? TERN_OK : read_number(name, text, 1, STORE_MAX_SHARDS, &n);
+    *n_shards = (uint32_t)n;
+    return status;
 }
 
 static enum tern_status read_insecure(bool *insecure)
@@ -545,6 +563,8 @@ enum tern_status place_find(struct place *place)
     if (status == TERN_OK)
         status = read_deadline(&found.deadline_ns);
     if (status == TERN_OK)
+        status = read_shards(&found.n_shards);
+    if (status == TERN_OK)
         *place = found;
     return status;
 }
@@ -569,6 +589,8 @@ enum tern_status place_in_group(const char *group, uint32_t node, uint32_t n_nod
     snprintf(found.listen, sizeof found.listen, "here:%s.%" PRIu32, group, node);
     snprintf(found.token, sizeof found.token, "%s", group);
     enum tern_status status = read_deadline(&found.deadline_ns);
+    if (status == TERN_OK)
+        status = read_shards(&found.n_shards);
     if (status == TERN_OK)
         *place = found;
     return status;

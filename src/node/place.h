@@ -21,6 +21,7 @@ struct place {
     char key[1024];
     char authority[1024];
     bool insecure;
+    uint32_t n_shards; /* that each node has, if this is node 0 */
     uint64_t deadline_ns;
 };
 

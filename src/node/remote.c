@@ -23,25 +23,37 @@ enum {
 #define MS UINT64_C(1000000)
 #define AWAKE_NS (MS / 5)
 
-enum tern_status remote_init(struct remote *remote, struct engine *engine)
+/* Makes the rest of a remote whose client is made, or not. */
+static enum tern_status init(struct remote *remote, enum tern_status status)
 {
-    uint32_t n_nodes = engine->core.n_nodes;
-    *remote = (struct remote){.engine = engine, .wake_fd = -1};
-    remote->peers = calloc(n_nodes, sizeof *remote->peers);
-    remote->polls = calloc(n_nodes + 1, sizeof *remote->polls);
-    enum tern_status status = client_init(&remote->client, &engine->core);
-    if (!status && remote->peers && remote->polls && engine_take_lane(engine, &remote->lane))
+    uint32_t n_lanes = remote->client.n_lanes;
+    remote->peers = status ? NULL : calloc(n_lanes, sizeof *remote->peers);
+    remote->polls = status ? NULL : calloc(n_lanes + STORE_MAX_SHARDS, sizeof *remote->polls);
+    if (remote->peers && remote->polls && engine_take_lane(remote->engine, &remote->lane))
         return TERN_OK;
     if (!status)
         client_fini(&remote->client);
     free(remote->peers);
     free(remote->polls);
-    return fail(TERN_NO_MEMORY, "no memory for connections to %" PRIu32 " nodes", n_nodes);
+    return fail(TERN_NO_MEMORY, "no memory for connections to %" PRIu32 " nodes",
+                remote->engine->core.n_nodes);
+}
+
+enum tern_status remote_init(struct remote *remote, struct engine *engine)
+{
+    *remote = (struct remote){.engine = engine, .wake_fd = -1};
+    return init(remote, client_init(&remote->client, &engine->core));
+}
+
+enum tern_status remote_init_shard(struct remote *remote, struct engine *engine, uint32_t shard)
+{
+    *remote = (struct remote){.engine = engine, .wake_fd = -1};
+    return init(remote, client_init_shard(&remote->client, &engine->core, shard));
 }
 
 void remote_fini(struct remote *remote)
 {
-    for (uint32_t i = 0; i < remote->engine->core.n_nodes; i++)
+    for (uint32_t i = 0; i < remote->client.n_lanes; i++)
         connection_fini(&remote->peers[i].connection);
     client_fini(&remote->client);
     free(remote->peers);
@@ -51,7 +63,7 @@ void remote_fini(struct remote *remote)
 
 static struct peer *peer_of(struct remote *remote, const struct lane *lane)
 {
-    return &remote->peers[lane->node];
+    return &remote->peers[lane - remote->client.lanes];
 }
 
 /* Gives up the connection; it is made again when it is needed. */
@@ -74,7 +86,8 @@ static void connect_lane(struct remote *remote, struct lane *lane)
     const char *address = engine->addresses[lane->node];
     enum tern_status status = stream_connect(engine->net, address, &peer->connection.stream);
     if (!status &&
-        hello_append(&peer->connection.out, &engine->place, &engine->core, remote->lane))
+        hello_append(&peer->connection.out, &engine->place, &engine->core, remote->lane,
+                     lane->shard))
         return;
     disconnect(remote, lane);
     peer->unmade = status;
@@ -240,7 +253,7 @@ static void advance_lanes(struct remote *remote, bool readable)
     remote->local_waits = local_waits;
     if (local_waits)
         client_do_local(&remote->client);
-    for (uint32_t i = 0; i < remote->engine->core.n_nodes; i++) {
+    for (uint32_t i = 0; i < remote->client.n_lanes; i++) {
         struct lane *lane = &remote->client.lanes[i];
         note_waiting(&remote->peers[i], lane);
         if (lane_is_waiting(lane))
@@ -315,7 +328,7 @@ static void look_around(struct remote *remote, bool patient)
     bool anew = now - remote->looked_ns > engine->place.deadline_ns / 2;
     remote->looked_ns = now;
     look_after_local(remote, now);
-    for (uint32_t i = 0; i < engine->core.n_nodes; i++) {
+    for (uint32_t i = 0; i < remote->client.n_lanes; i++) {
         /* An answer on another lane may have given this one its first work. */
         note_waiting(&remote->peers[i], &remote->client.lanes[i]);
         if (!lane_is_waiting(&remote->client.lanes[i]))
@@ -334,8 +347,7 @@ void remote_progress(struct remote *remote)
 
 static bool drives(const struct remote *remote)
 {
-    return remote->drives &&
-           atomic_load_explicit(&remote->engine->sync.is_running, memory_order_relaxed);
+    return remote->drives && engine_has_rounds(remote->engine);
 }
 
 /* Waits for any of the lanes in use, and for others that ask this node. */
@@ -344,7 +356,7 @@ static void wait_for_lanes(struct remote *remote, bool requests, int timeout_ms)
     nfds_t n = 0;
     if (lane_is_waiting(&remote->client.local))
         timeout_ms = LOCAL_MS;
-    for (uint32_t i = 0; i < remote->engine->core.n_nodes; i++) {
+    for (uint32_t i = 0; i < remote->client.n_lanes; i++) {
         const struct peer *peer = &remote->peers[i];
         if (!lane_is_waiting(&remote->client.lanes[i]))
             continue;
@@ -360,7 +372,11 @@ static void wait_for_lanes(struct remote *remote, bool requests, int timeout_ms)
                                                     connection_unsent(&peer->connection) > 0)};
     }
     if (requests) {
-        remote->polls[n++] = (struct pollfd){.fd = remote->engine->epoll_fd, .events = POLLIN};
+        const struct engine *engine = remote->engine;
+        uint32_t n_shards = atomic_load_explicit(&engine->n_shards, memory_order_acquire);
+        for (uint32_t i = 0; i < n_shards; i++)
+            remote->polls[n++] =
+                (struct pollfd){.fd = engine->shards[i].epoll_fd, .events = POLLIN};
         timeout_ms = timeout_ms < DRIVE_MS ? timeout_ms : DRIVE_MS;
     } else if (remote->wake_fd >= 0) {
         remote->polls[n++] = (struct pollfd){.fd = remote->wake_fd, .events = POLLIN};

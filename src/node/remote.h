@@ -30,7 +30,7 @@ struct remote {
     struct engine *engine;
     struct client client;
     uint32_t lane;
-    struct peer *peers;
+    struct peer *peers; /* one for each lane of the client */
     struct pollfd *polls;
     int wake_fd; /* ends remote_wait_for_any when it is readable; -1: none. Not for one that drives */
     bool drives; /* a worker's, of a node with managed tables: it drives the engine while it waits */
@@ -39,7 +39,9 @@ struct remote {
     uint64_t looked_ns; /* when it last looked for nodes that do not answer */
 };
 
+/* Connections to all shards of other nodes, or to a single one of each. */
 enum tern_status remote_init(struct remote *remote, struct engine *engine);
+enum tern_status remote_init_shard(struct remote *remote, struct engine *engine, uint32_t shard);
 void remote_fini(struct remote *remote);
 
 /* Sends what is queued for a node unless other requests are under way and little is queued: requests

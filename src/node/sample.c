@@ -226,9 +226,8 @@ static void bring(void *context, const uint64_t *keys, size_t n, uint64_t until)
     const struct core_table *table = &asker->table->core;
     if (table->policy->main != MAIN_ON_LOCALIZE)
         (void)tern_intent(worker, asker->table, keys, n, asker->clock, until);
-    else if (intents_add(worker->intents, INTENT_HERE, (uint16_t)asker->table->id,
-                         manager_generation(table->manager), keys, n, 0, 0))
-        sync_poke(&worker->node->engine->sync);
+    else
+        (void)intent_add(worker, asker->table, INTENT_HERE, keys, n, 0, 0);
 }
 
 /* On a node that is alone everything is here. */

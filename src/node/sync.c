@@ -30,7 +30,7 @@ enum {
  * a collection takes, which is a part of what it makes others do. */
 #define COLLECT_MIN_NS (2 * MS)
 #define COLLECT_MAX_NS (20 * MS)
-#define COLLECT_SHARE 80  /* of the time, one part is spent on collecting */
+#define COLLECT_SHARE 80  /* of the time, one part is spent on collecting, by all shards */
 #define AWAKE_NS (MS / 5) /* how long a worker that helps does not sleep */
 
 struct rounds {
@@ -45,9 +45,9 @@ struct rounds {
     unsigned n_hurried;        /* callers that wait until everything is collected and told */
 };
 
-void sync_init(struct sync *sync, struct engine *engine)
+void sync_init(struct sync *sync, struct shard *shard)
 {
-    *sync = (struct sync){.engine = engine};
+    *sync = (struct sync){.shard = shard};
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -75,12 +75,13 @@ void sync_poke(struct sync *sync)
 
 /* ---- Rounds ------------------------------------------------------------------------------------- */
 
-/* Collects what was changed in rows that have copies. The caller holds the engine's lock. */
+/* Collects what was changed in rows that have copies. The caller holds the shard's lock. */
 static void collect(struct rounds *rounds)
 {
     uint64_t begin_ns = clock_now_ns();
     round_collect(&rounds->round);
-    uint64_t pause_ns = COLLECT_SHARE * (clock_now_ns() - begin_ns);
+    uint64_t taken_ns = (clock_now_ns() - begin_ns) * rounds->round.core->n_shards;
+    uint64_t pause_ns = COLLECT_SHARE * taken_ns;
     rounds->collected_ns = begin_ns;
     rounds->collect_pause_ns = pause_ns < COLLECT_MIN_NS   ? COLLECT_MIN_NS
                                : pause_ns > COLLECT_MAX_NS ? COLLECT_MAX_NS
@@ -98,32 +99,32 @@ static struct node_clock workers_clock(struct engine *engine)
 
 static void begin_round(struct rounds *rounds, uint64_t now_ns)
 {
-    struct engine *engine = rounds->sync->engine;
+    struct shard *shard = rounds->sync->shard;
     bool is_due = now_ns >= rounds->collected_ns + rounds->collect_pause_ns;
-    pthread_mutex_lock(&engine->lock);
-    round_begin(&rounds->round, &engine->intents);
+    pthread_mutex_lock(&shard->lock);
+    round_begin(&rounds->round, &shard->intents);
     if (is_due || rounds->n_hurried)
         collect(rounds);
-    round_ask(&rounds->round, workers_clock(engine), now_ns);
-    pthread_mutex_unlock(&engine->lock);
+    round_ask(&rounds->round, workers_clock(shard->engine), now_ns);
+    pthread_mutex_unlock(&shard->lock);
 }
 
 static void take_answers(struct rounds *rounds, uint64_t now_ns)
 {
-    struct engine *engine = rounds->sync->engine;
+    struct shard *shard = rounds->sync->shard;
     remote_progress(&rounds->remote);
     if (!round_has_answers(&rounds->round))
         return;
-    pthread_mutex_lock(&engine->lock);
+    pthread_mutex_lock(&shard->lock);
     round_step(&rounds->round, now_ns, rounds->collect_pause_ns);
-    pthread_mutex_unlock(&engine->lock);
+    pthread_mutex_unlock(&shard->lock);
 }
 
 /* Sends the questions that are queued, those about all tables together. */
 static void send_questions(struct rounds *rounds)
 {
     struct lane *lanes = rounds->remote.client.lanes;
-    for (uint32_t i = 0; i < rounds->round.core->n_nodes; i++)
+    for (uint32_t i = 0; i < rounds->remote.client.n_lanes; i++)
         if (lanes[i].unsent)
             remote_nudge(&rounds->remote, &lanes[i]);
 }
@@ -143,12 +144,14 @@ static uint64_t next_pause(struct rounds *rounds)
 }
 
 /* Whether what has happened to keys is to be written to files. */
-static bool has_news(const struct core *core)
+static bool has_news(const struct shard *shard)
 {
+    const struct core *core = &shard->engine->core;
     bool found = false;
     for (uint32_t i = 0; i < TERN_MAX_TABLES; i++) {
         struct core_table *table = atomic_load_explicit(&core->tables[i], memory_order_acquire);
-        found |= table && table->manager && why_has_news(table->manager);
+        struct manager *manager = table ? table->managers[shard->number] : NULL;
+        found |= manager && why_has_news(manager);
     }
     return found;
 }
@@ -156,18 +159,18 @@ static bool has_news(const struct core *core)
 static void end_round(struct rounds *rounds, uint64_t now_ns)
 {
     struct sync *sync = rounds->sync;
-    struct engine *engine = sync->engine;
+    struct shard *shard = sync->shard;
     const struct round *round = &rounds->round;
-    pthread_mutex_lock(&engine->lock);
+    pthread_mutex_lock(&shard->lock);
     round_end(&rounds->round);
-    bool is_news = has_news(&engine->core);
-    bool held = engine->server.holds_for_round;
-    engine->server.holds_for_round = false;
-    pthread_mutex_unlock(&engine->lock);
+    bool is_news = has_news(shard);
+    bool held = shard->server.holds_for_round;
+    shard->server.holds_for_round = false;
+    pthread_mutex_unlock(&shard->lock);
     if (held)
-        engine_wake(engine);
+        shard_wake(shard);
     if (is_news)
-        why_write(engine);
+        why_write(shard);
     rounds->ended_ns = now_ns;
     rounds->pause_ns = next_pause(rounds);
     sync->n_all_rounds++;
@@ -239,7 +242,7 @@ static void *sync_main(void *context)
     const struct round *round = &rounds->round;
     for (bool goes_on = true; goes_on;) {
         uint64_t now_ns = clock_now_ns(), pause_ns = DRIVEN_NS;
-        bool is_driven = engine_is_driven(sync->engine, now_ns);
+        bool is_driven = shard_is_driven(sync->shard, now_ns);
         if (!is_driven) {
             pthread_mutex_lock(&sync->lock);
             step(rounds, now_ns, false);
@@ -259,19 +262,19 @@ static void *sync_main(void *context)
 static struct rounds *rounds_new(struct sync *sync)
 {
     struct rounds *rounds = calloc(1, sizeof *rounds);
-    if (!rounds || remote_init(&rounds->remote, sync->engine)) {
+    if (!rounds || remote_init_shard(&rounds->remote, sync->shard->engine, sync->shard->number)) {
         free(rounds);
         return NULL;
     }
     rounds->sync = sync;
-    round_init(&rounds->round, &sync->engine->core, &rounds->remote.client, MAX_PASSES);
+    round_init(&rounds->round, &sync->shard->engine->core, &rounds->remote.client, MAX_PASSES);
     return rounds;
 }
 
 static void rounds_free(struct rounds *rounds)
 {
     struct client *client = &rounds->remote.client;
-    for (uint32_t i = 0; i < client->core->n_nodes; i++)
+    for (uint32_t i = 0; i < client->n_lanes; i++)
         lane_fail(client, &client->lanes[i], TERN_CLOSED, "the node is being closed");
     round_fini(&rounds->round);
     remote_fini(&rounds->remote);
@@ -348,17 +351,17 @@ bool sync_find_silent(struct sync *sync, uint64_t silent_ns, uint32_t *node)
 
 enum tern_status sync_help(struct sync *sync, uint64_t since_ns)
 {
-    struct engine *engine = sync->engine;
+    struct shard *shard = sync->shard;
     uint64_t now_ns = clock_now_ns();
     enum tern_status status = TERN_OK;
-    engine_drive(engine, now_ns);
+    engine_drive(shard->engine, now_ns);
     /* To fall asleep and be woken takes longer than most answers. */
     if (now_ns < since_ns + AWAKE_NS) {
         sched_yield();
         return TERN_OK;
     }
     if (pthread_mutex_trylock(&sync->lock)) {
-        poll(&(struct pollfd){.fd = engine->epoll_fd, .events = POLLIN}, 1, HELP_MS);
+        poll(&(struct pollfd){.fd = shard->epoll_fd, .events = POLLIN}, 1, HELP_MS);
         return TERN_OK;
     }
     if (sync->trouble)
@@ -391,7 +394,7 @@ static enum tern_status wait_for(struct sync *sync, uint64_t (*count)(const stru
             continue;
         /* Others may ask this node before they answer, and nobody else may be there to serve them. */
         pthread_mutex_unlock(&sync->lock);
-        engine_drive(sync->engine, clock_now_ns());
+        engine_drive(sync->shard->engine, clock_now_ns());
         pthread_mutex_lock(&sync->lock);
         if (sync->rounds->round.runs)
             remote_wait_for_any(&sync->rounds->remote, 1);

@@ -1,5 +1,5 @@
 /*
- * sync - when a node runs its rounds (core/round.h), who takes their steps, and who waits for them, for as long as
+ * sync - when a shard runs its rounds (core/round.h), who takes their steps, and who waits for them, for as long as
  * there are tables that need rounds.
  *
  * The next round begins at once while there is something to do; when nothing changes the pauses grow, so that
@@ -16,11 +16,11 @@
 
 #include "base/status.h"
 
-struct engine;
+struct shard;
 struct rounds; /* the state of the rounds */
 
 struct sync {
-    struct engine *engine;
+    struct shard *shard;
     struct rounds *rounds; /* NULL: not started */
     pthread_t thread;
     bool has_thread;
@@ -38,7 +38,7 @@ struct sync {
     atomic_bool naps;
 };
 
-void sync_init(struct sync *sync, struct engine *engine);
+void sync_init(struct sync *sync, struct shard *shard);
 void sync_fini(struct sync *sync);
 
 /* Starts the rounds unless they run. */
@@ -72,7 +72,7 @@ bool sync_find_silent(struct sync *sync, uint64_t silent_ns, uint32_t *node);
 uint64_t sync_rounds(const struct sync *sync);
 
 /* Waits until two further rounds have ended and left nothing over: everything this node had changed
- * before is then at its owners. */
+ * before, of the keys in the shard, is then at its owners. */
 enum tern_status sync_wait(struct sync *sync);
 
 /* Waits until everything is here that owners had to tell this node when it was called. */

@@ -195,6 +195,7 @@ static struct store_home home_of(const struct core *core, const struct tern_tabl
         .end = end,
         .has = is_at_home,
         .context = core,
+        .n_shards = core->n_shards,
     };
 }
 
@@ -206,12 +207,11 @@ static bool manage(struct engine *engine, struct core_table *table)
     else if (table->store.home.tracked)
         table->replication = replication_new(&engine->core, &table->store);
     if (table->store.home.managed)
-        table->manager =
-            manager_new(&engine->core, &table->store, table->policy, ++engine->n_managers);
-    if (table->manager)
-        why_begin(table->manager);
+        manager_new_all(&engine->core, table, ++engine->n_generations);
+    for (uint32_t i = 0; core_is_managed(table) && i < table->store.n_shards; i++)
+        why_begin(table->managers[i]);
     return (table->replication || table->bounded || !table->store.home.tracked) &&
-           (table->manager || !table->store.home.managed);
+           (core_is_managed(table) || !table->store.home.managed);
 }
 
 static enum tern_status make(struct tern_node *node, uint32_t id, const char *name,
@@ -314,27 +314,40 @@ static enum tern_status agree_on_number(struct tern_node *node, const char *name
 /* Lets other nodes' requests, and the rounds, reach the table. */
 static void publish(struct engine *engine, struct tern_table *table)
 {
-    pthread_mutex_lock(&engine->lock);
+    engine_lock(engine);
     atomic_store_explicit(&engine->core.tables[table->id], &table->core, memory_order_release);
-    pthread_mutex_unlock(&engine->lock);
+    engine_unlock(engine);
     engine_wake(engine);
 }
 
 /* Lets nobody reach it any more. */
 static void withdraw(struct engine *engine, const struct tern_table *table)
 {
-    sync_lock(&engine->sync);
-    pthread_mutex_lock(&engine->lock);
+    engine_lock_rounds(engine);
+    engine_lock(engine);
     atomic_store_explicit(&engine->core.tables[table->id], NULL, memory_order_release);
     core_note_closed(&engine->core, table->core.number);
-    pthread_mutex_unlock(&engine->lock);
-    sync_unlock(&engine->sync);
+    engine_unlock(engine);
+    engine_unlock_rounds(engine);
     engine_wake(engine);
+}
+
+void table_want(const struct tern_table *table, const uint64_t *keys, size_t n)
+{
+    const struct store *store = &table->core.store;
+    for (uint32_t i = 0; i < store->n_shards; i++) {
+        struct shard *shard = &table->node->engine->shards[i];
+        pthread_mutex_lock(&shard->lock);
+        for (size_t k = 0; k < n; k++)
+            if (store_shard(store, keys[k]) == i)
+                manager_want(table->core.managers[i], &keys[k], 1);
+        pthread_mutex_unlock(&shard->lock);
+    }
 }
 
 /* Every node wants the listed keys for good, so each gets a replica. Without a list, they are found as
  * keys are used (intent.c). */
-static enum tern_status want_listed(struct engine *engine, struct tern_table *table,
+static enum tern_status want_listed(struct tern_table *table,
                                     const struct tern_table_options *options)
 {
     const uint64_t *keys = options->replicated;
@@ -352,9 +365,7 @@ static enum tern_status want_listed(struct engine *engine, struct tern_table *ta
         hot_init(&table->hot, options->n_keys);
         atomic_store_explicit(&table->learns_hot, true, memory_order_relaxed);
     }
-    pthread_mutex_lock(&engine->lock);
-    manager_want(table->core.manager, keys, n);
-    pthread_mutex_unlock(&engine->lock);
+    table_want(table, keys, n);
     free(hot);
     return TERN_OK;
 }
@@ -364,7 +375,7 @@ static void unmake(struct tern_table *table)
 {
     replication_free(table->core.replication);
     bounded_free(table->core.bounded);
-    manager_free(table->core.manager);
+    manager_free_all(&table->core);
     hot_fini(&table->hot);
     store_fini(&table->core.store);
     handle_close(&table->handle);
@@ -373,12 +384,11 @@ static void unmake(struct tern_table *table)
 /* Makes a table of a cluster ready, as far as that may fail: it is not known to others then. */
 static enum tern_status prepare(struct tern_table *table, const struct tern_table_options *options)
 {
-    struct engine *engine = table->node->engine;
     enum tern_status status = TERN_OK;
-    if (table->core.replication || table->core.manager || table->core.bounded)
-        status = sync_start(&engine->sync);
+    if (table->core.replication || core_is_managed(&table->core) || table->core.bounded)
+        status = engine_start_rounds(table->node->engine);
     if (!status && table->core.policy->replica == REPLICA_OF_LISTED)
-        status = want_listed(engine, table, options);
+        status = want_listed(table, options);
     return status;
 }
 
@@ -525,30 +535,41 @@ static double staleness_p99(const uint64_t steps[TERN_STALENESS_STEPS], uint64_t
     return 0;
 }
 
-/* Adds what managing the keys took. */
+/* Adds what managing the keys of a shard took; the sum of their ages, too. */
+static void add_counts(const struct manager_counts *counts, struct tern_table_stats *stats,
+                       double *staleness_ns)
+{
+    if (stats->rounds < counts->rounds)
+        stats->rounds = counts->rounds;
+    stats->messages += counts->messages;
+    stats->sent_bytes += counts->bytes_sent;
+    stats->received_bytes += counts->bytes_received;
+    stats->moved_here += counts->moved_here;
+    stats->moved_away += counts->moved_away;
+    stats->replicas_made += counts->replicas_made;
+    stats->replicas_ended += counts->replicas_ended;
+    stats->deltas_sent += counts->deltas_sent;
+    stats->values_received += counts->values_received;
+    stats->redirected += counts->redirected;
+    for (int i = 0; i < TERN_STALENESS_STEPS; i++)
+        stats->staleness_ms[i] += counts->staleness[i];
+    *staleness_ns += counts->staleness_ns_sum;
+}
+
 static void add_managed(const struct tern_table *table, struct tern_table_stats *stats)
 {
-    struct engine *engine = table->node->engine;
-    pthread_mutex_lock(&engine->lock);
-    struct manager_counts counts = *manager_counts(table->core.manager);
-    pthread_mutex_unlock(&engine->lock);
-    stats->rounds = counts.rounds;
-    stats->messages = counts.messages;
-    stats->sent_bytes = counts.bytes_sent;
-    stats->received_bytes = counts.bytes_received;
-    stats->moved_here = counts.moved_here;
-    stats->moved_away = counts.moved_away;
-    stats->replicas_made = counts.replicas_made;
-    stats->replicas_ended = counts.replicas_ended;
-    stats->deltas_sent = counts.deltas_sent;
-    stats->values_received = counts.values_received;
-    stats->redirected = counts.redirected;
+    double staleness_ns = 0;
+    for (uint32_t i = 0; i < table->core.store.n_shards; i++) {
+        struct shard *shard = &table->node->engine->shards[i];
+        pthread_mutex_lock(&shard->lock);
+        add_counts(manager_counts(table->core.managers[i]), stats, &staleness_ns);
+        pthread_mutex_unlock(&shard->lock);
+    }
     uint64_t n = 0;
     for (int i = 0; i < TERN_STALENESS_STEPS; i++)
-        n += counts.staleness[i];
-    stats->staleness_ms_mean = n ? counts.staleness_ns_sum / (double)n / 1e6 : 0;
-    stats->staleness_ms_p99 = staleness_p99(counts.staleness, n);
-    memcpy(stats->staleness_ms, counts.staleness, sizeof stats->staleness_ms);
+        n += stats->staleness_ms[i];
+    stats->staleness_ms_mean = n ? staleness_ns / (double)n / 1e6 : 0;
+    stats->staleness_ms_p99 = staleness_p99(stats->staleness_ms, n);
 }
 
 /* Adds what the rounds of a table took of which every node has every key. */
@@ -566,10 +587,10 @@ static void add_replicated(const struct tern_table *table, struct tern_table_sta
 /* Adds what the exchanges of a table with bounded reads took. */
 static void add_bounded(const struct tern_table *table, struct tern_table_stats *stats)
 {
-    struct engine *engine = table->node->engine;
-    pthread_mutex_lock(&engine->lock);
+    pthread_mutex_t *lock = &table->node->engine->shards[0].lock;
+    pthread_mutex_lock(lock);
     const struct bounded_counts counts = table->core.bounded->counts;
-    pthread_mutex_unlock(&engine->lock);
+    pthread_mutex_unlock(lock);
     stats->messages = counts.questions + counts.answers;
     stats->sent_bytes = counts.bytes_sent;
     stats->received_bytes = counts.bytes_received;
@@ -612,7 +633,7 @@ enum tern_status tern_table_get_stats(struct tern_table *table, struct tern_tabl
     };
     for (int i = 0; i < TERN_CLOCK_STEPS; i++)
         stats->clocks_behind[i] = sum.ages[i];
-    if (table->core.manager)
+    if (core_is_managed(&table->core))
         add_managed(table, stats);
     if (table->core.replication)
         add_replicated(table, stats);

@@ -231,10 +231,10 @@ static void open_port(struct tasks *tasks)
     struct engine *engine = tasks->node->engine;
     if (!engine)
         return;
-    pthread_mutex_lock(&engine->lock);
-    engine->server.tasks = (struct task_port){.context = tasks, .take = take};
-    pthread_mutex_unlock(&engine->lock);
-    engine_wake(engine);
+    pthread_mutex_lock(&engine->shards[0].lock);
+    engine->shards[0].server.tasks = (struct task_port){.context = tasks, .take = take};
+    pthread_mutex_unlock(&engine->shards[0].lock);
+    shard_wake(&engine->shards[0]);
 }
 
 static void close_port(struct tasks *tasks)
@@ -242,9 +242,9 @@ static void close_port(struct tasks *tasks)
     struct engine *engine = tasks->node->engine;
     if (!engine)
         return;
-    pthread_mutex_lock(&engine->lock);
-    engine->server.tasks.take = NULL;
-    pthread_mutex_unlock(&engine->lock);
+    pthread_mutex_lock(&engine->shards[0].lock);
+    engine->shards[0].server.tasks.take = NULL;
+    pthread_mutex_unlock(&engine->shards[0].lock);
 }
 
 struct tasks *tasks_new(struct tern_node *node)

@@ -12,7 +12,7 @@
  * as they are needed, courier.c the thread that sends, in a cluster. The rules are in core: schedule.h and
  * inbox.h.
  *
- * One lock guards it all. It is taken after the engine's lock, if both are; nothing is waited for
+ * One lock guards it all. It is taken after the first shard's lock, if both are; nothing is waited for
  * under it, and no function of the program is called.
  */
 #ifndef NODE_TASKS_H

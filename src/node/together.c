@@ -48,9 +48,9 @@ enum tern_status tern_quiesce(struct tern_node *node)
         return status;
     /* First all changes go to their owners, then the owners' values to all. */
     for (int step = 0; !status && step < 2; step++) {
-        status = sync_wait(&node->engine->sync);
+        status = engine_wait(node->engine);
         if (!status && step == 1)
-            status = sync_wait_news(&node->engine->sync);
+            status = engine_wait_news(node->engine);
         if (!status)
             status = tern_barrier(node);
         if (!status && step == 0)

@@ -1,10 +1,11 @@
 /*
  * why - tern_why, which tells how a key is managed, and the trace of chosen keys. See tern.h.
  *
- * What happens to keys is noted by the manager of their table (core/trace.h), under the engine's lock.
+ * What happens to keys is noted by the manager of their shard (core/trace.h), under the shard's lock.
  * The trace is written in two steps, so that no file is written to while that lock is held: the events
  * are taken from the recording under it, and made into lines after. The lock of the rounds, which is
- * taken before the engine's, guards the files: they are written to at the end of rounds.
+ * taken before the shard's, guards the files: they are written to at the end of rounds. All shards append to one file,
+ * which the first begins and ends.
  */
 #include "node/why.h"
 
@@ -92,7 +93,7 @@ static void say_place(struct text *text, const struct key_facts *facts)
 static void say_others(struct text *text, const struct tern_table *table, uint64_t key,
                        const struct key_facts *facts)
 {
-    struct manager *manager = table->core.manager;
+    struct manager *manager = table->core.managers[store_shard(&table->core.store, key)];
     if (!facts->n_wanting) {
         say(text, "No other node wants it.\n");
         return;
@@ -168,10 +169,12 @@ static void say_events(struct text *text, const struct trace_event *events, size
 static void explain_managed(struct text *text, const struct tern_table *table, uint64_t key)
 {
     struct engine *engine = table->node->engine;
-    struct manager *manager = table->core.manager;
+    const uint32_t number = store_shard(&table->core.store, key);
+    struct manager *manager = table->core.managers[number];
+    struct shard *shard = &engine->shards[number];
     struct trace_event events[LAST_EVENTS];
     struct key_facts facts;
-    pthread_mutex_lock(&engine->lock);
+    pthread_mutex_lock(&shard->lock);
     manager_facts(manager, key, &facts);
     size_t n = trace_last(manager_trace(manager), key, events, LAST_EVENTS);
     say(text,
@@ -182,7 +185,7 @@ static void explain_managed(struct text *text, const struct tern_table *table, u
     say_place(text, &facts);
     if (facts.copy == COPY_MAIN)
         say_others(text, table, key, &facts);
-    pthread_mutex_unlock(&engine->lock);
+    pthread_mutex_unlock(&shard->lock);
     say_intents(text, &facts);
     say_events(text, events, n);
 }
@@ -230,7 +233,7 @@ enum tern_status tern_why(struct tern_table *table, uint64_t key, char *text, si
         return status;
     struct text out = {.bytes = text, .size = size};
     text[0] = 0;
-    if (table->core.manager)
+    if (core_is_managed(&table->core))
         explain_managed(&out, table, key);
     else
         explain_fixed(&out, table, key);
@@ -242,7 +245,7 @@ enum tern_status tern_why(struct tern_table *table, uint64_t key, char *text, si
 struct trace_file {
     struct recording recording; /* first, so that it leads to the rest */
     struct trace_events taken;  /* to be written */
-    uint32_t node;
+    uint32_t node, shard;
     int fd;
     int error; /* why something could not be written: an errno; 0: nothing was wrong */
     char path[];
@@ -290,13 +293,15 @@ static void put_head(struct trace_file *file, const char *name, uint32_t n_nodes
     put(file, line, (size_t)n + 1);
 }
 
-/* Writes the rest and the last line, and closes the file. */
+/* Writes the rest, and the last line if no other shard writes after this one, and closes the file. */
 static void complete(struct trace_file *file)
 {
     char line[TRACE_LINE];
     recording_take(&file->recording, &file->taken);
     put_taken(file);
-    put(file, line, (size_t)snprintf(line, sizeof line, "# end %" PRIu64 "\n", time_of_day_ns()));
+    int n = snprintf(line, sizeof line, "# end %" PRIu64 "\n", time_of_day_ns());
+    if (file->shard == 0)
+        put(file, line, (size_t)n);
     if (close(file->fd) && !file->error)
         file->error = errno;
 }
@@ -331,8 +336,9 @@ static enum tern_status finish(struct trace_file *file)
     return status;
 }
 
-static enum tern_status file_open(const struct tern_table *table, const uint64_t *keys, size_t n,
-                                  const char *path, struct trace_file **opened)
+static enum tern_status file_open(const struct tern_table *table, uint32_t shard,
+                                  const uint64_t *keys, size_t n, const char *path,
+                                  struct trace_file **opened)
 {
     const struct engine *engine = table->node->engine;
     size_t size = strlen(path) + sizeof ".4294967295";
@@ -345,14 +351,17 @@ static enum tern_status file_open(const struct tern_table *table, const uint64_t
     file->node = engine ? engine->core.node : 0;
     file->recording.release = release;
     snprintf(file->path, size, "%s.%" PRIu32, path, file->node);
-    file->fd = open(file->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    file->shard = shard;
+    int how = shard ? O_WRONLY | O_APPEND : O_WRONLY | O_APPEND | O_CREAT | O_TRUNC;
+    file->fd = open(file->path, how | O_CLOEXEC, 0666);
     if (file->fd < 0) {
         enum tern_status status = fail(TERN_INVALID, "the trace file '%s' cannot be made: %s",
                                        file->path, strerror(errno));
         file_free(file);
         return status;
     }
-    put_head(file, table->core.store.name, engine ? engine->core.n_nodes : 1);
+    if (shard == 0)
+        put_head(file, table->core.store.name, engine ? engine->core.n_nodes : 1);
     *opened = file;
     return TERN_OK;
 }
@@ -368,7 +377,7 @@ static enum copy fixed_copy(const struct tern_table *table, uint64_t key)
     return table->core.policy->replica == REPLICA_OF_EVERY_KEY ? COPY_REPLICA : COPY_NONE;
 }
 
-/* Records what is here of each key, and whether it is wanted, as if that had just come about. */
+/* Records what is here of each key of the file's shard, and whether it is wanted, as if that had just come about. */
 static void record_begin(const struct tern_table *table, struct trace_file *file,
                          const uint64_t *keys, size_t n)
 {
@@ -378,8 +387,10 @@ static void record_begin(const struct tern_table *table, struct trace_file *file
     uint64_t now_ns = time_of_day_ns();
     for (size_t i = 0; i < n; i++) {
         struct key_facts facts = {0};
-        if (table->core.manager)
-            manager_facts(table->core.manager, keys[i], &facts);
+        if (store_shard(&table->core.store, keys[i]) != file->shard && core_is_managed(&table->core))
+            continue;
+        if (core_is_managed(&table->core))
+            manager_facts(table->core.managers[file->shard], keys[i], &facts);
         else
             facts.copy = fixed_copy(table, keys[i]);
         struct trace_event event = {.time_ns = now_ns, .key = keys[i], .kind = kinds[facts.copy]};
@@ -390,23 +401,55 @@ static void record_begin(const struct tern_table *table, struct trace_file *file
     }
 }
 
-/* The caller holds the lock of the rounds. */
+/* The recording of a shard of a table; NULL: it is not traced. Read and changed under the locks of its rounds. */
+static struct trace_file *file_of(const struct tern_table *table, uint32_t shard)
+{
+    return (struct trace_file *)manager_trace(table->core.managers[shard])->recording;
+}
+
+/* Ends the files of all shards, the first one's last; the first trouble counts. The caller holds the locks of the
+ * rounds. */
+static enum tern_status stop_managed(const struct tern_table *table)
+{
+    enum tern_status status = TERN_OK;
+    char sentence[STATUS_SENTENCE_BYTES] = "";
+    for (uint32_t i = table->core.store.n_shards; i-- > 0;) {
+        pthread_mutex_t *lock = &table->node->engine->shards[i].lock;
+        pthread_mutex_lock(lock);
+        struct trace_file *file = file_of(table, i);
+        manager_trace(table->core.managers[i])->recording = NULL;
+        pthread_mutex_unlock(lock);
+        enum tern_status ended = file ? finish(file) : TERN_OK;
+        if (ended && !status) {
+            status = ended;
+            snprintf(sentence, sizeof sentence, "%s", tern_error());
+        }
+    }
+    return status ? fail(status, "%s", sentence) : TERN_OK;
+}
+
+/* The caller holds the locks of the rounds. */
 static enum tern_status start_managed(struct tern_table *table, const uint64_t *keys, size_t n,
                                       const char *path)
 {
-    struct engine *engine = table->node->engine;
-    struct trace *trace = manager_trace(table->core.manager);
-    if (trace->recording)
+    if (file_of(table, 0))
         return fail(TERN_BUSY, "table '%s' is being traced; stop that first",
                     table->core.store.name);
-    struct trace_file *file = NULL;
-    enum tern_status status = file_open(table, keys, n, path, &file);
-    if (status)
-        return status;
-    pthread_mutex_lock(&engine->lock);
-    record_begin(table, file, keys, n);
-    trace->recording = &file->recording;
-    pthread_mutex_unlock(&engine->lock);
+    for (uint32_t i = 0; i < table->core.store.n_shards; i++) {
+        pthread_mutex_t *lock = &table->node->engine->shards[i].lock;
+        struct trace_file *file = NULL;
+        enum tern_status status = file_open(table, i, keys, n, path, &file);
+        if (status) {
+            char sentence[STATUS_SENTENCE_BYTES];
+            snprintf(sentence, sizeof sentence, "%s", tern_error());
+            (void)stop_managed(table);
+            return fail(status, "%s", sentence);
+        }
+        pthread_mutex_lock(lock);
+        record_begin(table, file, keys, n);
+        manager_trace(table->core.managers[i])->recording = &file->recording;
+        pthread_mutex_unlock(lock);
+    }
     return TERN_OK;
 }
 
@@ -415,7 +458,7 @@ static enum tern_status write_fixed(const struct tern_table *table, const uint64
                                     const char *path)
 {
     struct trace_file *file = NULL;
-    enum tern_status status = file_open(table, keys, n, path, &file);
+    enum tern_status status = file_open(table, 0, keys, n, path, &file);
     if (status)
         return status;
     record_begin(table, file, keys, n);
@@ -436,12 +479,11 @@ enum tern_status tern_trace_start(struct tern_table *table, const uint64_t *keys
         status = check_key(&table->core.store, keys[i]);
     if (status)
         return status;
-    if (!table->core.manager)
+    if (!core_is_managed(&table->core))
         return write_fixed(table, keys, n, path);
-    struct sync *sync = &table->node->engine->sync;
-    sync_lock(sync);
+    engine_lock_rounds(table->node->engine);
     status = start_managed(table, keys, n, path);
-    sync_unlock(sync);
+    engine_unlock_rounds(table->node->engine);
     return status;
 }
 
@@ -449,17 +491,12 @@ enum tern_status tern_trace_stop(struct tern_table *table)
 {
     if (!handle_is((const struct handle *)table, HANDLE_TABLE))
         return handle_refuse((const struct handle *)table, HANDLE_TABLE);
-    if (!table->core.manager)
+    if (!core_is_managed(&table->core))
         return TERN_OK;
-    struct engine *engine = table->node->engine;
-    struct trace *trace = manager_trace(table->core.manager);
-    sync_lock(&engine->sync);
-    pthread_mutex_lock(&engine->lock);
-    struct trace_file *file = (struct trace_file *)trace->recording;
-    trace->recording = NULL;
-    pthread_mutex_unlock(&engine->lock);
-    sync_unlock(&engine->sync);
-    return file ? finish(file) : TERN_OK;
+    engine_lock_rounds(table->node->engine);
+    enum tern_status status = stop_managed(table);
+    engine_unlock_rounds(table->node->engine);
+    return status;
 }
 
 bool why_has_news(struct manager *manager)
@@ -468,19 +505,20 @@ bool why_has_news(struct manager *manager)
     return recording && recording->events.n >= WORTH_EVENTS;
 }
 
-void why_write(struct engine *engine)
+void why_write(struct shard *shard)
 {
     for (uint32_t i = 0; i < TERN_MAX_TABLES; i++) {
         struct core_table *table =
-            atomic_load_explicit(&engine->core.tables[i], memory_order_acquire);
-        if (!table || !table->manager)
+            atomic_load_explicit(&shard->engine->core.tables[i], memory_order_acquire);
+        struct manager *manager = table ? table->managers[shard->number] : NULL;
+        if (!manager)
             continue;
-        pthread_mutex_lock(&engine->lock);
-        struct trace_file *file = (struct trace_file *)manager_trace(table->manager)->recording;
-        bool has_news = why_has_news(table->manager);
+        pthread_mutex_lock(&shard->lock);
+        struct trace_file *file = (struct trace_file *)manager_trace(manager)->recording;
+        bool has_news = why_has_news(manager);
         if (has_news)
             recording_take(&file->recording, &file->taken);
-        pthread_mutex_unlock(&engine->lock);
+        pthread_mutex_unlock(&shard->lock);
         if (has_news)
             put_taken(file);
     }

@@ -7,17 +7,17 @@
 
 #include <stdbool.h>
 
-struct engine;
 struct manager;
+struct shard;
 
 /* From now on the events of a new manager have the time of day. */
 void why_begin(struct manager *manager);
 
-/* Whether a recording has gathered enough to be written. The caller holds the engine's lock. */
+/* Whether a recording has gathered enough to be written. The caller holds the shard's lock. */
 bool why_has_news(struct manager *manager);
 
-/* Writes what such recordings have gathered to their files. For the rounds, which hold their own lock and
- * not the engine's. */
-void why_write(struct engine *engine);
+/* Writes what such recordings have gathered to their files. For the rounds of a shard, which hold their own lock
+ * and not the shard's. */
+void why_write(struct shard *shard);
 
 #endif

@@ -16,22 +16,27 @@ static enum tern_status connect_worker(struct tern_worker *worker)
     worker->remote = calloc(1, sizeof *worker->remote);
     if (!worker->remote)
         return fail(TERN_NO_MEMORY, "no memory to open a worker");
-    worker->intents = intents_new();
-    enum tern_status status = worker->intents
-                                  ? remote_init(worker->remote, worker->node->engine)
-                                  : fail(TERN_NO_MEMORY, "no memory to open a worker");
+    struct engine *engine = worker->node->engine;
+    const uint32_t n_shards = engine->core.n_shards;
+    bool ready = true;
+    for (uint32_t i = 0; ready && i < n_shards; i++)
+        ready = (worker->intents[i] = intents_new());
+    enum tern_status status = ready ? remote_init(worker->remote, engine)
+                                    : fail(TERN_NO_MEMORY, "no memory to open a worker");
     if (status) {
-        if (worker->intents)
-            intents_free(worker->intents);
+        for (uint32_t i = 0; i < n_shards && worker->intents[i]; i++)
+            intents_free(worker->intents[i]);
         free(worker->remote);
         return status;
     }
-    struct engine *engine = worker->node->engine;
     worker->remote->drives = true;
-    pthread_mutex_lock(&engine->lock);
-    worker->intents->next = engine->intents;
-    engine->intents = worker->intents;
-    pthread_mutex_unlock(&engine->lock);
+    for (uint32_t i = 0; i < n_shards; i++) {
+        struct shard *shard = &engine->shards[i];
+        pthread_mutex_lock(&shard->lock);
+        worker->intents[i]->next = shard->intents;
+        shard->intents = worker->intents[i];
+        pthread_mutex_unlock(&shard->lock);
+    }
     return TERN_OK;
 }
 
@@ -83,22 +88,20 @@ enum tern_status tern_worker_open(struct tern_node *node, struct tern_worker **w
 
 /* The rounds end the intents of a worker that is being closed; without rounds there are none. The caller holds
  * the node's lock, so that none begin now. */
-static void end_intents(struct tern_worker *worker)
+static void end_intents(struct shard *shard, struct intents *intents)
 {
-    struct engine *engine = worker->node->engine;
-    struct intents *intents = worker->intents;
-    if (atomic_load_explicit(&engine->sync.is_running, memory_order_relaxed)) {
+    if (atomic_load_explicit(&shard->sync.is_running, memory_order_relaxed)) {
         /* Release: partner of the acquire in intents_round. */
         atomic_store_explicit(&intents->is_over, true, memory_order_release);
-        sync_poke(&engine->sync);
+        sync_poke(&shard->sync);
         return;
     }
-    pthread_mutex_lock(&engine->lock);
-    struct intents **place = &engine->intents;
+    pthread_mutex_lock(&shard->lock);
+    struct intents **place = &shard->intents;
     while (*place != intents)
         place = &(*place)->next;
     *place = intents->next;
-    pthread_mutex_unlock(&engine->lock);
+    pthread_mutex_unlock(&shard->lock);
     intents_free(intents);
 }
 
@@ -124,8 +127,8 @@ enum tern_status tern_worker_close(struct tern_worker *worker)
         place = &(*place)->next;
     *place = worker->next;
     alone_close(node);
-    if (worker->intents)
-        end_intents(worker);
+    for (uint32_t i = 0; i < STORE_MAX_SHARDS && worker->intents[i]; i++)
+        end_intents(&node->engine->shards[i], worker->intents[i]);
     bound_close(worker);
     sample_end_worker(worker);
     for (size_t i = 0; i < TERN_MAX_TABLES; i++)
@@ -133,6 +136,7 @@ enum tern_status tern_worker_close(struct tern_worker *worker)
             counts_sum(&node->tables[i]->ended, &worker->space->counts[i]);
     pthread_mutex_unlock(&node->lock);
     free(worker->space->away);
+    free(worker->space->gathered);
     keymap_free(&worker->space->last);
     keymap_free(&worker->space->under_way);
     for (size_t i = 0; i < TERN_MAX_TABLES; i++)
@@ -145,7 +149,7 @@ enum tern_status tern_worker_close(struct tern_worker *worker)
 void worker_drive(struct tern_worker *worker)
 {
     struct engine *engine = worker->node->engine;
-    if (!engine || !atomic_load_explicit(&engine->sync.is_running, memory_order_relaxed))
+    if (!engine || !engine_has_rounds(engine))
         return;
     uint64_t now_ns = clock_now_ns();
     if (now_ns < worker->drive_ns)
@@ -167,10 +171,9 @@ enum tern_status tern_worker_advance(struct tern_worker *worker, uint64_t *clock
     atomic_store_explicit(&worker->clock, now, memory_order_relaxed);
     if (atomic_load_explicit(&worker->node->is_paced, memory_order_acquire))
         bound_advance(worker);
-    if (worker->intents) {
-        atomic_store_explicit(&worker->intents->clock, now, memory_order_relaxed);
-        worker_drive(worker);
-    }
+    for (uint32_t i = 0; i < STORE_MAX_SHARDS && worker->intents[i]; i++)
+        atomic_store_explicit(&worker->intents[i]->clock, now, memory_order_relaxed);
+    worker_drive(worker);
     if (clock)
         *clock = now;
     return TERN_OK;

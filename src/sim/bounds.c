@@ -24,10 +24,10 @@ static bool is_fresh(struct worker *worker, struct slot *slot, struct bounded *b
         return true;
     bool may_ask = bounded->policy->refresh == REFRESH_EACH_CLOCK ||
                    bounded_may_read(bounded, worker->clock, here);
-    if (may_ask && site->n_ended >= slot->want_round) {
+    if (may_ask && site->progress[0].n_ended >= slot->want_round) {
         *status = bounded_want(bounded, slot->keys, stale, n_stale);
-        slot->want_round = site->n_begun + 1;
-        site->round_soon = true;
+        slot->want_round = site->progress[0].n_begun + 1;
+        site->round_soon |= 1;
         /* What is at home here is there already. */
         return !*status &&
                !bounded_check(bounded, worker->clock, here, slot->keys, slot->deed.n, stale, ages);
@@ -129,5 +129,5 @@ void bounds_reopen(struct worker *worker)
     worker->rests = true;
     check_that(site->check, pace_open(&site->pace, number, CLOCK_RESTS, &worker->pace_index),
                "no memory for a worker");
-    site->round_soon = true;
+    site->round_soon |= 1;
 }

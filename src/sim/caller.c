@@ -15,28 +15,38 @@ enum {
     HELLO_BYTES = 8,
 };
 
-enum tern_status caller_init(struct caller *caller, struct sim *sim, struct core *core)
+/* Makes the rest of a caller whose client is made, or not. */
+static enum tern_status init(struct caller *caller, struct sim *sim, enum tern_status status)
 {
+    const uint32_t n_lanes = caller->client.n_lanes;
     caller->sim = sim;
-    caller->lines = calloc(core->n_nodes, sizeof *caller->lines);
-    enum tern_status status = client_init(&caller->client, core);
-    if (!status && caller->lines) {
-        for (uint32_t i = 0; i < core->n_nodes; i++)
+    caller->lines = status ? NULL : calloc(n_lanes, sizeof *caller->lines);
+    if (caller->lines) {
+        for (uint32_t i = 0; i < n_lanes; i++)
             caller->lines[i] = (struct line){.holder = {caller}, .lane = &caller->client.lanes[i]};
         return TERN_OK;
     }
     if (!status)
         client_fini(&caller->client);
-    free(caller->lines);
-    caller->lines = NULL;
     return fail(TERN_NO_MEMORY, "no memory for a caller");
+}
+
+enum tern_status caller_init(struct caller *caller, struct sim *sim, struct core *core)
+{
+    return init(caller, sim, client_init(&caller->client, core));
+}
+
+enum tern_status caller_init_shard(struct caller *caller, struct sim *sim, struct core *core,
+                                   uint32_t shard)
+{
+    return init(caller, sim, client_init_shard(&caller->client, core, shard));
 }
 
 void caller_fini(struct caller *caller)
 {
     if (!caller->lines)
         return;
-    for (uint32_t i = 0; i < caller->client.core->n_nodes; i++) {
+    for (uint32_t i = 0; i < caller->client.n_lanes; i++) {
         if (caller->lines[i].end)
             sim_close(caller->sim, caller->lines[i].end);
         buffer_free(&caller->lines[i].cutter.in);
@@ -48,7 +58,7 @@ void caller_fini(struct caller *caller)
     caller->lines = NULL;
 }
 
-bool caller_hello(const struct core *core, uint32_t lane, struct buffer *out)
+bool caller_hello(const struct core *core, uint32_t lane, uint32_t shard, struct buffer *out)
 {
     uint8_t header[FRAME_HEADER_BYTES], payload[HELLO_BYTES];
     for (int i = 0; i < 4; i++) {
@@ -56,6 +66,7 @@ bool caller_hello(const struct core *core, uint32_t lane, struct buffer *out)
         payload[4 + i] = (uint8_t)(core->n_nodes >> 8 * i);
     }
     frame_encode(&(struct frame){.kind = FRAME_HELLO,
+                                 .table = (uint16_t)shard,
                                  .epoch = core->epoch,
                                  .body_bytes = HELLO_BYTES,
                                  .a = core->incarnation,
@@ -108,7 +119,7 @@ static void connect_line(struct line *line)
         return;
     line->end->owner = line;
     struct buffer out = {0};
-    caller_hello(core, caller->id, &out);
+    caller_hello(core, caller->id, line->lane->shard, &out);
     send_out(line, &out);
 }
 
@@ -162,7 +173,7 @@ void caller_pump(struct caller *caller)
     if (!caller->waits && !caller->client.n_parts)
         return;
     pump_local(caller);
-    for (uint32_t i = 0; i < caller->client.core->n_nodes; i++) {
+    for (uint32_t i = 0; i < caller->client.n_lanes; i++) {
         struct line *line = &caller->lines[i];
         note_waiting(line);
         if (!line->waits)
@@ -257,7 +268,7 @@ void caller_tick(struct caller *caller)
     if (sim_now_ns(caller->sim) >= caller->tick_ns)
         caller->tick_ns = 0;
     look_after_local(caller);
-    for (uint32_t i = 0; i < caller->client.core->n_nodes; i++)
+    for (uint32_t i = 0; i < caller->client.n_lanes; i++)
         if (lane_is_waiting(caller->lines[i].lane))
             look_after(&caller->lines[i]);
 }

@@ -44,14 +44,17 @@ struct caller {
     uint64_t tick_ns;       /* when the timer comes; 0: it is not set */
     uint64_t local_ns;      /* since when keys are waited for that come to this node; 0: none are */
     bool waits;             /* for an answer, when it was last pumped */
-    struct line *lines;     /* by node */
+    struct line *lines;     /* of the client's lanes */
 };
 
+/* For all shards of other nodes, or for a single one of each. */
 enum tern_status caller_init(struct caller *caller, struct sim *sim, struct core *core);
+enum tern_status caller_init_shard(struct caller *caller, struct sim *sim, struct core *core,
+                                   uint32_t shard);
 void caller_fini(struct caller *caller);
 
 /* Appends the first frame of a connection. */
-bool caller_hello(const struct core *core, uint32_t lane, struct buffer *out);
+bool caller_hello(const struct core *core, uint32_t lane, uint32_t shard, struct buffer *out);
 
 /* Reads it; false if it is not one. */
 bool caller_read_hello(const struct frame *frame, const uint8_t *body, uint32_t n_nodes,

@@ -16,22 +16,22 @@
 
 enum { TICK_MS = 100 };
 
-/* Timers; those of workers are numbered from TAG_WORKERS and TAG_CALLERS on. */
+/* Timers; those of workers are numbered from TAG_WORKERS and TAG_CALLERS on, those of shards from TAG_ROUNDS on. */
 enum {
     TAG_CONTROL,
     TAG_PULSE,
     TAG_PULSE_SLEEP,
     TAG_GROUP,
-    TAG_ROUNDS,
     TAG_ROUNDS_PAUSE, /* nothing to do: the rounds look at the time */
     TAG_WORKERS,
     TAG_CALLERS = 16,
+    TAG_ROUNDS = 32,
 };
 
 /* ---- Making and ending ------------------------------------------------------------------------ */
 
-static enum tern_status init_caller(struct machine *machine, struct caller *caller, uint32_t id,
-                                    uint64_t tag, bool patient)
+static void set_caller(struct machine *machine, struct caller *caller, uint32_t id, uint64_t tag,
+                       bool patient)
 {
     *caller = (struct caller){.id = id,
                               .tag = tag,
@@ -39,7 +39,28 @@ static enum tern_status init_caller(struct machine *machine, struct caller *call
                               .dead = &machine->dead,
                               .n_redirected = &machine->run->figures.n_redirected,
                               .patient = patient};
+}
+
+static enum tern_status init_caller(struct machine *machine, struct caller *caller, uint32_t id,
+                                    uint64_t tag, bool patient)
+{
+    set_caller(machine, caller, id, tag, patient);
     return caller_init(caller, machine->run->sim, &machine->core);
+}
+
+static enum tern_status init_rounds(struct machine *machine, uint32_t shard)
+{
+    struct rounds *rounds = &machine->rounds[shard];
+    rounds->site = &machine->site;
+    rounds->service = &machine->services[shard];
+    rounds->shard = shard;
+    rounds->tag = TAG_ROUNDS_PAUSE;
+    set_caller(machine, &rounds->caller, 2 + WORKERS, TAG_ROUNDS + shard, false);
+    enum tern_status status =
+        caller_init_shard(&rounds->caller, machine->run->sim, &machine->core, shard);
+    if (!status)
+        rounds_init(rounds);
+    return status;
 }
 
 static enum tern_status init_callers(struct machine *machine)
@@ -47,10 +68,8 @@ static enum tern_status init_callers(struct machine *machine)
     enum tern_status status = init_caller(machine, &machine->control, 0, TAG_CONTROL, true);
     if (!status)
         status = init_caller(machine, &machine->pulse, 1, TAG_PULSE, false);
-    if (!status)
-        status = init_caller(machine, &machine->rounds.caller, 2 + WORKERS, TAG_ROUNDS, false);
-    if (!status)
-        rounds_init(&machine->rounds);
+    for (uint32_t i = 0; !status && i < machine->core.n_shards; i++)
+        status = init_rounds(machine, i);
     for (uint32_t i = 0; !status && i < WORKERS; i++) {
         struct worker *worker = &machine->workers[i];
         worker->site = &machine->site;
@@ -66,7 +85,7 @@ static enum tern_status init_callers(struct machine *machine)
     return status;
 }
 
-static enum tern_status init_service(struct machine *machine)
+static enum tern_status init_services(struct machine *machine)
 {
     struct run *run = machine->run;
     struct group *group = NULL;
@@ -78,9 +97,11 @@ static enum tern_status init_service(struct machine *machine)
         return fail(TERN_NO_MEMORY, "no memory for a simulated node");
     }
     enum tern_status status =
-        service_init(&machine->service, run->sim, &machine->core, group, &run->check);
+        service_init(machine->services, 0, run->sim, &machine->core, group, &run->check);
     if (status)
         group_free(group);
+    for (uint32_t i = 1; !status && i < machine->core.n_shards; i++)
+        status = service_init(machine->services, i, run->sim, &machine->core, NULL, &run->check);
     return status;
 }
 
@@ -93,6 +114,7 @@ struct machine *machine_new(struct run *run, uint32_t node, uint64_t incarnation
     machine->again = again;
     machine->core.node = node;
     machine->core.n_nodes = run->n_nodes;
+    machine->core.n_shards = run->n_shards;
     machine->core.epoch = run->epoch;
     machine->core.incarnation = incarnation;
     machine->site = (struct site){.sim = run->sim,
@@ -102,15 +124,7 @@ struct machine *machine_new(struct run *run, uint32_t node, uint64_t incarnation
                                   .core = &machine->core,
                                   .tables = machine->tables};
     pace_init(&machine->site.pace);
-    machine->rounds.site = &machine->site;
-    machine->rounds.service = &machine->service;
-    machine->rounds.tag = TAG_ROUNDS_PAUSE;
-    if (init_service(machine)) {
-        ring_free(machine->core.ring);
-        free(machine);
-        return NULL;
-    }
-    if (init_callers(machine)) {
+    if (init_services(machine) || init_callers(machine)) {
         machine_free(machine);
         return NULL;
     }
@@ -141,9 +155,9 @@ static void close_store(struct machine *machine, struct core_table *table)
 {
     replication_free(table->replication);
     bounded_free(table->bounded);
-    if (table->manager)
-        count_managed(machine->run, table->manager);
-    manager_free(table->manager);
+    for (uint32_t i = 0; core_is_managed(table) && i < table->store.n_shards; i++)
+        count_managed(machine->run, table->managers[i]);
+    manager_free_all(table);
     store_fini(&table->store);
 }
 
@@ -162,13 +176,16 @@ void machine_free(struct machine *machine)
     for (int i = 0; i < WORKERS; i++)
         worker_fini(&machine->workers[i]);
     machine->run->check.limited[machine->core.node] = NULL;
-    free_intents(machine->site.intents);
+    for (int i = 0; i < SIM_MAX_SHARDS; i++)
+        free_intents(machine->site.intents[i]);
     caller_fini(&machine->control);
     caller_fini(&machine->pulse);
-    rounds_fini(&machine->rounds);
+    for (uint32_t i = 0; i < machine->core.n_shards; i++)
+        rounds_fini(&machine->rounds[i]);
     drop_call(&machine->call, machine->calling);
     drop_call(&machine->ping, machine->pinging);
-    service_fini(&machine->service);
+    for (uint32_t i = 0; i < machine->core.n_shards; i++)
+        service_fini(&machine->services[i]);
     for (int i = 0; i < N_SIM_TABLES; i++)
         if (machine->opened[i])
             close_store(machine, &machine->tables[i]);
@@ -201,7 +218,8 @@ static struct store_home home_of(const struct core *core, const struct policy *p
                                .end = end,
                                .has = is_at_home,
                                .context = core,
-                               .managed = policy_is_managed(policy)};
+                               .managed = policy_is_managed(policy),
+                               .n_shards = core->n_shards};
 }
 
 /* Makes what a table needs whose keys are not all at home for good; false when memory is used up. */
@@ -217,13 +235,16 @@ static bool manage(struct core *core, struct core_table *made, size_t round_byte
     if (made->replication)
         replication_limit(made->replication, round_bytes);
     if (made->store.home.managed)
-        made->manager = manager_new(core, &made->store, made->policy, 1);
-    if (made->manager)
-        made->manager->round_bytes = round_bytes;
-    if (made->manager && made->policy->replica == REPLICA_OF_LISTED)
-        manager_want(made->manager, options->replicated, options->n_replicated);
+        manager_new_all(core, made, 1);
+    for (uint32_t i = 0; core_is_managed(made) && i < made->store.n_shards; i++)
+        made->managers[i]->round_bytes = round_bytes;
+    if (core_is_managed(made) && made->policy->replica == REPLICA_OF_LISTED)
+        for (size_t i = 0; i < options->n_replicated; i++) {
+            const uint64_t *key = &options->replicated[i];
+            manager_want(made->managers[store_shard(&made->store, *key)], key, 1);
+        }
     return (made->replication || made->bounded || !made->store.home.tracked) &&
-           (made->manager || !made->store.home.managed);
+           (core_is_managed(made) || !made->store.home.managed);
 }
 
 /* Keys at home here that have been away often. */
@@ -264,7 +285,8 @@ static void open_store(struct machine *machine, enum sim_table table, uint16_t n
     if (table == LIMITED_COUNTS)
         check->limited[core->node] = made;
     atomic_store_explicit(&core->tables[number], made, memory_order_release);
-    service_retry(&machine->service);
+    for (uint32_t i = 0; i < core->n_shards; i++)
+        service_retry(&machine->services[i]);
 }
 
 /* Every node opens the tables in an order of its own. */
@@ -393,7 +415,7 @@ static void begin_phase(struct machine *machine)
     for (int i = 0; machine->phase == CLOSED_PHASE && i < N_SIM_TABLES; i++)
         if (machine->tables[i].bounded)
             bounded_settle(machine->tables[i].bounded);
-    machine->enough_rounds = 0;
+    machine->waits = false;
     machine->state = WORKING;
     for (int i = 0; i < WORKERS; i++) {
         if (machine->phase <= WORK_PHASES)
@@ -486,21 +508,25 @@ static void end_ping(struct machine *machine)
 static void work(struct machine *machine)
 {
     struct site *site = &machine->site;
-    const uint64_t n_clean = machine->rounds.n_clean, now_ns = sim_now_ns(site->sim);
+    const uint64_t now_ns = sim_now_ns(site->sim);
     bool done = true;
     for (int i = 0; i < WORKERS; i++)
         done &= worker_run(&machine->workers[i]);
-    if (done && !machine->enough_rounds) {
-        machine->enough_rounds = n_clean + 2;
-        machine->enough_sweeps = site->n_sweeps_begun + 1;
+    if (done && !machine->waits) {
+        machine->waits = true;
+        for (uint32_t i = 0; i < machine->core.n_shards; i++)
+            machine->enough_rounds[i] = site->progress[i].n_clean + 2;
+        machine->enough_sweeps = site_next_sweeps(site);
         machine->since_ns = now_ns;
     }
     bool late = now_ns > machine->since_ns + SIM_DEADLINE_NS;
-    bool flushed = done && n_clean >= machine->enough_rounds;
+    bool flushed = done;
+    for (uint32_t i = 0; i < machine->core.n_shards; i++)
+        flushed &= site->progress[i].n_clean >= machine->enough_rounds[i];
     if (flushed && !machine->flushed && machine->phase <= WORK_PHASES)
         owners_check_flushed(machine);
     machine->flushed = flushed;
-    if (flushed && site->n_sweeps >= machine->enough_sweeps) {
+    if (flushed && site_is_swept(site, &machine->enough_sweeps)) {
         machine->state = MEETING;
     } else if (done && (site->rounds_over || late)) {
         site_ended(site, fail(TERN_PEER, "rounds do not end"), "waiting for rounds");
@@ -510,10 +536,10 @@ static void work(struct machine *machine)
 
 static void run_rounds(struct machine *machine)
 {
-    if (!rounds_run(&machine->rounds))
-        return;
-    for (int i = 0; i < WORKERS; i++)
-        plans_looked(&machine->workers[i].plans);
+    for (uint32_t shard = 0; shard < machine->core.n_shards; shard++)
+        if (rounds_run(&machine->rounds[shard]))
+            for (int i = 0; i < WORKERS; i++)
+                plans_looked(&machine->workers[i].plans, shard);
 }
 
 /* Goes on as far as it can now. */
@@ -547,14 +573,14 @@ static void take_timer(struct machine *machine, uint64_t tag)
         caller_tick(&machine->control);
     } else if (tag == TAG_PULSE) {
         caller_tick(&machine->pulse);
-    } else if (tag == TAG_ROUNDS) {
-        caller_tick(&machine->rounds.caller);
     } else if (tag == TAG_PULSE_SLEEP) {
         begin_ping(machine);
         sim_timer(sim, node, SIM_DEADLINE_NS / 4, TAG_PULSE_SLEEP);
     } else if (tag == TAG_GROUP) {
-        service_tick(&machine->service);
+        service_tick(&machine->services[0]);
         sim_timer(sim, node, TICK_MS * MS, TAG_GROUP);
+    } else if (tag >= TAG_ROUNDS) {
+        caller_tick(&machine->rounds[tag - TAG_ROUNDS].caller);
     } else if (tag >= TAG_CALLERS) {
         caller_tick(&machine->workers[tag - TAG_CALLERS].caller);
     } else if (tag >= TAG_WORKERS) {
@@ -568,15 +594,15 @@ void machine_event(struct machine *machine, const struct sim_event *event)
     if (event->what == SIM_TIMER)
         take_timer(machine, event->tag);
     else if (event->what == SIM_ACCEPTED)
-        service_accepted(&machine->service, event->end);
+        service_accepted(&machine->services[0], event->end);
     else if (holder && event->what == SIM_BYTES && holder->caller)
         caller_bytes((struct line *)holder, event->bytes, event->n_bytes);
     else if (holder && event->what == SIM_BYTES)
-        service_bytes(&machine->service, (struct incoming *)holder, event->bytes, event->n_bytes);
+        service_bytes((struct incoming *)holder, event->bytes, event->n_bytes);
     else if (holder && holder->caller)
         caller_closed((struct line *)holder);
     else if (holder)
-        service_closed(&machine->service, (struct incoming *)holder);
+        service_closed((struct incoming *)holder);
     advance(machine);
 }
 

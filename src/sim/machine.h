@@ -35,7 +35,7 @@ struct run {
     struct sim *sim;
     struct check check;
     struct dists dists;
-    uint32_t n_nodes, n_steps;
+    uint32_t n_nodes, n_shards, n_steps;
     uint32_t epoch;
     uint64_t seed;
     struct figures figures;
@@ -49,16 +49,17 @@ enum state { JOINING, OPENING, WORKING, MEETING, LEAVING, ENDED };
 struct machine {
     struct run *run;
     struct core core;
-    struct service service;
+    struct service services[SIM_MAX_SHARDS];
     struct core_table tables[N_SIM_TABLES];
     bool opened[N_SIM_TABLES];
     struct site site;
     struct worker workers[WORKERS];
     struct caller control, pulse;
-    struct rounds rounds;
-    uint64_t enough_rounds; /* clean ones, for what was done in this phase; 0: it is not over */
-    uint64_t enough_sweeps; /* the same of sweeps */
-    uint64_t since_ns;      /* when that was decided */
+    struct rounds rounds[SIM_MAX_SHARDS];
+    bool waits;                             /* the work of this phase is done: */
+    uint64_t enough_rounds[SIM_MAX_SHARDS]; /* clean ones, for all that was done, */
+    struct awaited enough_sweeps;           /* and sweeps */
+    uint64_t since_ns;                      /* when that was decided */
     bool flushed;           /* those rounds have been */
     struct op call, ping;
     bool calling, pinging;

@@ -50,13 +50,15 @@ static bool is_on_its_way(const struct machine *from, const struct machine *to,
                           enum sim_table table, uint32_t index)
 {
     const uint32_t node = from->core.node;
-    const struct rounds *rounds = &to->rounds;
+    const uint32_t shard = store_shard(&to->tables[table].store, table_key(table, index));
+    const struct rounds *rounds = &to->rounds[shard];
     const uint16_t number = to->tables[table].number;
     const struct exchange *exchange = rounds->round.exchanges[number];
     const struct question *question = exchange ? &exchange->questions[node] : NULL;
     if (!question || !question->asked)
         return false;
-    const struct server_lane *lane = service_lane(&from->service, to->core.node, rounds->caller.id);
+    const struct server_lane *lane =
+        service_lane(&from->services[shard], to->core.node, rounds->caller.id);
     const struct kept_answer *kept = lane ? server_lane_kept(lane, number) : NULL;
     return kept && kept->number == question->op.number &&
            has_main(&kept->bytes, table_key(table, index));
@@ -232,13 +234,18 @@ static void check_idle(const struct machine *machine, enum sim_table table)
 {
     struct check *check = &machine->run->check;
     const struct store *store = &machine->tables[table].store;
-    const struct manager *manager = machine->tables[table].manager;
-    const uint64_t n_used = store->n_slots - store->n_free_slots - manager->pool.n;
+    bool shares = false;
+    uint64_t n_used = store->n_slots - store->n_free_slots;
+    for (uint32_t i = 0; i < store->n_shards; i++) {
+        const struct manager *manager = machine->tables[table].managers[i];
+        shares |= manager_is_sharing(manager) || manager_is_busy(manager);
+        n_used -= manager->pool.n;
+    }
     check_that(check, n_used == store->n_rows,
                "in the end node %" PRIu32 " has %" PRIu64 " rows of table '%s' in %" PRIu64
                " slots",
                machine->core.node, (uint64_t)store->n_rows, table_name(table), n_used);
-    check_that(check, !manager_is_sharing(manager) && !manager_is_busy(manager),
+    check_that(check, !shares,
                "in the end node %" PRIu32 " still shares keys of table '%s'", machine->core.node,
                table_name(table));
 }

@@ -15,19 +15,22 @@ static uint64_t below(const struct plans *plans, uint64_t n)
 
 enum tern_status plans_open(struct plans *plans, struct site *site)
 {
-    *plans = (struct plans){.site = site, .intents = intents_new()};
-    if (!plans->intents)
-        return fail(TERN_NO_MEMORY, "no memory for the intents of a worker");
-    plans->intents->next = site->intents;
-    site->intents = plans->intents;
+    *plans = (struct plans){.site = site};
+    for (uint32_t i = 0; i < core_shards(site->core); i++) {
+        plans->intents[i] = intents_new();
+        if (!plans->intents[i])
+            return fail(TERN_NO_MEMORY, "no memory for the intents of a worker");
+        plans->intents[i]->next = site->intents[i];
+        site->intents[i] = plans->intents[i];
+    }
     return TERN_OK;
 }
 
 void plans_close(struct plans *plans)
 {
-    if (plans->intents)
-        atomic_store_explicit(&plans->intents->is_over, true, memory_order_release);
-    plans->site->round_wanted = true;
+    for (int i = 0; i < SIM_MAX_SHARDS && plans->intents[i]; i++)
+        atomic_store_explicit(&plans->intents[i]->is_over, true, memory_order_release);
+    plans->site->round_wanted = ALL_SHARDS;
     *plans = (struct plans){.site = plans->site};
 }
 
@@ -48,14 +51,24 @@ static void add_intent(struct plans *plans, enum sim_table table, const uint64_t
                        uint64_t start, uint64_t end)
 {
     const struct site *site = plans->site;
+    const struct core_table *of = &site->tables[table];
     const struct tables *tables = &site->check->tables;
     enum intent_kind kind = INTENT_HERE;
     if (tables_intended(tables, table))
         kind = tables->policies[table].timing == TIMING_AT_ONCE ? INTENT_AT_ONCE : INTENT_TIMED;
-    bool added = intents_add(plans->intents, kind, site->tables[table].number,
-                             manager_generation(site->tables[table].manager), keys, n, start, end);
-    check_that(site->check, added, "no memory for an intent");
-    plans->site->round_wanted = true;
+    for (uint32_t shard = 0; shard < of->store.n_shards; shard++) {
+        uint64_t in_shard[KEYS];
+        size_t found = 0;
+        for (size_t i = 0; i < n; i++) {
+            in_shard[found] = keys[i];
+            found += store_shard(&of->store, keys[i]) == shard;
+        }
+        bool added = !found || intents_add(plans->intents[shard], kind, of->number,
+                                           manager_generation(of->managers[shard]), in_shard,
+                                           found, start, end);
+        check_that(site->check, added, "no memory for an intent");
+    }
+    plans->site->round_wanted = ALL_SHARDS;
 }
 
 void plans_make(struct plans *plans)
@@ -100,7 +113,7 @@ static bool is_open(const struct plans *plans, const struct plan *plan)
  * tell after that has come. */
 static bool is_settled(const struct plans *plans, const struct plan *plan)
 {
-    return plan->sweep && plans->site->n_sweeps >= plan->sweep;
+    return plan->awaits && site_is_swept(plans->site, &plan->awaited);
 }
 
 /* The keys of a plan are to be here now that it begins. */
@@ -123,7 +136,8 @@ static void begin_plan(struct plans *plans, const struct plan *plan)
 void plans_advance(struct plans *plans)
 {
     plans->clock++;
-    atomic_store_explicit(&plans->intents->clock, plans->clock, memory_order_relaxed);
+    for (int i = 0; i < SIM_MAX_SHARDS && plans->intents[i]; i++)
+        atomic_store_explicit(&plans->intents[i]->clock, plans->clock, memory_order_relaxed);
     size_t n = 0;
     for (size_t i = 0; i < plans->n; i++) {
         struct plan *plan = &plans->all[i];
@@ -135,15 +149,26 @@ void plans_advance(struct plans *plans)
     plans->n = n;
 }
 
-void plans_looked(struct plans *plans)
+/* Whether in all shards a round that has acted on a plan, or one after it, has left nothing over. */
+static bool was_acted_on(const struct site *site, const struct plan *plan)
+{
+    bool was = true;
+    for (uint32_t i = 0; i < core_shards(site->core); i++)
+        was &= plan->rounds[i] && site->progress[i].last_clean >= plan->rounds[i];
+    return was;
+}
+
+void plans_looked(struct plans *plans, uint32_t shard)
 {
     const struct site *site = plans->site;
     for (size_t i = 0; i < plans->n; i++) {
         struct plan *plan = &plans->all[i];
-        if (!plan->round && plan->start <= plans->clock + SURELY)
-            plan->round = site->n_begun;
-        if (plan->round && !plan->sweep && site->last_clean >= plan->round)
-            plan->sweep = site->n_sweeps_begun + 1;
+        if (!plan->rounds[shard] && plan->start <= plans->clock + SURELY)
+            plan->rounds[shard] = site->progress[shard].n_begun;
+        if (!plan->awaits && was_acted_on(site, plan)) {
+            plan->awaits = true;
+            plan->awaited = site_next_sweeps(site);
+        }
     }
 }
 
@@ -152,7 +177,10 @@ void plans_check(struct plans *plans)
     const struct site *site = plans->site;
     for (size_t i = 0; i < plans->n; i++) {
         struct plan *plan = &plans->all[i];
-        for (size_t k = 0; plan->round && is_open(plans, plan) && k < plan->n; k++) {
+        for (size_t k = 0; is_open(plans, plan) && k < plan->n; k++) {
+            const uint64_t key = table_key(plan->table, plan->indexes[k]);
+            if (!plan->rounds[store_shard(&site->tables[plan->table].store, key)])
+                continue;
             bool is_replica, here = site_has(site, plan->table, plan->indexes[k], &is_replica);
             check_that(site->check, here || !plan->here[k],
                        "key %" PRIu32 " of table '%s' has gone from node %" PRIu32

@@ -33,13 +33,14 @@ struct plan {
     uint32_t indexes[PLAN_KEYS];
     bool here[PLAN_KEYS]; /* since it was acted on */
     bool early;     /* it was signalled more than EARLY clocks ahead, and rounds have room for it */
-    uint64_t round; /* that has acted on it for sure; 0: none yet */
-    uint64_t sweep; /* that brings what owners had after a clean round from then on; 0: none yet */
+    uint64_t rounds[SIM_MAX_SHARDS]; /* that have acted on it for sure; 0: none yet */
+    bool awaits;                     /* clean rounds have been from then on: */
+    struct awaited awaited;          /* these sweeps bring what owners had then */
 };
 
 struct plans {
     struct site *site;
-    struct intents *intents; /* NULL: the worker is closed */
+    struct intents *intents[SIM_MAX_SHARDS]; /* NULL: the worker is closed */
     uint64_t clock;
     struct plan all[MAX_PLANS]; /* those that are over only for a while */
     size_t n;
@@ -64,8 +65,8 @@ void plans_want(struct plans *plans, enum sim_table table, const uint64_t *keys,
 /* Advances the clock. */
 void plans_advance(struct plans *plans);
 
-/* A round has begun and has looked at what is intended. */
-void plans_looked(struct plans *plans);
+/* A round of a shard has begun and has looked at what is intended. */
+void plans_looked(struct plans *plans, uint32_t shard);
 
 /* Checks that what was here and is intended is still here. */
 void plans_check(struct plans *plans);

@@ -48,10 +48,12 @@ static void hasten(struct rounds *rounds)
 }
 
 /* What workers and plans wait for. */
-static void tell_site(const struct rounds *rounds)
+static struct progress *tell_site(const struct rounds *rounds)
 {
-    rounds->site->n_sweeps_begun = rounds->round.n_sweeps_begun;
-    rounds->site->n_sweeps = rounds->round.n_sweeps;
+    struct progress *progress = &rounds->site->progress[rounds->shard];
+    progress->n_sweeps_begun = rounds->round.n_sweeps_begun;
+    progress->n_sweeps = rounds->round.n_sweeps;
+    return progress;
 }
 
 /* A failure ends the rounds for good, as in node/sync.c. */
@@ -60,13 +62,13 @@ static void end_round(struct rounds *rounds)
     struct site *site = rounds->site;
     const struct round *round = &rounds->round;
     round_end(&rounds->round);
-    tell_site(rounds);
-    site->n_ended++;
+    struct progress *progress = tell_site(rounds);
+    progress->n_ended++;
     if (!round->left_over && !round->status) {
-        rounds->n_clean++;
-        site->last_clean = site->n_ended;
+        progress->n_clean++;
+        progress->last_clean = progress->n_ended;
     }
-    site->rounds_over = round->status;
+    site->rounds_over |= round->status != TERN_OK;
     if (round->status)
         site_ended(site, fail(round->status, "%s", round->sentence), "a round");
     else
@@ -80,10 +82,9 @@ static void end_round(struct rounds *rounds)
 static void begin_round(struct rounds *rounds)
 {
     struct site *site = rounds->site;
-    site->round_wanted = false;
-    site->n_begun++;
-    round_begin(&rounds->round, &site->intents);
-    tell_site(rounds);
+    site->round_wanted &= ~(1u << rounds->shard);
+    round_begin(&rounds->round, &site->intents[rounds->shard]);
+    tell_site(rounds)->n_begun++;
     round_collect(&rounds->round);
     round_ask(&rounds->round, pace_now(&site->pace), sim_now_ns(site->sim));
 }
@@ -91,14 +92,16 @@ static void begin_round(struct rounds *rounds)
 bool rounds_run(struct rounds *rounds)
 {
     struct site *site = rounds->site;
-    site->round_soon |= rounds->service->server.wants_round;
+    const uint32_t bit = 1u << rounds->shard;
+    if (rounds->service->server.wants_round)
+        site->round_soon |= bit;
     rounds->service->server.wants_round = false;
-    if (site->round_soon && !rounds->round.runs) {
-        site->round_soon = false;
+    if (site->round_soon & bit && !rounds->round.runs) {
+        site->round_soon &= ~bit;
         hasten(rounds);
     }
     bool begins = !rounds->round.runs && !site->rounds_over && round_is_needed(&rounds->round) &&
-                  (site->round_wanted || sim_now_ns(site->sim) >= rounds->next_ns);
+                  (site->round_wanted & bit || sim_now_ns(site->sim) >= rounds->next_ns);
     if (begins)
         begin_round(rounds);
     else if (rounds->round.runs)

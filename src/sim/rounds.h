@@ -1,5 +1,5 @@
 /*
- * rounds - when a simulated node runs its rounds (core/round.h), as node/sync.c does for a real one.
+ * rounds - when a shard of a simulated node runs its rounds (core/round.h), as node/sync.c does for a real one.
  *
  * Pauses between them grow while nothing changes. Requests that were held until the end of one are then tried again.
  */
@@ -14,11 +14,11 @@
 struct rounds {
     struct site *site;
     struct service *service;
+    uint32_t shard;
     struct caller caller;
     uint64_t tag; /* of the timer between rounds */
     struct round round;
     uint64_t pause_ns, next_ns;
-    uint64_t n_clean; /* rounds that ended with nothing left over */
 };
 
 void rounds_init(struct rounds *rounds);

@@ -16,6 +16,9 @@ static enum tern_status check_options(const struct tern_sim_options *options,
     if (options->n_nodes < 2 || options->n_nodes > TERN_SIM_MAX_NODES)
         return fail(TERN_LIMIT, "a simulation of %" PRIu32 " nodes: 2 to %d are possible",
                     options->n_nodes, TERN_SIM_MAX_NODES);
+    if (options->n_shards > TERN_SIM_MAX_SHARDS)
+        return fail(TERN_LIMIT, "a simulation of %" PRIu32 " shards: 1 to %d are possible",
+                    options->n_shards, TERN_SIM_MAX_SHARDS);
     if (!options->n_steps || !options->n_seeds)
         return fail(TERN_INVALID, "tern_sim_run: n_steps and n_seeds must not be 0");
     if (options->faults & ~TERN_SIM_ALL)

@@ -13,25 +13,39 @@ struct known_lane {
     struct incoming *incoming; /* its connection; NULL: none now */
 };
 
-enum tern_status service_init(struct service *service, struct sim *sim, struct core *core,
-                              struct group *group, struct check *check)
+enum tern_status service_init(struct service *all, uint32_t shard, struct sim *sim,
+                              struct core *core, struct group *group, struct check *check)
 {
-    *service = (struct service){.sim = sim, .core = core, .check = check};
+    struct service *service = &all[shard];
+    *service = (struct service){.all = all, .sim = sim, .core = core, .check = check};
     service->incarnations = calloc(core->n_nodes, sizeof *service->incarnations);
     if (!service->incarnations)
         return fail(TERN_NO_MEMORY, "no memory for a service");
     enum tern_status status = server_init(&service->server, core, group);
+    service->server.shard = shard;
     if (status)
         free(service->incarnations);
     return status;
 }
 
-static void close_incoming(struct service *service, struct incoming *incoming)
+static void remove_incoming(struct service *service, struct incoming *incoming)
 {
     struct incoming **place = &service->incoming;
     while (*place != incoming)
         place = &(*place)->next;
     *place = incoming->next;
+}
+
+static void add_incoming(struct service *service, struct incoming *incoming)
+{
+    incoming->service = service;
+    incoming->next = service->incoming;
+    service->incoming = incoming;
+}
+
+static void close_incoming(struct service *service, struct incoming *incoming)
+{
+    remove_incoming(service, incoming);
     if (incoming->known && incoming->known->incoming == incoming)
         incoming->known->incoming = NULL;
     incoming->end->owner = NULL;
@@ -63,8 +77,7 @@ void service_accepted(struct service *service, struct sim_end *end)
         return;
     }
     incoming->end = end;
-    incoming->next = service->incoming;
-    service->incoming = incoming;
+    add_incoming(service, incoming);
     end->owner = incoming;
 }
 
@@ -150,6 +163,18 @@ static void check_caller(struct service *service, const struct incoming *incomin
                service->core->node, kind, lane->node);
 }
 
+/* Gives a connection that asks for another shard to that. False: it asks for none that there is. */
+static bool hand_over(struct service **service, struct incoming *incoming)
+{
+    const uint16_t shard = incoming->cutter.frame.table;
+    if (shard >= core_shards((*service)->core))
+        return false;
+    remove_incoming(*service, incoming);
+    *service = &(*service)->all[shard];
+    add_incoming(*service, incoming);
+    return true;
+}
+
 /* Executes the requests that have come. False: the connection must be closed. */
 static bool serve(struct service *service, struct incoming *incoming, struct buffer *out,
                   bool *changed)
@@ -160,6 +185,9 @@ static bool serve(struct service *service, struct incoming *incoming, struct buf
         if (cut != CUT_FRAME)
             return cut == CUT_NOTHING;
         if (!incoming->known) {
+            if (incoming->cutter.frame.table != service->server.shard &&
+                !hand_over(&service, incoming))
+                return false;
             if (!greet(service, incoming, body))
                 return false;
             cutter_drop(&incoming->cutter);
@@ -190,12 +218,12 @@ static void work_on(struct service *service, struct incoming *incoming, bool *ch
         sim_write(service->sim, incoming->end, buffer_head(out), buffer_size(out));
     out->begin = out->end = 0;
     if (!goes_on)
-        close_incoming(service, incoming);
+        close_incoming(incoming->service, incoming);
 }
 
-void service_bytes(struct service *service, struct incoming *incoming, const uint8_t *bytes,
-                   size_t n)
+void service_bytes(struct incoming *incoming, const uint8_t *bytes, size_t n)
 {
+    struct service *service = incoming->service;
     if (!buffer_append(&incoming->cutter.in, bytes, n)) {
         close_incoming(service, incoming);
         return;
@@ -206,9 +234,9 @@ void service_bytes(struct service *service, struct incoming *incoming, const uin
         service_retry(service);
 }
 
-void service_closed(struct service *service, struct incoming *incoming)
+void service_closed(struct incoming *incoming)
 {
-    close_incoming(service, incoming);
+    close_incoming(incoming->service, incoming);
 }
 
 void service_tick(struct service *service)

@@ -1,7 +1,7 @@
 /*
- * service - the server side of lanes in the simulation: what node/engine.c does with sockets.
+ * service - the server side of a shard's lanes in the simulation: what node/shard.c does with sockets.
  *
- * The rules are engine.c's: a connection begins with HELLO; a lane is remembered across connections
+ * The rules are shard.c's: connections come to the first shard, which gives them to the one they ask for; a connection begins with HELLO; a lane is remembered across connections
  * and has one at a time, the newer one closes the older; a request that cannot be answered yet is
  * held, and with it all that follows on its connection; held requests are tried again after a change.
  * And PROTOCOL.md's: once a node has called as a new incarnation, nothing of the old one is executed.
@@ -18,6 +18,7 @@ struct known_lane;
 
 struct incoming {
     struct holder holder;
+    struct service *service; /* whose it is */
     struct incoming *next;
     struct sim_end *end;
     struct cutter cutter;
@@ -26,6 +27,7 @@ struct incoming {
 };
 
 struct service {
+    struct service *all; /* by shard */
     struct sim *sim;
     struct core *core;
     struct server server;
@@ -36,14 +38,15 @@ struct service {
     struct buffer out; /* answers being made */
 };
 
-enum tern_status service_init(struct service *service, struct sim *sim, struct core *core,
-                              struct group *group, struct check *check);
+/* Makes the service of a shard, which is at its place among those of all. */
+enum tern_status service_init(struct service *all, uint32_t shard, struct sim *sim,
+                              struct core *core, struct group *group, struct check *check);
 void service_fini(struct service *service);
 
+/* To the first shard. */
 void service_accepted(struct service *service, struct sim_end *end);
-void service_bytes(struct service *service, struct incoming *incoming, const uint8_t *bytes,
-                   size_t n);
-void service_closed(struct service *service, struct incoming *incoming);
+void service_bytes(struct incoming *incoming, const uint8_t *bytes, size_t n);
+void service_closed(struct incoming *incoming);
 
 /* What is remembered of a lane of another node's present process; NULL if it has not called. */
 const struct server_lane *service_lane(const struct service *service, uint32_t node, uint64_t id);

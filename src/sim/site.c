@@ -14,6 +14,29 @@ void site_ended(const struct site *site, enum tern_status status, const char *wh
                "%s failed with %s: %s", what, tern_status_name(status), tern_error());
 }
 
+struct awaited site_next_sweeps(const struct site *site)
+{
+    struct awaited awaited = {{0}};
+    for (uint32_t i = 0; i < core_shards(site->core); i++)
+        awaited.sweeps[i] = site->progress[i].n_sweeps_begun + 1;
+    return awaited;
+}
+
+bool site_is_swept(const struct site *site, const struct awaited *awaited)
+{
+    bool is_swept = true;
+    for (uint32_t i = 0; i < core_shards(site->core); i++)
+        is_swept &= site->progress[i].n_sweeps >= awaited->sweeps[i];
+    return is_swept;
+}
+
+void site_want_sweeps(struct site *site, const struct awaited *awaited)
+{
+    for (uint32_t i = 0; i < core_shards(site->core); i++)
+        if (site->progress[i].n_sweeps < awaited->sweeps[i])
+            site->round_wanted |= 1u << i;
+}
+
 bool site_has(const struct site *site, enum sim_table table, uint32_t index, bool *is_replica)
 {
     const struct store *store = &site->tables[table].store;

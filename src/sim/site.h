@@ -24,6 +24,23 @@ struct figures {
     uint64_t n_postponed;  /* keys that were put off to the end of their sample */
 };
 
+enum { SIM_MAX_SHARDS = 4 };
+
+/* How far the rounds of a shard have come. */
+struct progress {
+    /* Rounds are numbered from 1: those begun and those ended. */
+    uint64_t n_begun, n_ended;
+    /* Sweeps through what owners have to tell (core/sweep.h): begun, and the last one that is over. */
+    uint64_t n_sweeps_begun, n_sweeps;
+    uint64_t last_clean; /* the latest round that ended well and left nothing over; 0: none */
+    uint64_t n_clean;    /* such rounds */
+};
+
+/* A number for each shard, of sweeps that are to be over; 0: none. */
+struct awaited {
+    uint64_t sweeps[SIM_MAX_SHARDS];
+};
+
 struct site {
     struct sim *sim;
     struct check *check;
@@ -31,21 +48,26 @@ struct site {
     struct figures *figures;
     struct core *core;
     struct core_table *tables; /* by enum sim_table */
-    struct intents
-        *intents;     /* of its workers: a list; those of closed ones are the rounds' to free */
+    /* Of its workers, by shard: lists; those of closed ones are the rounds' to free. */
+    struct intents *intents[SIM_MAX_SHARDS];
     struct pace pace; /* of its workers */
-    /* Rounds are numbered from 1: those begun and those ended. */
-    uint64_t n_begun, n_ended;
-    /* Sweeps through what owners have to tell (core/sweep.h): begun, and the last one that is over. */
-    uint64_t n_sweeps_begun, n_sweeps;
-    uint64_t last_clean; /* the latest that ended well and left nothing over; 0: none */
-    bool round_wanted;   /* the next round is to begin now */
-    bool round_soon;     /* within BUSY_MS */
+    struct progress progress[SIM_MAX_SHARDS];
+    uint32_t round_wanted; /* bits of shards: the next round is to begin now, */
+    uint32_t round_soon;   /* or within BUSY_MS */
     bool rounds_over;    /* one has failed: there will be no further one */
 };
 
 /* The outcome of an operation: failures are violations unless they are to be expected. */
 void site_ended(const struct site *site, enum tern_status status, const char *what);
+
+#define ALL_SHARDS (~UINT32_C(0))
+
+/* The next sweep of each shard that begins from now on; and whether those are over. */
+struct awaited site_next_sweeps(const struct site *site);
+bool site_is_swept(const struct site *site, const struct awaited *awaited);
+
+/* Wants rounds of the shards in which they are not. */
+void site_want_sweeps(struct site *site, const struct awaited *awaited);
 
 /* Whether a key is here: it has a row, which may be a replica, or gets one when it is first used. */
 bool site_has(const struct site *site, enum sim_table table, uint32_t index, bool *is_replica);

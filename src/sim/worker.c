@@ -295,23 +295,33 @@ static void try_slot(struct worker *worker, struct slot *slot)
     }
 }
 
+static bool outran_untold(const struct op *op)
+{
+    bool outran = false;
+    for (uint32_t i = 0; i < op->of->store.n_shards; i++)
+        outran |= op_outran_untold(op, i);
+    return outran;
+}
+
 /* An operation is done at all nodes. */
 static void finish_slot(struct worker *worker, struct slot *slot)
 {
     struct site *site = worker->site;
-    bool is_first = !slot->last_sweep && !slot->op.status && op_outran_replicas(&slot->op);
-    bool is_over = slot->last_sweep && slot->last_sweep <= site->n_sweeps && !slot->op.status;
-    bool is_untold = (is_first || is_over) && op_outran_untold(&slot->op);
+    bool is_first = !slot->awaits && !slot->op.status && op_outran_replicas(&slot->op);
+    bool is_over = slot->awaits && site_is_swept(site, &slot->awaited) && !slot->op.status;
+    bool is_untold = (is_first || is_over) && outran_untold(&slot->op);
     if (is_first || (is_over && (slot->outran_untold || is_untold))) {
-        slot->last_sweep = site->n_sweeps_begun + 1;
+        slot->awaits = true;
+        slot->awaited = site_next_sweeps(site);
         slot->outran_untold = is_untold;
     }
-    if (slot->last_sweep > site->n_sweeps && !site->rounds_over) {
-        site->round_wanted = true;
+    bool waits = slot->awaits && !site_is_swept(site, &slot->awaited);
+    if (waits && !site->rounds_over) {
+        site_want_sweeps(site, &slot->awaited);
         return;
     }
     enum tern_status status = op_end(&slot->op);
-    if (!status && slot->last_sweep > site->n_sweeps)
+    if (!status && waits)
         status = fail(TERN_PEER, "there are no further rounds");
     end_slot(worker, slot, status);
 }
@@ -377,13 +387,13 @@ static void look_ahead(struct worker *worker, bool idle)
         worker_close(worker);
         worker_open(worker);
     }
-    if (plans->intents && below(worker, 2)) {
+    if (plans->intents[0] && below(worker, 2)) {
         plans_advance(plans);
         bounds_advance(worker);
     }
-    if (plans->intents && below(worker, STEPS_PER_PLAN) == 0)
+    if (plans->intents[0] && below(worker, STEPS_PER_PLAN) == 0)
         plans_make(plans);
-    if (plans->intents && below(worker, STEPS_PER_SAMPLE) == 0)
+    if (plans->intents[0] && below(worker, STEPS_PER_SAMPLE) == 0)
         draws_prepare(&worker->draws);
 }
 

@@ -34,7 +34,8 @@ struct slot {
     uint32_t away[MAX_KEYS];    /* positions of the keys that were not here */
     size_t n_away;
     bool was_local;      /* some of those keys may have been used here after all */
-    uint64_t last_sweep; /* that it waits for; 0: none */
+    bool awaits;            /* news of owners: */
+    struct awaited awaited; /* these sweeps */
     bool outran_untold;  /* one more is to follow (client.h) */
     uint64_t since_ns;   /* when it began to wait for a bounded table to be ready; 0: it does not */
     uint64_t want_round; /* in which the keys it lacks come */

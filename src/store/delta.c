@@ -86,7 +86,7 @@ bool store_take_delta(struct store *store, uint64_t key, void *delta)
 enum marked store_marked(struct store *store, uint32_t slot, uint64_t *key, uint32_t *location)
 {
     const struct slot_facts *facts = store_facts(store, slot);
-    *key = facts->key;
+    *key = store_key_of(store, slot);
     uint64_t word;
     struct entry *entry = latch_existing(store, *key, &word);
     if (!entry)

@@ -96,7 +96,7 @@ static void fill_slot(struct store *store, uint32_t slot, uint64_t key, const vo
 {
     memcpy(slabs_at(&store->rows, slot), value, store->value_bytes);
     struct slot_facts *facts = store_facts(store, slot);
-    facts->key = key;
+    atomic_store_explicit(&facts->key, key, memory_order_relaxed);
     facts->shared = 0;
     atomic_fetch_add_explicit(&store->n_rows, 1, memory_order_relaxed);
 }

@@ -206,7 +206,7 @@ typedef float unaligned_32 __attribute__((vector_size(32), aligned(1), may_alias
 struct add_loops push_add_for(const struct store *store)
 {
     if (store->type != TERN_F32 || (store->index == TERN_DENSE && !store->n_natural) ||
-        store->updater.apply || store->changed.slots)
+        store->updater.apply || store->changed[0].slots)
         return (struct add_loops){0};
 #if defined(__x86_64__)
     if (store->kernel->vector_bytes >= 32)

@@ -78,7 +78,10 @@ static bool init_tracking(struct store *store)
         return true;
     uint64_t n_slots =
         store->index == TERN_DENSE && store->n_keys < TERN_MAX_ROWS ? store->n_keys : TERN_MAX_ROWS;
-    return marks_init(&store->changed, n_slots) && slabs_init(&store->bases, store->rows.stride) &&
+    for (uint32_t i = 0; i < store->n_shards; i++)
+        if (!marks_init(&store->changed[i], n_slots))
+            return false;
+    return slabs_init(&store->bases, store->rows.stride) &&
            slabs_init(&store->facts, sizeof(struct slot_facts));
 }
 
@@ -98,6 +101,7 @@ enum tern_status store_init(struct store *store, const char *name,
         .limit_bytes = options->memory_limit_bytes ? options->memory_limit_bytes : UINT64_MAX,
         .home = home ? *home : (struct store_home){.begin = 0, .end = options->n_keys},
     };
+    store->n_shards = store->home.n_shards ? store->home.n_shards : 1;
     strcpy(store->name, name);
     store->inlined = store->value_bytes == sizeof(uint32_t) && !store->updater.apply &&
                      !store->home.tracked && !store->home.managed;
@@ -132,7 +136,8 @@ void store_fini(struct store *store)
     slabs_fini(&store->bases);
     slabs_fini(&store->facts);
     free(store->free_slots);
-    marks_fini(&store->changed);
+    for (uint32_t i = 0; i < store->n_shards; i++)
+        marks_fini(&store->changed[i]);
     pthread_mutex_destroy(&store->slot_lock);
 }
 
@@ -148,7 +153,7 @@ uint64_t store_memory_bytes(const struct store *store)
 size_t store_mark_words(const struct store *store)
 {
     uint64_t slots = atomic_load_explicit(&store->next_slot, memory_order_relaxed);
-    size_t words = (slots + 63) / 64, all = store->changed.n_words;
+    size_t words = (slots + 63) / 64, all = store->changed[0].n_words;
     return words < all ? words : all;
 }
 
@@ -167,7 +172,7 @@ static bool new_slot(struct store *store, uint32_t *slot)
     size_t row_bytes = slot_bytes(store);
     uint64_t next = atomic_load_explicit(&store->next_slot, memory_order_relaxed);
     /* There are marks for as many as there can be rows; but slots may be lost (store_give_slot). */
-    uint64_t most = store->changed.slots ? 64 * store->changed.n_words : TERN_MAX_ROWS;
+    uint64_t most = store->changed[0].slots ? 64 * store->changed[0].n_words : TERN_MAX_ROWS;
     bool fits = next < most && row_bytes <= store->limit_bytes &&
                 store_memory_bytes(store) <= store->limit_bytes - row_bytes &&
                 slabs_add(&store->rows, next) && slabs_add(&store->states, next) &&
@@ -250,9 +255,9 @@ static bool make_row(struct store *store, uint64_t key, struct entry *entry, uin
         return false;
     init_value(&store->init, store->type, key, store->length, slabs_at(&store->rows, slot));
     store_reset_state(store, slot);
-    if (store->changed.slots) {
+    if (store->changed[0].slots) {
         struct slot_facts *facts = store_facts(store, slot);
-        facts->key = key;
+        atomic_store_explicit(&facts->key, key, memory_order_relaxed);
         atomic_store_explicit(&facts->age, 0, memory_order_relaxed);
     }
     if (store->home.tracked)

@@ -25,6 +25,7 @@
 
 #include <pthread.h>
 
+#include "base/hash.h"
 #include "base/status.h"
 #include "kernel/kernel.h"
 #include "store/init.h"
@@ -66,11 +67,17 @@ struct store_home {
     uint64_t main_begin, main_end;
     /* Whether rows come and go, and are tracked while they are shared (move.c). */
     bool managed;
+    uint32_t n_shards; /* that the keys are cut into (store_shard); 0 is 1 */
+};
+
+enum {
+    STORE_MAX_SHARDS = 16,
+    SHARD_KEYS = 16, /* of a dense table that lie together, and so has what is kept of them in lines of memory */
 };
 
 /* What is known of a slot in tables that are tracked or managed. */
 struct slot_facts {
-    uint64_t key;
+    _Atomic uint64_t key; /* who looks at a mark may see a slot change hands */
     union {
         struct {
             /* Of a main copy: the number of its moves so far, in the lower half. Of a replica: where
@@ -103,6 +110,7 @@ struct store {
      * values need no alignment. */
     struct add_loops add;
     bool inlined; /* values of 4 bytes that are only added to live in their entries */
+    uint32_t n_shards;
     const struct kernel *kernel;
     struct tern_updater updater; /* apply is NULL for addition */
     struct tern_init init;
@@ -120,7 +128,8 @@ struct store {
     /* Of tracked and managed tables (delta.c, move.c). */
     struct slabs bases; /* the value at the last exchange; with an updater: what was pushed since */
     struct slabs facts; /* struct slot_facts */
-    struct marks changed; /* slots changed since they were last taken; without: not tracked */
+    /* Slots changed since they were last taken, by shard; without: not tracked. */
+    struct marks changed[STORE_MAX_SHARDS];
     _Atomic uint64_t n_pins;
 
     char name[TERN_MAX_NAME + 1]; /* for sentences */
@@ -157,6 +166,15 @@ static inline uint64_t store_look(const struct store *store, uint64_t key, struc
         if (!*entry || !store_gives_up(store, word))
             return word;
     }
+}
+
+/* The part of the keys that one belongs to: each part is looked after by itself (core/manager.h). */
+static inline uint32_t store_shard(const struct store *store, uint64_t key)
+{
+    if (store->n_shards == 1)
+        return 0;
+    uint64_t block = store->index == TERN_DENSE ? key / SHARD_KEYS : key;
+    return (uint32_t)((hash_u64(~block) >> 32) * store->n_shards >> 32);
 }
 
 /* Whether sets of rows of which a replica is here are done at the owner: the updater's state is there; and the
@@ -265,13 +283,6 @@ void store_reset_state(struct store *store, uint32_t slot);
  * value = theirs + (value - base) and base = theirs. With an updater, base gathers what was pushed
  * here since the last exchange: that is sent, and base becomes zero.
  */
-static inline void store_mark(struct store *store, uint32_t slot)
-{
-    /* One that is set already is taken by somebody who will wait for this row's latch. */
-    if (!marks_has(&store->changed, slot))
-        marks_add(&store->changed, slot);
-}
-
 static inline struct slot_facts *store_facts(const struct store *store, uint32_t slot)
 {
     return slabs_at(&store->facts, slot);
@@ -279,7 +290,16 @@ static inline struct slot_facts *store_facts(const struct store *store, uint32_t
 
 static inline uint64_t store_key_of(const struct store *store, uint32_t slot)
 {
-    return store_facts(store, slot)->key;
+    return atomic_load_explicit(&store_facts(store, slot)->key, memory_order_relaxed);
+}
+
+static inline void store_mark(struct store *store, uint32_t slot)
+{
+    uint32_t shard = store->n_shards == 1 ? 0 : store_shard(store, store_key_of(store, slot));
+    struct marks *marks = &store->changed[shard];
+    /* One that is set already is taken by somebody who will wait for this row's latch. */
+    if (!marks_has(marks, slot))
+        marks_add(marks, slot);
 }
 
 /* The words of marks of slots that can have any by now. */

@@ -38,6 +38,7 @@ static const char *const names[N_DEFECTS] = {
     [DEFECT_GATHER_UNSORTED] = "values go out in the wrong order",
     [DEFECT_SORT_UNSTABLE] = "equal keys change places",
     [DEFECT_WRONG_NODE] = "a key is executed at another node",
+    [DEFECT_WRONG_SHARD] = "a key is executed by another shard",
     [DEFECT_SETS_REPEATED] = "all sets of one operation are sent",
     [DEFECT_MOVED_UNLEARNED] = "where keys are is not learned",
     [DEFECT_MOVED_DROPPED] = "a request that met no owner is dropped",

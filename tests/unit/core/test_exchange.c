@@ -40,8 +40,8 @@ static void side_init(struct side *side, uint32_t node)
         ok(store_init(&table->store, "rows", &options, &home));
         table->number = (uint16_t)(FIRST_NUMBER + i);
         table->policy = &side->policy;
-        table->manager = manager_new(&side->core, &table->store, &side->policy, 1);
-        assert_non_null(table->manager);
+        table->managers[0] = manager_new(&side->core, &table->store, &side->policy, 1);
+        assert_non_null(table->managers[0]);
         atomic_store(&side->core.tables[table->number], table);
     }
 }
@@ -49,7 +49,7 @@ static void side_init(struct side *side, uint32_t node)
 static void side_fini(struct side *side)
 {
     for (uint32_t i = 0; i < TABLES; i++) {
-        manager_free(side->tables[i].manager);
+        manager_free(side->tables[i].managers[0]);
         store_fini(&side->tables[i].store);
     }
     ring_free(side->core.ring);
@@ -121,7 +121,7 @@ static void carry(struct pair *pair, bool breaks)
 static void begin_all(struct pair *pair, uint64_t now_ns)
 {
     for (uint32_t i = 0; i < TABLES; i++) {
-        ok(manager_take(pair->asker.tables[i].manager));
+        ok(manager_take(pair->asker.tables[i].managers[0]));
         ok(exchange_begin(&pair->exchanges[i], &pair->asker.tables[i], (struct node_clock){0},
                           now_ns));
     }
@@ -151,7 +151,7 @@ static void requests_about_two_tables_that_come_again_get_the_answers_they_had(v
     for (uint64_t i = 0; i < TABLES; i++) {
         uint64_t key = 1 + i;
         ok(store_create(&pair->owner.tables[i].store, key));
-        manager_want(pair->asker.tables[i].manager, &key, 1);
+        manager_want(pair->asker.tables[i].managers[0], &key, 1);
     }
     begin_all(pair, 1);
     assert_true(pair->exchanges[0].runs && pair->exchanges[1].runs);
@@ -173,8 +173,8 @@ static void a_time_that_goes_back_makes_no_copy_old(void **state)
 {
     (void)state;
     struct pair *pair = pair_new();
-    struct manager *asker = pair->asker.tables[0].manager;
-    struct manager *owner = pair->owner.tables[0].manager;
+    struct manager *asker = pair->asker.tables[0].managers[0];
+    struct manager *owner = pair->owner.tables[0].managers[0];
     uint64_t key = 1;
     int64_t one = 1;
     ok(store_create(&pair->owner.tables[0].store, key));

@@ -10,7 +10,7 @@
 #include "support/check.h"
 #include "support/alloc.h"
 
-enum { EPOCH = 7, MAX_NODES = 9, MIB = 1 << 20 };
+enum { EPOCH = 7, SHARDS = 2, MAX_NODES = 9, MIB = 1 << 20 };
 
 #define SECOND UINT64_C(1000000000)
 #define DEADLINE (10 * SECOND)
@@ -36,6 +36,7 @@ static void scene_open(struct scene *scene, uint32_t n_nodes)
 {
     *scene = (struct scene){.now_ns = BEGIN};
     scene->group = group_new(n_nodes, EPOCH, DEADLINE, BEGIN);
+    group_set_shards(scene->group, SHARDS);
     assert_non_null(scene->group);
 }
 
@@ -215,6 +216,7 @@ static void assert_roster(struct reply reply, uint32_t n_nodes)
 {
     assert_kind(reply, FRAME_ROSTER);
     assert_int_equal(reply.frame.a, EPOCH);
+    assert_int_equal(reply.frame.b, SHARDS);
     const char *at = reply.payload;
     for (uint32_t i = 0; i < n_nodes; i++) {
         char address[32];

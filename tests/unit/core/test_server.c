@@ -27,7 +27,7 @@ static void site_init(struct site *site, const struct tern_table_options *option
     /* A server finds a store in its table: from now on it is there. */
     site->table.number = TABLE;
     site->table.store = member->store;
-    site->table.manager = member->manager;
+    site->table.managers[0] = member->manager;
     member->manager->store = &site->table.store;
     atomic_store(&member->core.tables[0], &site->table);
     ok(server_init(&site->server, &member->core, NULL));

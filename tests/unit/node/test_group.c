@@ -21,7 +21,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-enum { N_NODES = 3, N_KEYS = 500, LENGTH = 8, WIDE = 256, STEPS = 40, BATCH = 50, HANGS_S = 100 };
+enum { SHARDS = 3, N_NODES = 3, N_KEYS = 500, LENGTH = 8, WIDE = 256, STEPS = 40, BATCH = 50, HANGS_S = 100 };
 
 static const char *const policies[] = {"static", "replicate", "adaptive", "relocate"};
 
@@ -480,9 +480,9 @@ static void *work_in_turns(void *context)
         tern_worker_open(node, &last) || tern_pull(last, table, keys, N_NODES, values);
     for (int i = 0; i < N_NODES; i++)
         member->n_wrong += values[i] != N_NODES * STEPS;
-    pthread_mutex_lock(&node->engine->lock);
-    member->n_wrong += node->engine->n_lanes >= STEPS;
-    pthread_mutex_unlock(&node->engine->lock);
+    pthread_mutex_lock(&node->engine->shards[0].lock);
+    member->n_wrong += node->engine->shards[0].n_lanes >= STEPS;
+    pthread_mutex_unlock(&node->engine->shards[0].lock);
     member->n_wrong += tern_worker_close(last) || tern_node_close(node);
     return NULL;
 }
@@ -520,6 +520,46 @@ static void a_node_that_does_not_come_is_named(void **state)
     }
 }
 
+/* All nodes have as many shards as the first one says, and each is asked by the others. */
+static void *use_shards(void *context)
+{
+    struct member *member = context;
+    struct tern_node *node;
+    struct tern_table *table;
+    struct tern_worker *worker;
+    struct tern_table_options options = {.struct_size = sizeof options,
+                                         .type = TERN_I64,
+                                         .n_keys = N_KEYS,
+                                         .length = 1,
+                                         .policy = "static"};
+    static _Thread_local uint64_t keys[N_KEYS];
+    static _Thread_local int64_t ones[N_KEYS];
+    if (!open_member(member, &node))
+        return NULL;
+    for (uint32_t i = 0; i < N_KEYS; i++) {
+        keys[i] = i;
+        ones[i] = 1;
+    }
+    member->n_wrong += tern_table_open(node, "shards", &options, &table) ||
+                       tern_worker_open(node, &worker) ||
+                       tern_push(worker, table, keys, N_KEYS, ones) || tern_barrier(node);
+    member->n_wrong += node->engine->core.n_shards != SHARDS || node->engine->n_shards != SHARDS;
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        struct shard *shard = &node->engine->shards[i];
+        pthread_mutex_lock(&shard->lock);
+        member->n_wrong += shard->n_lanes == 0;
+        pthread_mutex_unlock(&shard->lock);
+    }
+    member->n_wrong += tern_worker_close(worker) || tern_node_close(node);
+    return NULL;
+}
+
+static void other_nodes_use_all_shards(void **state)
+{
+    (void)state;
+    all(use_shards, N_NODES);
+}
+
 static void refuse(const char *group, uint32_t index, uint32_t count, const char *part)
 {
     struct tern_node_options options = {
@@ -554,5 +594,18 @@ int main(void)
         cmocka_unit_test(a_node_that_does_not_come_is_named),
         cmocka_unit_test(a_place_that_makes_no_sense_is_refused),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    /* The same with keys that are cut into shards. */
+    const struct CMUnitTest with_shards[] = {
+        cmocka_unit_test(other_nodes_use_all_shards),
+        cmocka_unit_test(sums_are_exact),
+        cmocka_unit_test(tables_are_opened_and_closed_in_any_order),
+        cmocka_unit_test(nobody_waits_for_a_table_of_a_node_that_leaves),
+        cmocka_unit_test(the_last_set_of_a_call_stays),
+        cmocka_unit_test(a_group_can_be_opened_again_at_once),
+        cmocka_unit_test(a_node_that_does_not_come_is_named),
+    };
+    unsetenv("TERN_SHARDS");
+    int n_failed = cmocka_run_group_tests(tests, NULL, NULL);
+    setenv("TERN_SHARDS", "3", 1);
+    return n_failed + cmocka_run_group_tests_name("with shards", with_shards, NULL, NULL);
 }

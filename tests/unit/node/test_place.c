@@ -31,6 +31,7 @@ static const char *const known[] = {
     "TERN_AUTHORITY",
     "TERN_INSECURE",
     "TERN_DEADLINE",
+    "TERN_SHARDS",
     "RANK",
     "WORLD_SIZE",
     "MASTER_ADDR",
@@ -368,6 +369,21 @@ static void deadlines(void **state)
     }
 }
 
+static void shards(void **state)
+{
+    (void)state;
+    assert_in_range(found("TERN_SHARDS=").n_shards, 1, 8);
+    assert_int_equal(found("TERN_SHARDS=1").n_shards, 1);
+    assert_int_equal(found("TERN_SHARDS=16").n_shards, 16);
+    static const char *const bad[] = {"0", "17", "-1", "2.5", "two", "99999999999999999999"};
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        char setting[64], quoted[64];
+        snprintf(setting, sizeof setting, "TERN_SHARDS=%s", bad[i]);
+        snprintf(quoted, sizeof quoted, "'%s'", bad[i]);
+        refused("TERN_SHARDS", quoted, setting);
+    }
+}
+
 /* ---- Launchers ------------------------------------------------------------------------------- */
 
 static void torchrun(void **state)
@@ -531,6 +547,7 @@ int main(void)
         cmocka_unit_test(credentials),
         cmocka_unit_test(insecure),
         cmocka_unit_test(deadlines),
+        cmocka_unit_test(shards),
         cmocka_unit_test(torchrun),
         cmocka_unit_test(open_mpi),
         cmocka_unit_test(slurm),

@@ -101,7 +101,7 @@ static void there_are_marks_for_all_slots(void **state)
     size_t n = 0;
     ok(store_init(&store, "marked", &options, &home));
     for (; n < 100 && store_take_slot(&store, &slot); n++) {
-        assert_true(slot / 64 < store.changed.n_words);
+        assert_true(slot / 64 < store.changed[0].n_words);
         alloc_fail_at(1);
         store_give_slot(&store, slot);
         alloc_fail_at(0);
