@@ -77,7 +77,8 @@ static const struct line *line_of(const struct worker *worker, const struct slot
 {
     const struct core *core = worker->site->core;
     const struct store *store = &worker->site->tables[slot->deed.table].store;
-    return &worker->caller.lines[core_home(core, store, slot->keys[i])];
+    uint32_t node = core_home(core, store, slot->keys[i]);
+    return &worker->caller.lines[node * core->n_shards + store_shard(store, slot->keys[i])];
 }
 
 static void free_slot(struct slot *slot)
