@@ -243,7 +243,8 @@ struct tern_table_options {
  *               and what has arrived; tern_quiesce makes all agree.
  *   static      each key is at its home node, for good: a classic parameter server.
  *   replicate   every node has every key; pulls and pushes are local, and the copies exchange their
- *               changes in continuous rounds through the key's home. A set acts as the push of the
+ *               changes in continuous rounds: through the key's home, or among 32 nodes and more, if there
+ *               is no updater, by an all-reduce. A set acts as the push of the
  *               difference; with an updater it is done at the home, and waits for a round.
  *   relocate    keys move where tern_localize asks for them, and are never copied.
  *   multi       as relocate, but some keys are copied to every node for good: those listed in
@@ -268,7 +269,8 @@ struct tern_table_options {
  * Rows of such tables cannot be pinned, and sparse ones have no ranges.
  *
  * For comparison: `adaptive-replicate` never moves a key, `adaptive-relocate` never copies one, and
- * `adaptive-at-once` acts on every intent as soon as it is signalled.
+ * `adaptive-at-once` acts on every intent as soon as it is signalled; `replicate-owners` and `replicate-doubling` go one
+ * way whatever the number of nodes.
  */
 
 /* Opens the table `name`, creating it when it is new. Opening it again with the same options gives

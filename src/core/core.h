@@ -24,6 +24,7 @@ struct core_table {
     uint16_t number; /* by which all nodes know it; no other table ever has it */
     const struct policy *policy;
     struct replication *replication; /* of a policy with replicas of every key (replica.h); else NULL */
+    struct doubling *doubling;       /* the same, kept alike by all-reduce (doubling.h); else NULL */
     /* Of a policy whose keys come and go (manager.h), by shard; else NULL. */
     struct manager *managers[STORE_MAX_SHARDS];
     struct bounded *bounded;         /* of a policy with bounded reads (bounded.h); else NULL */

@@ -35,6 +35,9 @@ enum defect {
     DEFECT_MOVED_EXECUTED,  /* a request that was answered MOVED counts as executed */
     DEFECT_ROUND_FORGOTTEN, /* a round that comes again gets an empty answer, not the one it had */
     DEFECT_KEPT_ONCE,       /* a lane keeps one answer to a round, and not one for each table */
+    /* doubling.c */
+    DEFECT_PART_TWICE, /* a partner's sum is added twice */
+    DEFECT_OWN_KEPT,   /* what a node added to a round still counts as changed */
     /* intents.c */
     DEFECT_ACTS_LATE,           /* intents are acted on when their start has come */
     DEFECT_CLOSE_KEEPS_INTENTS, /* those of a closed worker do not end */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/bounded.h"
+#include "core/doubling.h"
 #include "core/manager.h"
 #include "core/replica.h"
 
@@ -163,6 +164,74 @@ static enum tern_status hear_bounded(struct exchange *exchange, struct bounded *
     return status;
 }
 
+/* ---- Tables that are kept alike by all-reduce ---------------------------------------------------- */
+
+#define PROBE_NS UINT64_C(100000000)
+
+static bool is_asking(const struct exchange *exchange)
+{
+    bool asked = false;
+    for (uint32_t i = 0; i < exchange->n_nodes; i++)
+        asked |= exchange->questions[i].asked;
+    return asked;
+}
+
+/* Asks the partner that is waited for, if that is long, whether it still takes part. */
+static enum tern_status probe(struct exchange *exchange, const struct doubling *doubling)
+{
+    const uint32_t peer = doubling_awaited(doubling);
+    if (peer == exchange->client->core->node || exchange->questions[peer].asked ||
+        exchange->now_ns < exchange->progressed_ns + PROBE_NS)
+        return TERN_OK;
+    exchange->progressed_ns = exchange->now_ns;
+    exchange->questions[peer].body.begin = exchange->questions[peer].body.end = 0;
+    return put_question(exchange, peer, FRAME_ROUND,
+                        (struct op){.a = doubling->round, .b = DOUBLING_PROBE});
+}
+
+/* Goes on with the all-reduce as far as can be, and sends partners what is for them. */
+static enum tern_status ask_partners(struct exchange *exchange, struct doubling *doubling)
+{
+    const uint64_t round = doubling->round;
+    const uint32_t step = doubling->step;
+    uint32_t peer;
+    enum tern_status status = doubling_go_on(doubling);
+    while (!status && doubling_has_request(doubling, &peer) && !exchange->questions[peer].asked) {
+        struct op op = {0};
+        status = doubling_request(doubling, &exchange->questions[peer].body, &op.a, &op.b);
+        if (!status)
+            status = put_question(exchange, peer, FRAME_ROUND, op);
+        if (!status)
+            status = doubling_go_on(doubling);
+        exchange->busy = true;
+    }
+    if (round != doubling->round || step != doubling->step)
+        exchange->progressed_ns = exchange->now_ns;
+    if (!status)
+        status = probe(exchange, doubling);
+    exchange->runs = is_asking(exchange);
+    return status;
+}
+
+/* Takes the answers that are there, and goes on. */
+static enum tern_status step_partners(struct exchange *exchange, struct doubling *doubling)
+{
+    enum tern_status status = TERN_OK;
+    for (uint32_t i = 0; !status && i < exchange->n_nodes; i++) {
+        struct question *question = &exchange->questions[i];
+        if (!question->asked || !op_is_done(&question->op))
+            continue;
+        status = hear(question);
+        if (status == TERN_CLOSED) {
+            doubling_forget_peer(doubling);
+            status = TERN_OK;
+        }
+    }
+    exchange->runs = is_asking(exchange);
+    return !status && ++exchange->n_passes < exchange->max_passes ? ask_partners(exchange, doubling)
+                                                                  : status;
+}
+
 /* ---- All nodes ---------------------------------------------------------------------------------- */
 
 /* Asks a peer, if there is a reason to. */
@@ -214,6 +283,8 @@ enum tern_status exchange_begin(struct exchange *exchange, const struct core_tab
     set_time(exchange, now_ns);
     exchange->busy = false;
     enum tern_status status = TERN_OK;
+    if (table->doubling)
+        return ask_partners(exchange, table->doubling);
     if (table->replication)
         status = replication_take(table->replication);
     if (!status && table->bounded)
@@ -221,8 +292,11 @@ enum tern_status exchange_begin(struct exchange *exchange, const struct core_tab
     return status ? status : ask_all(exchange, table);
 }
 
-bool exchange_is_answered(const struct exchange *exchange)
+bool exchange_is_answered(const struct exchange *exchange, const struct core_table *table)
 {
+    const struct doubling *doubling = table ? table->doubling : NULL;
+    if (doubling && exchange->n_passes + 1 < exchange->max_passes && doubling_can_go_on(doubling))
+        return true;
     for (uint32_t i = 0; i < exchange->n_nodes; i++)
         if (exchange->questions[i].asked && !op_is_done(&exchange->questions[i].op))
             return false;
@@ -247,6 +321,8 @@ enum tern_status exchange_step(struct exchange *exchange, const struct core_tabl
         drop_answers(exchange);
         return TERN_OK;
     }
+    if (table->doubling)
+        return step_partners(exchange, table->doubling);
     enum tern_status status = TERN_OK;
     for (uint32_t i = 0; !table->replication && i < exchange->n_nodes; i++)
         questions[i].more = false;

@@ -29,6 +29,7 @@ struct exchange {
     unsigned n_passes;          /* of asking; at most max_passes in a round */
     unsigned max_passes;
     uint64_t now_ns; /* the latest time it was told */
+    uint64_t progressed_ns; /* when an all-reduce last got on */
     bool runs; /* questions are under way */
     bool busy; /* something was exchanged since it began */
 };
@@ -43,8 +44,9 @@ void exchange_fini(struct exchange *exchange);
 enum tern_status exchange_begin(struct exchange *exchange, const struct core_table *table,
                                 struct node_clock clock, uint64_t now_ns);
 
-/* Whether all that were asked have answered. */
-bool exchange_is_answered(const struct exchange *exchange);
+/* Whether there is a step to take: all that were asked have answered; or an all-reduce can go on. `table` is NULL if it
+ * was closed since. */
+bool exchange_is_answered(const struct exchange *exchange, const struct core_table *table);
 
 /* Takes the answers, and asks again if there is more. `table` is NULL if it was closed since. Owners may have
  * collected what had changed as long as `lag_ns` before they were asked. */

@@ -13,6 +13,10 @@ static const struct policy presets[] = {
     {"adaptive", .main = MAIN_ON_INTENT, .replica = REPLICA_ON_INTENT},
     {"static", .main = MAIN_AT_HOME, .replica = REPLICA_NEVER},
     {"replicate", .main = MAIN_AT_HOME, .replica = REPLICA_OF_EVERY_KEY},
+    {"replicate-owners", .main = MAIN_AT_HOME, .replica = REPLICA_OF_EVERY_KEY,
+     .reduce = REDUCE_BY_OWNERS},
+    {"replicate-doubling", .main = MAIN_AT_HOME, .replica = REPLICA_OF_EVERY_KEY,
+     .reduce = REDUCE_BY_DOUBLING},
     {"relocate", .main = MAIN_ON_LOCALIZE, .replica = REPLICA_NEVER},
     {"multi", .main = MAIN_ON_LOCALIZE, .replica = REPLICA_OF_LISTED},
     {"adaptive-replicate", .main = MAIN_AT_HOME, .replica = REPLICA_ON_INTENT},
@@ -77,5 +81,5 @@ bool policy_find(const char *name, struct policy *policy)
 const char *policy_names(void)
 {
     return "adaptive, static, replicate, relocate, multi, adaptive-replicate, adaptive-relocate, "
-           "adaptive-at-once, bsp, ssp:CLOCKS, essp:CLOCKS, vap:VALUE, vap:VALUE/sqrt";
+           "adaptive-at-once, replicate-owners, replicate-doubling, bsp, ssp:CLOCKS, essp:CLOCKS, vap:VALUE, vap:VALUE/sqrt";
 }

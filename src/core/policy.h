@@ -36,6 +36,13 @@ enum policy_refresh {
     REFRESH_EACH_CLOCK, /* as the clock of its home advances */
 };
 
+/* How are replicas of every key kept alike? */
+enum policy_reduce {
+    REDUCE_BY_SIZE,     /* as is better for so many nodes */
+    REDUCE_BY_OWNERS,   /* replica.h */
+    REDUCE_BY_DOUBLING, /* doubling.h; by owners where there is an updater */
+};
+
 /* What may a read return? */
 enum policy_bound {
     BOUND_NONE,   /* anything recent */
@@ -51,6 +58,7 @@ struct policy {
     enum policy_replica replica;
     enum policy_timing timing;
     enum policy_refresh refresh;
+    enum policy_reduce reduce;
     enum policy_bound bound;
     uint64_t clocks;
     double value;

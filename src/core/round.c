@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "core/bounded.h"
+#include "core/doubling.h"
 #include "core/manager.h"
 #include "core/replica.h"
 
@@ -53,10 +54,15 @@ static struct bounded *bounded_here(const struct round *round, const struct core
     return table && round->client->first_shard == 0 ? table->bounded : NULL;
 }
 
+static struct doubling *doubling_here(const struct round *round, const struct core_table *table)
+{
+    return table && round->client->first_shard == 0 ? table->doubling : NULL;
+}
+
 static bool needs_rounds(const struct round *round, const struct core_table *table)
 {
     return manager_here(round, table) || replication_here(round, table) ||
-           bounded_here(round, table);
+           doubling_here(round, table) || bounded_here(round, table);
 }
 
 bool round_is_needed(const struct round *round)
@@ -134,7 +140,7 @@ static void begin_sweep(struct round *round)
 void round_begin(struct round *round, struct intents **list)
 {
     round->runs = true;
-    round->busy = round->left_over = round->intends = false;
+    round->busy = round->left_over = round->awaits = round->intends = false;
     begin_sweep(round);
     look(round, list);
 }
@@ -185,15 +191,16 @@ static struct core_table *table_of(const struct round *round, uint32_t place)
     return table && table->number == round->exchanges[place]->number ? table : NULL;
 }
 
-static bool has_answers(const struct exchange *exchange)
+static bool has_answers(const struct round *round, uint32_t place)
 {
-    return exchange && exchange->runs && exchange_is_answered(exchange);
+    const struct exchange *exchange = round->exchanges[place];
+    return exchange && exchange->runs && exchange_is_answered(exchange, table_of(round, place));
 }
 
 bool round_has_answers(const struct round *round)
 {
     for (uint32_t i = 0; i < round->n_places; i++)
-        if (has_answers(round->exchanges[i]))
+        if (has_answers(round, i))
             return true;
     return false;
 }
@@ -202,7 +209,7 @@ void round_step(struct round *round, uint64_t now_ns, uint64_t lag_ns)
 {
     for (uint32_t i = 0; i < round->n_places && !round->status; i++) {
         struct exchange *exchange = round->exchanges[i];
-        if (!has_answers(exchange))
+        if (!has_answers(round, i))
             continue;
         note_status(round, exchange_step(exchange, table_of(round, i), now_ns, lag_ns));
         round->busy |= exchange->busy;
@@ -225,6 +232,11 @@ void round_end(struct round *round)
         struct manager *manager = manager_here(round, table);
         struct replication *replication = replication_here(round, table);
         struct bounded *bounded = bounded_here(round, table);
+        const struct doubling *doubling = doubling_here(round, table);
+        if (doubling && doubling_awaits(doubling))
+            round->awaits = true;
+        else if (doubling)
+            round->left_over |= doubling_is_busy(doubling);
         if (bounded)
             round->left_over |= bounded_is_busy(bounded);
         if (replication) {

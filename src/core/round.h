@@ -22,7 +22,8 @@ struct round {
     enum tern_status status; /* of this round: the first failure, */
     char sentence[160];      /* and its sentence, for another thread may end the round */
     bool busy;               /* something was exchanged in it */
-    bool left_over;          /* something must go into another one */
+    bool left_over;          /* something must go into another one, */
+    bool awaits;             /* or goes on when others have done their part */
     bool intends;            /* workers have open intents, or replicas are kept */
     /* Sweeps through what owners have to tell (sweep.h): one may take several rounds. */
     bool sweeps;

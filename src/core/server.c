@@ -7,6 +7,7 @@
 
 #include "core/bounded.h"
 #include "core/defect.h"
+#include "core/doubling.h"
 #include "core/manager.h"
 #include "core/replica.h"
 #include "core/reply.h"
@@ -349,7 +350,7 @@ static bool is_whole_here(const struct server *server, const void *part)
     return part && server->shard == 0;
 }
 
-/* A round of a managed or bounded table. As with replicas, its answer is kept (below). */
+/* A round of a managed or bounded table, or of one kept alike by all-reduce. As with replicas, its answer is kept (below). */
 static enum tern_status answer_round(struct server *server, const struct server_lane *lane,
                                      const struct core_table *table, const struct frame *request,
                                      const uint8_t *body, struct buffer *out)
@@ -358,8 +359,14 @@ static enum tern_status answer_round(struct server *server, const struct server_
     if (!aligned)
         return fail(TERN_NO_MEMORY, "no memory for a ROUND");
     struct manager *manager = table->managers[server->shard];
-    if ((!manager && !is_whole_here(server, table->bounded)) || request->count)
+    if ((!manager && !is_whole_here(server, table->bounded) &&
+         !is_whole_here(server, table->doubling)) ||
+        request->count)
         return fail(TERN_INVALID, "a ROUND does not fit table '%s'", table->store.name);
+    if (table->doubling) {
+        server->wants_round = true;
+        return doubling_serve(table->doubling, lane->node, request, aligned, out);
+    }
     if (manager)
         return manager_serve(manager, lane->node, request, aligned, out);
     enum tern_status status = bounded_serve(table->bounded, lane->node, request, aligned, out);

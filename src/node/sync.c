@@ -138,7 +138,8 @@ static uint64_t next_pause(struct rounds *rounds)
         return BUSY_NS;
     }
     bool is_quiet = rounds->ended_ns > rounds->exchanged_ns + QUIET_MS * MS;
-    uint64_t most = (round->intends && !is_quiet ? INTENT_MS : IDLE_MS) * MS;
+    bool is_awaited = round->awaits || (round->intends && !is_quiet);
+    uint64_t most = (is_awaited ? INTENT_MS : IDLE_MS) * MS;
     uint64_t next = 2 * rounds->pause_ns + BUSY_NS;
     return next < most ? next : most;
 }
@@ -174,7 +175,7 @@ static void end_round(struct rounds *rounds, uint64_t now_ns)
     rounds->ended_ns = now_ns;
     rounds->pause_ns = next_pause(rounds);
     sync->n_all_rounds++;
-    sync->n_rounds += !round->left_over && !round->status;
+    sync->n_rounds += !round->left_over && !round->awaits && !round->status;
     sync->trouble = round->status;
     pthread_cond_broadcast(&sync->change);
 }
@@ -390,7 +391,7 @@ static enum tern_status wait_for(struct sync *sync, uint64_t (*count)(const stru
     while (count(sync) < enough && !sync->trouble) {
         atomic_store_explicit(&sync->next_ns, 0, memory_order_relaxed);
         step(sync->rounds, clock_now_ns(), true);
-        if (!sync->rounds->round.runs)
+        if (!sync->rounds->round.runs && !sync->rounds->round.awaits)
             continue;
         /* Others may ask this node before they answer, and nobody else may be there to serve them. */
         pthread_mutex_unlock(&sync->lock);
@@ -398,6 +399,8 @@ static enum tern_status wait_for(struct sync *sync, uint64_t (*count)(const stru
         pthread_mutex_lock(&sync->lock);
         if (sync->rounds->round.runs)
             remote_wait_for_any(&sync->rounds->remote, 1);
+        else if (sync->rounds->round.awaits)
+            poll(&(struct pollfd){.fd = sync->shard->epoll_fd, .events = POLLIN}, 1, 1);
     }
     return sync->trouble ? fail(sync->trouble, "%s", sync->rounds->round.sentence) : TERN_OK;
 }

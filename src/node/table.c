@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/bounded.h"
+#include "core/doubling.h"
 #include "core/manager.h"
 #include "core/replica.h"
 #include "node/bound.h"
@@ -204,13 +205,16 @@ static bool manage(struct engine *engine, struct core_table *table)
 {
     if (policy_is_bounded(table->policy))
         table->bounded = bounded_new(&engine->core, &table->store, table->policy);
+    else if (doubling_is_for(&engine->core, &table->store, table->policy))
+        table->doubling = doubling_new(&engine->core, &table->store);
     else if (table->store.home.tracked)
         table->replication = replication_new(&engine->core, &table->store);
     if (table->store.home.managed)
         manager_new_all(&engine->core, table, ++engine->n_generations);
     for (uint32_t i = 0; core_is_managed(table) && i < table->store.n_shards; i++)
         why_begin(table->managers[i]);
-    return (table->replication || table->bounded || !table->store.home.tracked) &&
+    return (table->replication || table->doubling || table->bounded ||
+            !table->store.home.tracked) &&
            (core_is_managed(table) || !table->store.home.managed);
 }
 
@@ -374,6 +378,7 @@ static enum tern_status want_listed(struct tern_table *table,
 static void unmake(struct tern_table *table)
 {
     replication_free(table->core.replication);
+    doubling_free(table->core.doubling);
     bounded_free(table->core.bounded);
     manager_free_all(&table->core);
     hot_fini(&table->hot);
@@ -385,7 +390,8 @@ static void unmake(struct tern_table *table)
 static enum tern_status prepare(struct tern_table *table, const struct tern_table_options *options)
 {
     enum tern_status status = TERN_OK;
-    if (table->core.replication || core_is_managed(&table->core) || table->core.bounded)
+    if (table->core.replication || table->core.doubling || core_is_managed(&table->core) ||
+        table->core.bounded)
         status = engine_start_rounds(table->node->engine);
     if (!status && table->core.policy->replica == REPLICA_OF_LISTED)
         status = want_listed(table, options);
@@ -584,6 +590,20 @@ static void add_replicated(const struct tern_table *table, struct tern_table_sta
     stats->values_received = counts->values_received;
 }
 
+static void add_doubled(const struct tern_table *table, struct tern_table_stats *stats)
+{
+    pthread_mutex_t *lock = &table->node->engine->shards[0].lock;
+    pthread_mutex_lock(lock);
+    const struct doubling_counts counts = table->core.doubling->counts;
+    pthread_mutex_unlock(lock);
+    stats->rounds = counts.rounds;
+    stats->messages = counts.messages;
+    stats->sent_bytes = counts.bytes_sent;
+    stats->received_bytes = counts.bytes_received;
+    stats->deltas_sent = counts.rows_sent;
+    stats->values_received = counts.rows_received;
+}
+
 /* Adds what the exchanges of a table with bounded reads took. */
 static void add_bounded(const struct tern_table *table, struct tern_table_stats *stats)
 {
@@ -637,6 +657,8 @@ enum tern_status tern_table_get_stats(struct tern_table *table, struct tern_tabl
         add_managed(table, stats);
     if (table->core.replication)
         add_replicated(table, stats);
+    if (table->core.doubling)
+        add_doubled(table, stats);
     if (table->core.bounded)
         add_bounded(table, stats);
     return TERN_OK;

@@ -8,6 +8,7 @@
 
 #include "base/rand.h"
 #include "core/bounded.h"
+#include "core/doubling.h"
 #include "core/managed.h"
 #include "core/replica.h"
 #include "sim/owners.h"
@@ -154,6 +155,7 @@ static void count_managed(struct run *run, const struct manager *manager)
 static void close_store(struct machine *machine, struct core_table *table)
 {
     replication_free(table->replication);
+    doubling_free(table->doubling);
     bounded_free(table->bounded);
     for (uint32_t i = 0; core_is_managed(table) && i < table->store.n_shards; i++)
         count_managed(machine->run, table->managers[i]);
@@ -228,8 +230,12 @@ static bool manage(struct core *core, struct core_table *made, size_t round_byte
 {
     if (policy_is_bounded(made->policy))
         made->bounded = bounded_new(core, &made->store, made->policy);
+    else if (doubling_is_for(core, &made->store, made->policy))
+        made->doubling = doubling_new(core, &made->store);
     else if (made->store.home.tracked)
         made->replication = replication_new(core, &made->store);
+    if (made->doubling)
+        doubling_limit(made->doubling, round_bytes);
     if (made->bounded)
         made->bounded->round_bytes = round_bytes;
     if (made->replication)
@@ -243,7 +249,7 @@ static bool manage(struct core *core, struct core_table *made, size_t round_byte
             const uint64_t *key = &options->replicated[i];
             manager_want(made->managers[store_shard(&made->store, *key)], key, 1);
         }
-    return (made->replication || made->bounded || !made->store.home.tracked) &&
+    return (made->replication || made->doubling || made->bounded || !made->store.home.tracked) &&
            (core_is_managed(made) || !made->store.home.managed);
 }
 

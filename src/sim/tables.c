@@ -38,7 +38,7 @@ void tables_choose(struct tables *tables, uint32_t n_workers, uint64_t seed)
     const char *policies[N_SIM_TABLES] = {
         [DENSE_COUNTS] = "static",
         [SPARSE_COUNTS] = "static",
-        [REPLICA_COUNTS] = "replicate",
+        [REPLICA_COUNTS] = rand_at(seed, 7) % 2 ? "replicate" : "replicate-doubling",
         [ADAPTIVE_COUNTS] = "adaptive",
         [MANAGED_COUNTS] = managed[rand_below(rand_at(seed, 0), n_managed)],
         [UPDATED_COUNTS] = "adaptive",

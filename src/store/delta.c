@@ -194,3 +194,40 @@ enum tern_status store_refresh(struct store *store, uint64_t key, const void *va
     entry_release_same(entry, word);
     return TERN_OK;
 }
+
+bool store_peek_delta(const struct store *store, uint64_t key, void *delta)
+{
+    uint64_t word;
+    struct entry *entry = latch_existing(store, key, &word);
+    if (!entry)
+        return false;
+    uint32_t slot = entry_slot(word);
+    const char *row = slabs_at(&store->rows, slot), *base = slabs_at(&store->bases, slot);
+    bool any = memcmp(row, base, store->value_bytes) != 0;
+    memcpy(delta, row, store->value_bytes);
+    subtract[store->type](delta, base, store->length);
+    entry_release_same(entry, word);
+    return any;
+}
+
+enum tern_status store_settle(struct store *store, uint64_t key, const void *sum, const void *own,
+                              void *scratch)
+{
+    enum tern_status status = store_create(store, key);
+    if (status)
+        return status;
+    uint64_t word;
+    struct entry *entry = latch_existing(store, key, &word);
+    uint32_t slot = entry_slot(word);
+    char *row = slabs_at(&store->rows, slot), *base = slabs_at(&store->bases, slot);
+    /* What was changed here since it was taken for the sum. */
+    memcpy(scratch, row, store->value_bytes);
+    subtract[store->type](scratch, base, store->length);
+    if (own)
+        subtract[store->type](scratch, own, store->length);
+    store->kernel->add[store->type](base, sum, store->length);
+    memcpy(row, base, store->value_bytes);
+    store->kernel->add[store->type](row, scratch, store->length);
+    entry_release_same(entry, word);
+    return TERN_OK;
+}

@@ -342,6 +342,15 @@ void store_rebase(struct store *store, uint32_t slot, const void *value);
 /* The same for a key, whose row is made if it is not there. */
 enum tern_status store_refresh(struct store *store, uint64_t key, const void *value);
 
+/* Of a table in which all nodes agree on the bases (core/doubling.h): what was changed in an existing row since they last
+ * did, without taking it as sent; false if that is nothing. */
+bool store_peek_delta(const struct store *store, uint64_t key, void *delta);
+
+/* All together have changed a row, made if it is not there, by `sum`; of which `own` was changed here, or nothing if it
+ * is NULL. `scratch` has room for a value. */
+enum tern_status store_settle(struct store *store, uint64_t key, const void *sum, const void *own,
+                              void *scratch);
+
 /*
  * Rows of managed tables (move.c). Rows that come need a slot that was taken before they were asked for,
  * so that nothing can fail when they are there.

@@ -171,6 +171,26 @@ static void closed_table(void)
     hold(have_all(other, 49 + N_KEYS / 2 - 1, 1, (int64_t)n_nodes - 1));
 }
 
+/* A node closes a table of which all have copies, kept alike by an all-reduce: nobody waits for it. */
+static void closed_copies(void)
+{
+    struct tern_table *table = open_table("copies", TERN_I64, "replicate-doubling", NULL);
+    struct tern_table *other = open_table("other", TERN_I64, "adaptive", NULL);
+    push_all(table, 0, N_KEYS, 1);
+    check(tern_quiesce(node));
+    hold(have_all(table, 0, N_KEYS, n_nodes));
+    for (uint64_t step = 0; step < 50 && (self != 1 || step < 10); step++) {
+        push_all(table, step, N_KEYS / 2, 1);
+        push_all(other, step, 1, 1);
+        check(tern_worker_advance(worker, NULL));
+        if (step % 10 == 0)
+            check(tern_flush(worker));
+    }
+    check(tern_table_close(table));
+    check(tern_quiesce(node));
+    hold(have_all(other, 0, 10, n_nodes));
+}
+
 /* tern_localize returns when the keys are here; each node in turn has them all. */
 static void localize(void)
 {
@@ -718,6 +738,7 @@ int main(int argc, char **argv)
         const char *name;
         void (*run)(void);
     } cases[] = {{"bounds", bounds},       {"closing", closing}, {"closed-table", closed_table},
+                 {"closed-copies", closed_copies},
                  {"localize", localize},   {"flush", flush},     {"updaters", updaters},
                  {"sets", sets},           {"much", much},       {"localize-much", localize_much},
                  {"under-way", under_way}, {"again", again},     {"ranges", ranges},

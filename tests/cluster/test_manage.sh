@@ -18,7 +18,7 @@ exact() {
         [ "$(grep -c ', 0 wrong sums, right range' "$out")" -eq "$(echo "$1" | wc -w)" ]
 }
 
-for policy in adaptive adaptive-replicate adaptive-relocate adaptive-at-once relocate multi replicate \
+for policy in adaptive adaptive-replicate adaptive-relocate adaptive-at-once relocate multi replicate replicate-doubling \
     static; do
     for index in dense sparse; do
         new_unix
@@ -50,7 +50,7 @@ case_holds() {
     [ "$statuses" = '0 0 0' ] && [ "$(grep -c "$1 holds" "$out")" -eq 3 ]
 }
 
-cases='bounds closing closed-table localize flush updaters sets under-way started agree called ranges much tables'
+cases='bounds closing closed-table closed-copies localize flush updaters sets under-way started agree called ranges much tables'
 $quick || cases="$cases localize-much again"
 for case in $cases; do
     new_unix

@@ -132,7 +132,7 @@ static void finish_all(struct pair *pair, uint64_t now_ns)
 {
     for (uint32_t i = 0; i < TABLES; i++)
         while (pair->exchanges[i].runs) {
-            if (!exchange_is_answered(&pair->exchanges[i]))
+            if (!exchange_is_answered(&pair->exchanges[i], &pair->asker.tables[i]))
                 carry(pair, false);
             ok(exchange_step(&pair->exchanges[i], &pair->asker.tables[i], now_ns, 0));
         }
