@@ -254,9 +254,15 @@ static bool take_own(struct doubling *doubling)
     doubling->is_left_over = !complete || n == doubling->most_rows;
     if (n)
         qsort(own->keys, n, sizeof *own->keys, compare_keys);
-    for (size_t i = 0; i < n; i++)
-        if (store_peek_delta(doubling->store, own->keys[i], doubling->scratch))
-            put(doubling, own, own->keys[i], doubling->scratch);
+    uint64_t last = 0;
+    for (size_t i = 0; i < n; i++) {
+        /* A row that was changed again while marks were taken may have been taken twice. */
+        const uint64_t key = own->keys[i];
+        bool is_again = i && key == last;
+        last = key;
+        if (!is_again && store_peek_delta(doubling->store, key, doubling->scratch))
+            put(doubling, own, key, doubling->scratch);
+    }
     return complete;
 }
 
@@ -310,12 +316,6 @@ static bool is_step_over(const struct doubling *doubling)
            (sender(doubling, step) == node || has_part(doubling, doubling->round, step));
 }
 
-bool doubling_can_go_on(const struct doubling *doubling)
-{
-    return doubling->runs ? is_step_over(doubling)
-                          : have_others_begun(doubling, doubling->round + 1);
-}
-
 static enum tern_status end_step(struct doubling *doubling)
 {
     const uint32_t step = doubling->step;
@@ -338,6 +338,7 @@ static enum tern_status end_step(struct doubling *doubling)
 enum tern_status doubling_go_on(struct doubling *doubling)
 {
     enum tern_status status = TERN_OK;
+    atomic_store_explicit(&doubling->has_news, false, memory_order_relaxed);
     if (doubling->is_closed)
         return TERN_OK;
     if (!doubling->runs)
@@ -467,6 +468,7 @@ enum tern_status doubling_serve(struct doubling *doubling, uint32_t from,
         put(doubling, &part->changes, section_get(item), item + 8);
     }
     part->round = request->a;
+    atomic_store_explicit(&doubling->has_news, true, memory_order_relaxed);
     doubling->counts.bytes_received += FRAME_HEADER_BYTES + request->body_bytes;
     doubling->counts.rows_received += section.count;
     return answer(doubling, request, out);

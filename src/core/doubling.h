@@ -64,6 +64,7 @@ struct doubling {
     size_t next_slot;   /* from here on */
     uint32_t step;
     bool is_sent;   /* what is to be sent in this step */
+    atomic_bool has_news;
     bool is_closed; /* a partner has closed the table: there are no further rounds */
     struct changes own, sum, merged;
     struct part_sum parts[2][DOUBLING_STEPS]; /* of this round and the next, by their last bit */
@@ -85,8 +86,11 @@ void doubling_limit(struct doubling *doubling, size_t body_bytes);
 /* Begins a round if there is a reason to, and goes on with the one that runs as far as that can be. */
 enum tern_status doubling_go_on(struct doubling *doubling);
 
-/* Whether doubling_go_on would get further. */
-bool doubling_can_go_on(const struct doubling *doubling);
+/* Whether a part has come since it last went on. May be called without the lock. */
+static inline bool doubling_has_news(const struct doubling *doubling)
+{
+    return atomic_load_explicit(&doubling->has_news, memory_order_relaxed);
+}
 
 /* Whether something is to be sent now, and to whom; and the request: its body, round and step. */
 bool doubling_has_request(const struct doubling *doubling, uint32_t *peer);

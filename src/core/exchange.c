@@ -295,7 +295,7 @@ enum tern_status exchange_begin(struct exchange *exchange, const struct core_tab
 bool exchange_is_answered(const struct exchange *exchange, const struct core_table *table)
 {
     const struct doubling *doubling = table ? table->doubling : NULL;
-    if (doubling && exchange->n_passes + 1 < exchange->max_passes && doubling_can_go_on(doubling))
+    if (doubling && exchange->n_passes + 1 < exchange->max_passes && doubling_has_news(doubling))
         return true;
     for (uint32_t i = 0; i < exchange->n_nodes; i++)
         if (exchange->questions[i].asked && !op_is_done(&exchange->questions[i].op))
