@@ -23,7 +23,7 @@ void round_fini(struct round *round)
     }
 }
 
-static void note_status(struct round *round, enum tern_status status)
+void round_fail(struct round *round, enum tern_status status)
 {
     if (!status || round->status)
         return;
@@ -106,7 +106,7 @@ static void look(struct round *round, struct intents **list)
         bool is_over = atomic_load_explicit(&intents->is_over, memory_order_acquire);
         bool complete = intents_round(intents, begin_intent, end_intent, round);
         if (!complete)
-            note_status(round, fail(TERN_NO_MEMORY, "no memory for the intents of a worker"));
+            round_fail(round, fail(TERN_NO_MEMORY, "no memory for the intents of a worker"));
         round->intends |= intents_are_open(intents);
         if (is_over && complete) {
             *place = intents->next;
@@ -150,7 +150,7 @@ void round_collect(struct round *round)
     for (uint32_t i = 0; i < TERN_MAX_TABLES && !round->status; i++) {
         struct manager *manager = manager_here(round, table_at(round, i));
         if (manager)
-            note_status(round, manager_take(manager));
+            round_fail(round, manager_take(manager));
     }
 }
 
@@ -178,8 +178,8 @@ void round_ask(struct round *round, struct node_clock clock, uint64_t now_ns)
         if (!needs_rounds(round, table))
             continue;
         struct exchange *exchange = exchange_at(round, i);
-        note_status(round, exchange ? exchange_begin(exchange, table, clock, now_ns)
-                                    : fail(TERN_NO_MEMORY, "no memory for rounds"));
+        round_fail(round, exchange ? exchange_begin(exchange, table, clock, now_ns)
+                                   : fail(TERN_NO_MEMORY, "no memory for rounds"));
         round->busy |= exchange && exchange->busy;
     }
 }
@@ -211,7 +211,7 @@ void round_step(struct round *round, uint64_t now_ns, uint64_t lag_ns)
         struct exchange *exchange = round->exchanges[i];
         if (!has_answers(round, i))
             continue;
-        note_status(round, exchange_step(exchange, table_of(round, i), now_ns, lag_ns));
+        round_fail(round, exchange_step(exchange, table_of(round, i), now_ns, lag_ns));
         round->busy |= exchange->busy;
     }
 }

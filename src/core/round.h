@@ -55,6 +55,9 @@ void round_step(struct round *round, uint64_t now_ns, uint64_t lag_ns);
 bool round_is_over(const struct round *round);
 void round_end(struct round *round);
 
+/* Notes a failure, if it is one and the first, whose sentence is set: this round is the last. */
+void round_fail(struct round *round, enum tern_status status);
+
 /* Whether there are tables that need rounds. */
 bool round_is_needed(const struct round *round);
 

@@ -2,6 +2,7 @@
 #include "node/sync.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>
@@ -157,6 +158,19 @@ static bool has_news(const struct shard *shard)
     return found;
 }
 
+/* An all-reduce needs all nodes: this one may wait for a node that lives and itself waits for one that is dead. */
+static void look_for_dead(struct rounds *rounds)
+{
+    const struct engine *engine = rounds->sync->shard->engine;
+    uint32_t dead = atomic_load_explicit(&engine->dead, memory_order_relaxed);
+    if (rounds->round.awaits && dead)
+        round_fail(&rounds->round,
+                   fail(TERN_PEER,
+                        "node %" PRIu32 " at %s was given up: it gave no sign of life for %.1f s",
+                        dead - 1, engine->addresses[dead - 1],
+                        (double)engine->place.deadline_ns / 1e9));
+}
+
 static void end_round(struct rounds *rounds, uint64_t now_ns)
 {
     struct sync *sync = rounds->sync;
@@ -172,6 +186,7 @@ static void end_round(struct rounds *rounds, uint64_t now_ns)
         shard_wake(shard);
     if (is_news)
         why_write(shard);
+    look_for_dead(rounds);
     rounds->ended_ns = now_ns;
     rounds->pause_ns = next_pause(rounds);
     sync->n_all_rounds++;

@@ -85,6 +85,18 @@ for victim in 0 2; do
     check "node $victim ends, too, once it goes on" [ "$statuses" = 0 ]
 done
 
+# Node 0 exchanges sums with 1 and 2, and learns from the coordinator that it is 3 for which these wait in vain.
+new_unix
+ready 4 copies 'copies 5' 'copies 5' copies
+sleep 0.5
+began_ms=$(now_ms)
+end "$pid_3"
+collect 0 1 2
+check 'kill -9 of a node that an all-reduce needs: all others name it' all_name 3 0 1 2
+check 'node 0 does not wait for those who wait for it' \
+    [ "$(delay_ms 0 error)" -lt "$(delay_ms 1 error)" ]
+tell 0 1 2
+
 new_unix
 ready 4 work barrier leave test
 began_ms=$(now_ms)

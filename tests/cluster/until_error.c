@@ -9,6 +9,7 @@
  *   lazy     starts a push, does something else for SECONDS and then waits for its end; twice
  *   barrier  passes one barrier after another
  *   late     as barrier, but works for SECONDS before each
+ *   copies   changes copies that are kept alike by an all-reduce and flushes them; does nothing for SECONDS before
  *   close    closes the node at once
  *   leave    ends the process without closing anything
  *   desert   ends the process while one of its threads waits at a barrier
@@ -122,6 +123,31 @@ static enum tern_status pass_barriers(bool late)
     return status;
 }
 
+static enum tern_status flush_copies(void)
+{
+    struct tern_worker *worker;
+    struct tern_table *copies;
+    const struct tern_table_options options = {.struct_size = sizeof options,
+                                               .type = TERN_I64,
+                                               .n_keys = BATCH,
+                                               .length = 1,
+                                               .policy = "replicate-doubling"};
+    const uint64_t key = 1;
+    const int64_t one = 1;
+    must(tern_table_open(node, "copies", &options, &copies));
+    must(tern_worker_open(node, &worker));
+    usleep((useconds_t)(seconds * 1e6));
+    enum tern_status status = TERN_OK;
+    while (!status) {
+        status = tern_push(worker, copies, &key, 1, &one);
+        if (!status)
+            status = tern_flush(worker);
+    }
+    say("error", status);
+    must(tern_worker_close(worker));
+    return status;
+}
+
 static void *wait_at_barrier(void *context)
 {
     (void)context;
@@ -176,6 +202,8 @@ int main(int argc, char **argv)
         status = wait_late();
     else if (!strcmp(how, "barrier") || !strcmp(how, "late"))
         status = pass_barriers(how[0] == 'l');
+    else if (!strcmp(how, "copies"))
+        status = flush_copies();
     else if (!strcmp(how, "leave"))
         _exit(0);
     else if (!strcmp(how, "desert"))
