@@ -46,9 +46,10 @@ struct doubling *doubling_new(struct core *core, struct store *store)
     made->n_paired = 1;
     for (made->last_step = 1; 2 * made->n_paired <= core->n_nodes; made->last_step++)
         made->n_paired *= 2;
-    made->scratch = calloc(1, store->value_bytes + 8);
+    made->scratch = malloc(store->value_bytes);
+    made->slots = malloc(FRAME_MAX_KEYS * sizeof *made->slots);
     doubling_limit(made, ROUND_BYTES);
-    if (made->scratch)
+    if (made->scratch && made->slots)
         return made;
     doubling_free(made);
     return NULL;
@@ -78,6 +79,7 @@ void doubling_free(struct doubling *doubling)
         for (int k = 0; k < DOUBLING_STEPS; k++)
             changes_free(&doubling->parts[i][k].changes);
     free(doubling->scratch);
+    free(doubling->slots);
     free(doubling);
 }
 
@@ -212,58 +214,29 @@ static int compare_keys(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Takes the marks of rows that were changed here, up to a limit, and goes on from there the next time: so those at the
- * end get their turn, too. The rest stays marked. False when memory is used up. */
-static bool take_marked(struct doubling *doubling, struct changes *own, size_t *n)
-{
-    struct store *store = doubling->store;
-    struct marks *marks = &store->changed[0];
-    const size_t n_words = store_mark_words(store);
-    /* To the end, and once more from the beginning, for what is before the slot. */
-    for (int lap = 0; lap < 2 && *n < doubling->most_rows;) {
-        size_t word = doubling->next_slot / 64;
-        uint64_t bits = marks_take(marks, &word, n_words);
-        if (!bits) {
-            doubling->next_slot = 0;
-            lap++;
-            continue;
-        }
-        bool has_room = changes_reserve(doubling, own, *n + 64);
-        uint64_t before = ~(UINT64_MAX << doubling->next_slot % 64);
-        uint64_t later = word == doubling->next_slot / 64 ? bits & before : 0;
-        for (bits &= ~later; has_room && bits && *n < doubling->most_rows; bits &= bits - 1) {
-            size_t slot = 64 * word + (size_t)__builtin_ctzll(bits);
-            own->keys[(*n)++] = store_key_of(store, (uint32_t)slot);
-        }
-        if (later | bits)
-            marks_put(marks, word, later | bits);
-        if (!has_room)
-            return false;
-        doubling->next_slot = bits ? 64 * word + (size_t)__builtin_ctzll(bits) : 64 * (word + 1);
-    }
-    return true;
-}
-
-/* Takes what was changed here. */
+/* Takes what was changed here, up to a limit. */
 static bool take_own(struct doubling *doubling)
 {
+    struct store *store = doubling->store;
     struct changes *own = &doubling->own;
-    size_t n = 0;
     own->n = 0;
-    bool complete = take_marked(doubling, own, &n);
-    doubling->is_left_over = !complete || n == doubling->most_rows;
+    if (!changes_reserve(doubling, own, doubling->most_rows))
+        return false;
+    size_t n = marks_take_turn(&store->changed[0], &doubling->turn, store_mark_words(store),
+                               doubling->most_rows, doubling->slots, &doubling->is_left_over);
+    for (size_t i = 0; i < n; i++)
+        own->keys[i] = store_key_of(store, doubling->slots[i]);
     if (n)
         qsort(own->keys, n, sizeof *own->keys, compare_keys);
     uint64_t last = 0;
     for (size_t i = 0; i < n; i++) {
-        /* A row that was changed again while marks were taken may have been taken twice. */
         const uint64_t key = own->keys[i];
         bool is_again = i && key == last;
         last = key;
-        if (!is_again && store_peek_delta(doubling->store, key, doubling->scratch))
+        if (!is_again && store_peek_delta(store, key, doubling->scratch))
             put(doubling, own, key, doubling->scratch);
     }
-    return complete;
+    return true;
 }
 
 static enum tern_status no_memory(const struct doubling *doubling)
@@ -328,6 +301,9 @@ static enum tern_status end_step(struct doubling *doubling)
             done = add(doubling, &part->changes);
         if (!done)
             return no_memory(doubling);
+        if (doubling->sum.n > most_in_all(doubling->store))
+            return fail(TERN_PEER, "nodes have added more rows of table '%s' to a round than they may",
+                        doubling->store->name);
         part->round = 0;
     }
     doubling->step++;

@@ -60,14 +60,15 @@ struct doubling {
     uint64_t round;     /* that runs, or ran last; 0: none */
     bool runs;
     uint64_t own_round; /* the last one to which this node has added something */
-    bool is_left_over;  /* some of what was changed found no room in it, */
-    size_t next_slot;   /* from here on */
+    bool is_left_over;  /* some of what was changed found no room in it */
+    struct marks_turn turn;
     uint32_t step;
     bool is_sent;   /* what is to be sent in this step */
     atomic_bool has_news;
     bool is_closed; /* a partner has closed the table: there are no further rounds */
     struct changes own, sum, merged;
     struct part_sum parts[2][DOUBLING_STEPS]; /* of this round and the next, by their last bit */
+    uint32_t *slots;                          /* room for those of changed rows */
     char *scratch;                            /* room for a value */
     struct doubling_counts counts;
 };

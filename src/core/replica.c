@@ -13,7 +13,6 @@
 /* Aimed at for a request or an answer, unless a test chooses less. */
 enum { BODY_BYTES = 256 << 10 };
 
-
 /* Keys of one owner that this node has changed and not sent yet. */
 struct changed {
     uint64_t *keys;
@@ -23,8 +22,7 @@ struct changed {
 /* What is missing at one node, to be told in the order of slots, round and round. */
 struct missing {
     struct marks slots; /* see the header */
-    size_t next;        /* the slot where to go on */
-    uint64_t n_laps;    /* times it came to the end */
+    struct marks_turn turn;
 };
 
 struct replication {
@@ -278,41 +276,6 @@ void replication_written(struct replication *replication, const uint64_t *keys, 
     }
 }
 
-/* Takes up to `most` slots whose values node `to` is missing, and goes on from there the next time: so those at
- * the end get their turn, too. *left is 0 if there are no others, or else how many more times the end must be
- * reached until all that are missing now have been taken. */
-static size_t take_missing(struct replication *replication, uint32_t to, size_t most,
-                           uint32_t *slots, uint64_t *left)
-{
-    struct missing *missing = &replication->missing[to];
-    size_t n = 0, n_words = store_mark_words(replication->store);
-    *left = 0;
-    /* To the end, and once more from the beginning, for what is before the slot. */
-    for (int lap = 0; lap < 2;) {
-        size_t word = missing->next / 64;
-        uint64_t bits = marks_take(&missing->slots, &word, n_words);
-        if (!bits) {
-            missing->next = 0;
-            missing->n_laps++;
-            lap++;
-            continue;
-        }
-        /* Those before the slot, if it is in this word, were taken last time, and have their turn later. */
-        uint64_t before = ~(UINT64_MAX << missing->next % 64);
-        uint64_t later = word == missing->next / 64 ? bits & before : 0;
-        for (bits &= ~later; bits && n < most; bits &= bits - 1)
-            slots[n++] = (uint32_t)(64 * word + (size_t)__builtin_ctzll(bits));
-        if (later | bits)
-            marks_put(&missing->slots, word, later | bits);
-        missing->next = bits ? 64 * word + (size_t)__builtin_ctzll(bits) : 64 * (word + 1);
-        if (bits) {
-            *left = 2;
-            return n;
-        }
-    }
-    return n;
-}
-
 bool replication_news(struct replication *replication, uint32_t to, const struct frame *request,
                       struct buffer *out)
 {
@@ -321,15 +284,18 @@ bool replication_news(struct replication *replication, uint32_t to, const struct
     uint8_t *body = reply_reserve(out, keys_max_bytes(most) + most * store->value_bytes);
     if (!body)
         return false;
-    uint64_t left;
-    size_t n = take_missing(replication, to, most, replication->slots, &left);
+    struct missing *missing = &replication->missing[to];
+    bool is_left;
+    size_t n = marks_take_turn(&missing->slots, &missing->turn, store_mark_words(store), most,
+                               replication->slots, &is_left);
     for (size_t i = 0; i < n; i++)
         replication->server_keys[i] = store_key_of(store, replication->slots[i]);
     struct frame reply = reply_frame(request, replication->core->epoch, FRAME_VALUES);
     reply.table = request->table;
     reply.count = (uint32_t)n;
-    reply.a = left;
-    reply.b = replication->missing[to].n_laps;
+    /* How many more times the end must be reached until all that are missing now have been taken. */
+    reply.a = is_left ? 2 : 0;
+    reply.b = missing->turn.n_laps;
     reply.keys_bytes = (uint32_t)keys_encode(replication->server_keys, n, body, &reply.flags);
     reply.body_bytes = reply.keys_bytes + (uint32_t)(n * store->value_bytes);
     char *values = (char *)body + reply.keys_bytes;

@@ -42,3 +42,30 @@ uint64_t marks_take(struct marks *marks, size_t *word, size_t end)
     }
     return 0;
 }
+
+size_t marks_take_turn(struct marks *marks, struct marks_turn *turn, size_t end, size_t most,
+                       uint32_t *slots, bool *is_left)
+{
+    size_t n = 0;
+    *is_left = false;
+    for (int lap = 0; lap < 2 && !*is_left;) {
+        size_t word = turn->next / 64;
+        uint64_t bits = marks_take(marks, &word, end);
+        if (!bits) {
+            turn->next = 0;
+            turn->n_laps++;
+            lap++;
+            continue;
+        }
+        /* Those before the slot, if it is in this word, were taken last time, and have their turn later. */
+        uint64_t before = ~(UINT64_MAX << turn->next % 64);
+        uint64_t later = word == turn->next / 64 ? bits & before : 0;
+        for (bits &= ~later; bits && n < most; bits &= bits - 1)
+            slots[n++] = (uint32_t)(64 * word + (size_t)__builtin_ctzll(bits));
+        if (later | bits)
+            marks_put(marks, word, later | bits);
+        turn->next = bits ? 64 * word + (size_t)__builtin_ctzll(bits) : 64 * (word + 1);
+        *is_left = bits;
+    }
+    return n;
+}

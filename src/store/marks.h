@@ -51,4 +51,15 @@ static inline bool marks_has(const struct marks *marks, uint32_t slot)
  * there is none. */
 uint64_t marks_take(struct marks *marks, size_t *word, size_t end);
 
+/* A place among marks from which some are taken at a time, round and round, so that all get their turn. */
+struct marks_turn {
+    size_t next;     /* the slot where to go on */
+    uint64_t n_laps; /* times it came to the end */
+};
+
+/* Takes up to `most` slots of words below `end`: from the turn's place to the end, and once more from the beginning, for
+ * what is before it. Their number; *is_left: there are others. One that is marked again meanwhile may be taken twice. */
+size_t marks_take_turn(struct marks *marks, struct marks_turn *turn, size_t end, size_t most,
+                       uint32_t *slots, bool *is_left);
+
 #endif

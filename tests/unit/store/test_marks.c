@@ -47,6 +47,37 @@ static void only_words_of_the_range_are_taken(void **state)
     marks_fini(&marks);
 }
 
+/* Few at a time, while the first ones are marked again and again: the last one has its turn, too. */
+static void all_get_their_turn(void **state)
+{
+    (void)state;
+    static const uint32_t often[] = {0, 1, 63, 64, 4100}, last = 9999;
+    struct marks marks = {0};
+    struct marks_turn turn = {0};
+    uint32_t slots[3];
+    bool is_left = true, was_taken = false;
+    assert_true(marks_init(&marks, N_SLOTS));
+    marks_add(&marks, last);
+    for (int i = 0; i < 2; i++) {
+        for (size_t k = 0; k < COUNT(often); k++)
+            marks_add(&marks, often[k]);
+        size_t n = marks_take_turn(&marks, &turn, marks.n_words, COUNT(slots), slots, &is_left);
+        assert_int_equal(n, COUNT(slots));
+        assert_true(is_left);
+        for (size_t k = 0; k < n; k++)
+            was_taken |= slots[k] == last;
+    }
+    assert_true(was_taken);
+    assert_int_equal(turn.n_laps, 1);
+    /* What is left are the three of the first turn, which were marked again since. */
+    size_t n_left = 0;
+    while (is_left)
+        n_left += marks_take_turn(&marks, &turn, marks.n_words, COUNT(slots), slots, &is_left);
+    assert_int_equal(n_left, COUNT(slots));
+    assert_int_equal(marks_take_turn(&marks, &turn, marks.n_words, 3, slots, &is_left), 0);
+    marks_fini(&marks);
+}
+
 /* Each thread marks its slot again as soon as it was taken: a mark that is lost ends the count. */
 struct marker {
     pthread_t thread;
@@ -115,6 +146,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_put_in_is_taken_out_in_order),
         cmocka_unit_test(only_words_of_the_range_are_taken),
+        cmocka_unit_test(all_get_their_turn),
         cmocka_unit_test(nothing_is_lost_beside_others),
         cmocka_unit_test(there_are_marks_for_all_slots),
     };
