@@ -1,9 +1,9 @@
 /*
  * exchange - what a node asks the others about one table in a round: for news of replicas (replica.h), about keys that
- * come and go (manager.h), or about bounds (bounded.h).
+ * come and go (manager.h), or about bounds (bounded.h); or the parts of an all-reduce (doubling.h).
  *
  * All nodes concerned are asked at once; when all have answered, those to whom there is more to say, or of whom
- * there is more to hear, are asked again. The exchanges of a round run side by side on the same lanes.
+ * there is more to hear, are asked again. An all-reduce goes on whenever a partner's part has come. The exchanges of a round run side by side on the same lanes.
  *
  * Pure. The caller locks as manager.h and bounded.h say; it sends what is queued on the lanes, and keeps the time.
  */

@@ -1,10 +1,10 @@
 /*
  * service - the server side of a shard's lanes in the simulation: what node/shard.c does with sockets.
  *
- * The rules are shard.c's: connections come to the first shard, which gives them to the one they ask for; a connection begins with HELLO; a lane is remembered across connections
- * and has one at a time, the newer one closes the older; a request that cannot be answered yet is
- * held, and with it all that follows on its connection; held requests are tried again after a change.
- * And PROTOCOL.md's: once a node has called as a new incarnation, nothing of the old one is executed.
+ * The rules are shard.c's: a connection comes to the first shard and begins with HELLO, and goes to the shard that it
+ * asks for; a lane is remembered across connections and has one at a time, the newer one closes the older; a request
+ * that cannot be answered yet is held, and with it all that follows on its connection; held requests are tried again
+ * after a change. And PROTOCOL.md's: once a node has called as a new incarnation, nothing of the old one is executed.
  */
 #ifndef SIM_SERVICE_H
 #define SIM_SERVICE_H
