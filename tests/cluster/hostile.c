@@ -384,7 +384,8 @@ static bool send_wrong_hello(int fd)
     uint8_t bytes[512];
     char wrong[200] = "";
     uint32_t node = 1, nodes = n_nodes;
-    switch (below(4)) {
+    uint16_t shard = 0;
+    switch (below(5)) {
     case 0:
         snprintf(wrong, sizeof wrong, "%s?", token);
         break;
@@ -394,11 +395,23 @@ static bool send_wrong_hello(int fd)
         snprintf(wrong, sizeof wrong, "%s", token);
         node = n_nodes + below(UINT32_MAX - n_nodes);
         break;
-    default:
+    case 3:
         snprintf(wrong, sizeof wrong, "%s", token);
         nodes = n_nodes + 1 + below(1000);
+        break;
+    default:
+        snprintf(wrong, sizeof wrong, "%s", token);
+        shard = (uint16_t)(16 + below(1000)); /* there never are so many */
     }
-    send_all(fd, bytes, make_hello(bytes, wrong, node, nodes, next_random(), below(LANES)));
+    size_t n = make_hello(bytes, wrong, node, nodes, next_random(), below(LANES));
+    struct header header = {.kind = HELLO,
+                            .table = shard,
+                            .epoch = 1,
+                            .body_bytes = (uint32_t)(n - HEADER_BYTES),
+                            .a = next_random(),
+                            .b = below(LANES)};
+    encode(&header, bytes);
+    send_all(fd, bytes, n);
     return true;
 }
 

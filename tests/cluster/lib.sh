@@ -8,8 +8,8 @@
 #   until_says K WORD       waits until node K has printed WORD; fails after 60 s
 #   end PID                 kills a process of the script's own and waits for it
 #   new_unix, new_tcp       set $coordinator to a fresh address
-#   run_cut COMMAND...      runs three nodes while their connections are cut every few milliseconds for $cut_s
-#                           seconds, and collects them; $n_cut is how many were, and $path.log and others tell
+#   run_cut N COMMAND...    runs N nodes while their connections are cut, $cut_ms milliseconds apart on average (5), for
+#                           $cut_s seconds, and collects them; $n_cut is how many were, and $path*.log tell
 #   make_certificates       certificates for TLS in $tmp/certs; with_tls K COMMAND... runs one with them
 #
 # Programs end themselves by SIGALRM (status 142) when they hang. Everything started is ended with the
@@ -128,20 +128,23 @@ intercept() {
         sleep 0.01
     done
     mv "$1" "$1.real"
-    "$programs/proxy" -c 5 -f "$cut_s" "unix:$1" "unix:$1.real" >"$1.log" 2>&1 &
+    "$programs/proxy" -c "${cut_ms:-5}" -f "$cut_s" "unix:$1" "unix:$1.real" >"$1.log" 2>&1 &
     proxies="$proxies $!"
     running="$running $!"
 }
 
 run_cut() {
+    n_nodes=$1
+    shift
     new_unix
     path=${coordinator#unix:}
     proxies=
-    for k in 1 2 0; do
-        start $k 3 "$@"
-        if [ $k -eq 0 ]; then intercept "$path"; else intercept "$path.$k"; fi
+    for node in $(seq 1 $((n_nodes - 1))) 0; do
+        start "$node" "$n_nodes" "$@"
+        if [ "$node" -eq 0 ]; then intercept "$path"; else intercept "$path.$node"; fi
     done
-    collect 0 1 2
+    # shellcheck disable=SC2046
+    collect $(seq 0 $((n_nodes - 1)))
     for p in $proxies; do
         kill -TERM "$p"
         wait "$p"

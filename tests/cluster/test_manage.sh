@@ -73,10 +73,10 @@ fi
 # ---- Broken connections ---------------------------------------------------------------------------
 
 for policy in adaptive relocate; do
-    run_cut "$programs/sums" sparse $keys 2 $cut_steps $policy 20
+    run_cut 3 "$programs/sums" sparse $keys 2 $cut_steps $policy 20
     check "sums: $policy, exact although $n_cut connections were cut" exact '0 0 0'
     check "connections were cut ($policy)" [ "$n_cut" -gt 20 ]
 done
-run_cut "$programs/manage" tables
+run_cut 3 "$programs/manage" tables
 check "case: tables, although $n_cut connections were cut" case_holds tables
 finish

@@ -11,7 +11,7 @@ exact() {
 }
 
 for index in dense sparse; do
-    run_cut "$programs/sums" $index 20000 2 $steps
+    run_cut 3 "$programs/sums" $index 20000 2 $steps
     cat "$path"*.log | sed 's/^/# /'
     check "sums: $index, exact although $n_cut connections were cut" exact
     check "connections were cut ($index)" [ "$n_cut" -gt 50 ]

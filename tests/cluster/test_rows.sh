@@ -24,19 +24,6 @@ plain() {
     "$@"
 }
 
-# A proxy takes the place of a node's socket; the node itself is reached behind it.
-intercept() {
-    tries=0
-    until [ -S "$1" ] || [ $tries -gt 500 ]; do
-        tries=$((tries + 1))
-        sleep 0.01
-    done
-    mv "$1" "$1.real"
-    "$programs/proxy" -c 20 -f $cut_s "unix:$1" "unix:$1.real" >"$1.log" 2>&1 &
-    proxies="$proxies $!"
-    running="$running $!"
-}
-
 new_unix
 rows
 check 'rows: Unix sockets' right
@@ -50,20 +37,8 @@ new_tcp
 rows with_tls
 check 'rows: TLS' right
 
-new_unix
-path=${coordinator#unix:}
-proxies=
-for k in 1 2 0; do
-    start $k 3 "$programs/rows" $steps
-    if [ $k -eq 0 ]; then intercept "$path"; else intercept "$path.$k"; fi
-done
-collect 0 1 2
-for p in $proxies; do
-    kill -TERM "$p"
-    wait "$p"
-    forget "$p"
-done
-n_cut=$(cat "$path"*.log | awk '{ n += $3 } END { print n + 0 }')
+cut_ms=20
+run_cut 3 "$programs/rows" $steps
 check "rows: right although $n_cut connections were cut" right
 check 'connections were cut' [ "$n_cut" -gt 20 ]
 finish

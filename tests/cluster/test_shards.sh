@@ -46,7 +46,7 @@ for case in $cases; do
     check "case: $case" case_holds $case
 done
 
-run_cut "$programs/sums" sparse 3000 2 $cut_steps adaptive 20
+run_cut 3 "$programs/sums" sparse 3000 2 $cut_steps adaptive 20
 check "sums: adaptive, exact although $n_cut connections were cut" exact '0 0 0'
 check "connections were cut" [ "$n_cut" -gt 20 ]
 

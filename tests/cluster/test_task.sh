@@ -40,33 +40,7 @@ new_tcp
 run sums $n_sums
 check 'each task runs once at each node' holds sums
 
-# A proxy takes the place of a node's socket; the node itself is reached behind it.
-intercept() {
-    tries=0
-    until [ -S "$1" ] || [ $tries -gt 500 ]; do
-        tries=$((tries + 1))
-        sleep 0.01
-    done
-    mv "$1" "$1.real"
-    "$programs/proxy" -c 5 -f $cut_s "unix:$1" "unix:$1.real" >"$1.log" 2>&1 &
-    proxies="$proxies $!"
-    running="$running $!"
-}
-
-new_unix
-path=${coordinator#unix:}
-proxies=
-for k in 1 2 3 0; do
-    start $k 4 "$programs/task" sums $n_sums
-    if [ $k -eq 0 ]; then intercept "$path"; else intercept "$path.$k"; fi
-done
-collect 0 1 2 3
-for p in $proxies; do
-    kill -TERM "$p"
-    wait "$p"
-    forget "$p"
-done
-n_cut=$(cat "$path"*.log | awk '{ n += $3 } END { print n + 0 }')
+run_cut 4 "$programs/task" sums $n_sums
 check "each task runs once although $n_cut connections were cut" holds sums
 check 'connections were cut' [ "$n_cut" -gt 10 ]
 
