@@ -84,11 +84,29 @@ static void close_sentence(struct excerpts *excerpts, struct excerpt *excerpt, s
     }
 }
 
-/* Takes a word of the text, if it is known and not left out. */
-static void read_word(struct excerpts *excerpts, struct excerpt *excerpt, const char *text,
-                      size_t length)
+/* What comes next in the worker's share of the text; a word's number, or NAMES_NONE. */
+static enum text_part next_part(struct excerpts *excerpts, uint32_t *word)
 {
-    uint32_t word = names_find(&excerpts->vocab->names, text, length);
+    const struct transcript *transcript = excerpts->transcript;
+    const char *text;
+    size_t length;
+    if (transcript == NULL) {
+        enum text_part part = text_next(&excerpts->reader, &text, &length);
+        if (part == TEXT_WORD)
+            *word = names_find(&excerpts->vocab->names, text, length);
+        return part;
+    }
+    if (excerpts->at == transcript->n) {
+        excerpts->at = 0;
+        return TEXT_END;
+    }
+    *word = transcript->numbers[excerpts->at++];
+    return *word == VOCAB_SENTENCE_END ? TEXT_SENTENCE_END : TEXT_WORD;
+}
+
+/* Takes a word of the text, if it is known and not left out. */
+static void read_word(struct excerpts *excerpts, struct excerpt *excerpt, uint32_t word)
+{
     excerpt->n_read++;
     if (word != NAMES_NONE && vocab_keeps(excerpts->vocab, word, &excerpts->rng))
         add_token(excerpts, excerpt, word);
@@ -98,10 +116,9 @@ static void read_word(struct excerpts *excerpts, struct excerpt *excerpt, const 
 static bool read_sentence(struct excerpts *excerpts, struct excerpt *excerpt, enum text_part *part)
 {
     size_t begin = excerpt->n_tokens;
-    const char *word;
-    size_t length;
-    while ((*part = text_next(&excerpts->reader, &word, &length)) == TEXT_WORD) {
-        read_word(excerpts, excerpt, word, length);
+    uint32_t word;
+    while ((*part = next_part(excerpts, &word)) == TEXT_WORD) {
+        read_word(excerpts, excerpt, word);
         if (excerpt->n_tokens == begin + EXCERPT_SENTENCE_MAX)
             break;
     }
@@ -190,6 +207,7 @@ bool excerpts_init(struct excerpts *excerpts, const struct text *text, const str
     excerpts->n_slots = n_slots;
     excerpts->slots = calloc(n_slots, sizeof *excerpts->slots);
     excerpts->pool = malloc(max_pool(settings->n_negatives) * sizeof *excerpts->pool);
+    excerpts->transcript = vocab_transcript(vocab, settings->worker);
     text_open(&excerpts->reader, text, settings->worker, settings->n_workers);
     return (excerpts->slots != NULL && excerpts->pool != NULL) ||
            task_fail_memory("a worker's part of the text");

@@ -80,6 +80,8 @@ struct excerpts {
     size_t n_slots; /* a power of two */
     struct word_slot *slots;
     uint32_t *pool;
+    const struct transcript *transcript; /* of the worker's share; NULL: the text is read */
+    size_t at;                           /* in it */
     struct text_reader reader;
 };
 

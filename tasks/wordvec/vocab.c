@@ -21,14 +21,88 @@ static void census_fini(struct census *census)
     free(census->counts);
 }
 
+/* ---- Transcripts ----------------------------------------------------------------------------- */
+
+/* Writes down what the node's own workers will read, as long as there is room for it. */
+struct scribe {
+    struct vocab *vocab;
+    uint64_t most, n; /* words and ends of sentences: there may be, and there are */
+    uint64_t worker;  /* whose sentence is not at its end, */
+    struct transcript
+        *open; /* and where it stands; NULL: it is not of this node, or there is none */
+};
+
+static void forget_transcripts(struct vocab *vocab)
+{
+    for (uint64_t i = 0; vocab->transcripts != NULL && i < vocab->n_own; i++)
+        free(vocab->transcripts[i].numbers);
+    free(vocab->transcripts);
+    vocab->transcripts = NULL;
+}
+
+static bool transcript_reserve(struct transcript *transcript)
+{
+    if (transcript->n < transcript->capacity)
+        return true;
+    size_t capacity = 2 * transcript->capacity + 1024;
+    uint32_t *numbers = realloc(transcript->numbers, capacity * sizeof *numbers);
+    if (numbers == NULL)
+        return false;
+    transcript->numbers = numbers;
+    transcript->capacity = capacity;
+    return true;
+}
+
+static void put(struct scribe *scribe, struct transcript *transcript, uint32_t number)
+{
+    if (scribe->n++ < scribe->most && transcript_reserve(transcript)) {
+        transcript->numbers[transcript->n++] = number;
+        return;
+    }
+    forget_transcripts(scribe->vocab);
+    scribe->open = NULL;
+}
+
+static void scribe_end_sentence(struct scribe *scribe)
+{
+    struct transcript *open = scribe->open;
+    scribe->open = NULL;
+    if (open != NULL)
+        put(scribe, open, VOCAB_SENTENCE_END);
+}
+
+/* A sentence ends where the next piece is another worker's. */
+static void scribe_take(struct scribe *scribe, uint64_t worker, uint32_t number)
+{
+    struct vocab *vocab = scribe->vocab;
+    uint64_t own = worker - vocab->first_own;
+    if (worker != scribe->worker)
+        scribe_end_sentence(scribe);
+    scribe->worker = worker;
+    if (vocab->transcripts == NULL || own >= vocab->n_own)
+        return;
+    scribe->open = &vocab->transcripts[own];
+    put(scribe, scribe->open, number);
+}
+
+/* Numbers of the census become those of known words. */
+static void translate(struct vocab *vocab, const uint32_t *known_as)
+{
+    for (uint64_t i = 0; vocab->transcripts != NULL && i < vocab->n_own; i++) {
+        struct transcript *transcript = &vocab->transcripts[i];
+        for (size_t k = 0; k < transcript->n; k++)
+            if (transcript->numbers[k] != VOCAB_SENTENCE_END)
+                transcript->numbers[k] = known_as[transcript->numbers[k]];
+    }
+}
+
 /* ---- Counting -------------------------------------------------------------------------------- */
 
-static bool count_word(struct census *census, const char *word, size_t length)
+static bool count_word(struct census *census, const char *word, size_t length, uint32_t *number)
 {
-    uint32_t number = 0;
-    if (!names_add(&census->names, word, length, &number))
+    if (!names_add(&census->names, word, length, number))
         return false;
-    if (number >= census->capacity) {
+    if (*number >= census->capacity) {
         size_t capacity = 2 * census->capacity + 1024;
         uint64_t *counts = realloc(census->counts, capacity * sizeof *counts);
         if (counts == NULL)
@@ -37,38 +111,53 @@ static bool count_word(struct census *census, const char *word, size_t length)
         census->counts = counts;
         census->capacity = capacity;
     }
-    census->counts[number]++;
+    census->counts[*number]++;
     return true;
 }
 
-static bool count_text(struct vocab *vocab, struct text_reader *reader, uint64_t n_workers,
-                       struct census *census)
+/* Counts a word of a worker's share, and returns its number among all; NAMES_NONE after task_fail(). */
+static uint32_t count(struct vocab *vocab, struct census *census, uint64_t worker, const char *word,
+                      size_t length)
 {
-    enum text_part part = TEXT_FAILED;
-    const char *word;
-    size_t length;
-    bool ok = true;
-    while (ok && (part = text_next(reader, &word, &length)) != TEXT_END && part != TEXT_FAILED) {
-        if (part != TEXT_WORD)
-            continue;
-        vocab->n_words++;
-        vocab->n_words_of[reader->piece % n_workers]++;
-        ok = count_word(census, word, length);
-    }
-    return ok && part == TEXT_END;
+    uint32_t number = NAMES_NONE;
+    vocab->n_words++;
+    vocab->n_words_of[worker]++;
+    return count_word(census, word, length, &number) ? number : NAMES_NONE;
 }
 
-static bool take_census(struct vocab *vocab, const struct text *text, uint64_t n_workers,
-                        struct census *census)
+static bool count_text(struct vocab *vocab, struct text_reader *reader,
+                       const struct vocab_settings *settings, struct census *census)
+{
+    struct scribe scribe = {.vocab = vocab, .most = settings->most_kept};
+    enum text_part part;
+    const char *word;
+    size_t length;
+    while ((part = text_next(reader, &word, &length)) == TEXT_WORD || part == TEXT_SENTENCE_END) {
+        if (part == TEXT_SENTENCE_END) {
+            scribe_end_sentence(&scribe);
+            continue;
+        }
+        uint64_t worker = reader->piece % settings->n_workers;
+        uint32_t number = count(vocab, census, worker, word, length);
+        if (number == NAMES_NONE)
+            return false;
+        scribe_take(&scribe, worker, number);
+    }
+    return part == TEXT_END;
+}
+
+static bool take_census(struct vocab *vocab, const struct text *text,
+                        const struct vocab_settings *settings, struct census *census)
 {
     struct text_reader *reader = malloc(sizeof *reader);
-    vocab->n_words_of = calloc(n_workers, sizeof *vocab->n_words_of);
-    if (reader == NULL || vocab->n_words_of == NULL) {
+    vocab->n_words_of = calloc(settings->n_workers, sizeof *vocab->n_words_of);
+    vocab->transcripts = calloc(settings->n_own + 1, sizeof *vocab->transcripts);
+    if (reader == NULL || vocab->n_words_of == NULL || vocab->transcripts == NULL) {
         free(reader);
         return task_fail_memory("the text");
     }
     text_open(reader, text, 0, 1);
-    bool ok = count_text(vocab, reader, n_workers, census);
+    bool ok = count_text(vocab, reader, settings, census);
     text_close(reader);
     free(reader);
     return ok;
@@ -79,6 +168,7 @@ static bool take_census(struct vocab *vocab, const struct text *text, uint64_t n
 struct candidate {
     const char *word;
     uint64_t count;
+    uint32_t number; /* in the census */
 };
 
 static int compare_candidates(const void *left, const void *right)
@@ -98,12 +188,14 @@ static struct candidate *choose(const struct census *census, uint64_t min_count,
         return NULL;
     for (uint32_t i = 0; i < census->names.n; i++)
         if (census->counts[i] >= min_count)
-            candidates[(*n)++] = (struct candidate){names_at(&census->names, i), census->counts[i]};
+            candidates[(*n)++] =
+                (struct candidate){names_at(&census->names, i), census->counts[i], i};
     qsort(candidates, *n, sizeof *candidates, compare_candidates);
     return candidates;
 }
 
-static bool adopt(struct vocab *vocab, const struct candidate *candidates, size_t n)
+static bool adopt(struct vocab *vocab, const struct candidate *candidates, size_t n,
+                  uint32_t *known_as)
 {
     vocab->counts = malloc((n + 1) * sizeof *vocab->counts);
     if (vocab->counts == NULL)
@@ -114,18 +206,27 @@ static bool adopt(struct vocab *vocab, const struct candidate *candidates, size_
         vocab->counts[i] = candidates[i].count;
         vocab->n_known += candidates[i].count;
         ok = names_add(&vocab->names, candidates[i].word, strlen(candidates[i].word), &number);
+        known_as[candidates[i].number] = (uint32_t)i;
     }
     return ok;
 }
 
-static bool know(struct vocab *vocab, const struct census *census, uint64_t min_count)
+static bool know(struct vocab *vocab, const struct census *census,
+                 const struct vocab_settings *settings)
 {
     size_t n;
-    struct candidate *candidates = choose(census, min_count, &n);
-    if (candidates == NULL)
-        return task_fail_memory("the words");
-    bool ok = adopt(vocab, candidates, n);
+    struct candidate *candidates = choose(census, settings->min_count, &n);
+    uint32_t *known_as = malloc((census->names.n + (size_t)1) * sizeof *known_as);
+    bool ok = candidates != NULL && known_as != NULL;
+    if (ok) {
+        memset(known_as, 0xff, census->names.n * sizeof *known_as); /* NAMES_NONE */
+        ok = adopt(vocab, candidates, n, known_as);
+        translate(vocab, known_as);
+    } else {
+        task_fail_memory("the words");
+    }
     free(candidates);
+    free(known_as);
     return ok;
 }
 
@@ -188,22 +289,21 @@ static bool set_aliases(struct vocab *vocab)
 
 /* ---- The whole ------------------------------------------------------------------------------- */
 
-bool vocab_read(struct vocab *vocab, const struct text *text, uint64_t min_count, double sample,
-                uint64_t n_workers)
+bool vocab_read(struct vocab *vocab, const struct text *text, const struct vocab_settings *settings)
 {
     struct census census = {0};
-    *vocab = (struct vocab){0};
-    bool ok = take_census(vocab, text, n_workers, &census) && know(vocab, &census, min_count);
+    *vocab = (struct vocab){.first_own = settings->first_own, .n_own = settings->n_own};
+    bool ok = take_census(vocab, text, settings, &census) && know(vocab, &census, settings);
     census_fini(&census);
     if (!ok)
         return false;
     if (vocab->n_words == 0)
         return task_fail("there are no words in %s", text->paths[0]);
     if (vocab->names.n < 2)
-        return task_fail("of the %" PRIu64 " words of the text, %s occurs %" PRIu64
-                         " times (--min-count)",
-                         vocab->n_words, vocab->names.n == 0 ? "none" : "only one", min_count);
-    return set_keep(vocab, sample) && set_aliases(vocab);
+        return task_fail(
+            "of the %" PRIu64 " words of the text, %s occurs %" PRIu64 " times (--min-count)",
+            vocab->n_words, vocab->names.n == 0 ? "none" : "only one", settings->min_count);
+    return set_keep(vocab, settings->sample) && set_aliases(vocab);
 }
 
 void vocab_fini(struct vocab *vocab)
@@ -213,5 +313,6 @@ void vocab_fini(struct vocab *vocab)
     free(vocab->n_words_of);
     free(vocab->keep);
     free(vocab->aliases);
+    forget_transcripts(vocab);
     *vocab = (struct vocab){0};
 }

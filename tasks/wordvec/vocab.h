@@ -8,6 +8,9 @@
  * Frequent words are left out now and then (sub-sampling), as word2vec does: one that is the share f of
  * the text is kept with probability sqrt(t/f) + t/f. Wrong contexts (negatives) are drawn with
  * probabilities proportional to count^0.75, by an alias table.
+ *
+ * Unless the text is too long, a node keeps its workers' shares as numbers, 4 bytes a word: an epoch then reads nothing
+ * and looks nothing up.
  */
 #ifndef TASKS_WORDVEC_VOCAB_H
 #define TASKS_WORDVEC_VOCAB_H
@@ -21,6 +24,14 @@ struct alias {
     uint32_t share, other;
 };
 
+/* A worker's share of the text: numbers of words, NAMES_NONE for unknown ones, VOCAB_SENTENCE_END behind each sentence. */
+struct transcript {
+    uint32_t *numbers;
+    size_t n, capacity;
+};
+
+#define VOCAB_SENTENCE_END (NAMES_NONE - 1)
+
 struct vocab {
     struct names names;   /* the known words */
     uint64_t *counts;     /* of each */
@@ -29,12 +40,29 @@ struct vocab {
     uint64_t *n_words_of; /* of the text, by worker */
     uint32_t *keep;       /* in how many of 2^32 cases a word is kept; UINT32_MAX: always */
     struct alias *aliases;
+    uint64_t first_own, n_own;      /* workers of this node */
+    struct transcript *transcripts; /* of each of them; NULL: the text is not kept */
 };
 
-/* Reads the text once. `sample` is t; 0: all words are kept. vocab_fini() is due in any case. */
-bool vocab_read(struct vocab *vocab, const struct text *text, uint64_t min_count, double sample,
-                uint64_t n_workers);
+struct vocab_settings {
+    uint64_t min_count;
+    double sample;             /* t; 0: all words are kept */
+    uint64_t n_workers;        /* of all nodes */
+    uint64_t first_own, n_own; /* those of this node */
+    uint64_t most_kept;        /* words and ends of sentences that transcripts may have */
+};
+
+/* Reads the text once. vocab_fini() is due in any case. */
+bool vocab_read(struct vocab *vocab, const struct text *text,
+                const struct vocab_settings *settings);
 void vocab_fini(struct vocab *vocab);
+
+/* The share of a worker, or NULL if it is not kept. */
+static inline const struct transcript *vocab_transcript(const struct vocab *vocab, uint64_t worker)
+{
+    uint64_t own = worker - vocab->first_own;
+    return vocab->transcripts != NULL && own < vocab->n_own ? &vocab->transcripts[own] : NULL;
+}
 
 static inline bool vocab_keeps(const struct vocab *vocab, uint32_t word, struct rng *rng)
 {

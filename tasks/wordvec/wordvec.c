@@ -1,8 +1,8 @@
 /*
  * wordvec - trains word vectors. See wordvec.h.
  *
- * Every node reads the text once for the vocabulary (vocab.h), and in each epoch once more. Each of its
- * threads is a worker with a stream of excerpts of its share of the text (excerpt.h), prepared ahead
+ * Every node reads the text once for the vocabulary (vocab.h) and, if it is a long one, in each epoch once more. Each
+ * of its threads is a worker with a stream of excerpts of its share of the text (excerpt.h), prepared ahead
  * (loader.h). It borrows the rows of an excerpt, learns on them in place (skipgram.h) and gives them
  * back: what has changed is added to the table. With --plain the rows are those of the array.
  */
@@ -44,13 +44,21 @@ struct model {
 
 /* ---- Preparing ------------------------------------------------------------------------------- */
 
+/* Words that a node keeps of the text at most: 1 GB. */
+enum { MOST_KEPT = 1 << 28 };
+
 static bool load(struct model *model)
 {
     const struct wordvec_options *options = model->options;
     const struct train *train = model->train;
+    const struct vocab_settings settings = {.min_count = (uint64_t)options->min_count,
+                                            .sample = options->sample,
+                                            .n_workers = train->n_nodes * train->n_threads,
+                                            .first_own = train->self * train->n_threads,
+                                            .n_own = train->n_threads,
+                                            .most_kept = MOST_KEPT};
     return text_init(&model->text, train->options->data) && text_can_be_reread(&model->text) &&
-           vocab_read(&model->vocab, &model->text, (uint64_t)options->min_count, options->sample,
-                      train->n_nodes * train->n_threads) &&
+           vocab_read(&model->vocab, &model->text, &settings) &&
            wordtest_read(&model->test, &model->vocab.names, options->questions, options->similarity,
                          (uint64_t)options->n_candidates);
 }

@@ -42,7 +42,7 @@ struct reading {
 };
 
 static struct reading *open_file(const char *file, size_t n_negatives, uint64_t worker,
-                                 uint64_t n_workers)
+                                 uint64_t n_workers, uint64_t most_kept)
 {
     struct reading *reading = array_of(1, sizeof *reading);
     const struct excerpts_settings settings = {.window = WINDOW,
@@ -51,8 +51,14 @@ static struct reading *open_file(const char *file, size_t n_negatives, uint64_t 
                                                .n_workers = n_workers,
                                                .seed = 5,
                                                .n_epochs = 2};
+    const struct vocab_settings kept = {.min_count = 5,
+                                        .sample = 0.01,
+                                        .n_workers = n_workers,
+                                        .first_own = worker,
+                                        .n_own = 1,
+                                        .most_kept = most_kept};
     assert_true(text_init(&reading->text, file));
-    assert_true(vocab_read(&reading->vocab, &reading->text, 5, 0.01, n_workers));
+    assert_true(vocab_read(&reading->vocab, &reading->text, &kept));
     assert_true(excerpts_init(&reading->excerpts, &reading->text, &reading->vocab, &settings));
     assert_true(excerpt_init(&reading->excerpt, n_negatives));
     return reading;
@@ -60,7 +66,7 @@ static struct reading *open_file(const char *file, size_t n_negatives, uint64_t 
 
 static struct reading *open_reading(size_t n_negatives, uint64_t worker, uint64_t n_workers)
 {
-    return open_file(path, n_negatives, worker, n_workers);
+    return open_file(path, n_negatives, worker, n_workers, UINT64_MAX);
 }
 
 static void close_reading(struct reading *reading)
@@ -147,7 +153,7 @@ static void a_text_that_loses_words_is_noticed(void **state)
     int fd = mkstemp(file);
     (void)state;
     assert_int_equal(write(fd, words, strlen(words)), strlen(words));
-    struct reading *reading = open_file(file, N_NEGATIVES, 0, 1);
+    struct reading *reading = open_file(file, N_NEGATIVES, 0, 1, 5);
     assert_true(read_epoch(reading));
     assert_int_equal(ftruncate(fd, 10), 0);
     assert_false(read_epoch(reading));
@@ -175,19 +181,42 @@ static void sentences_are_not_mixed(void **state)
     close_reading(reading);
 }
 
-static void the_same_seed_gives_the_same_excerpts(void **state)
+static void read_alike(struct reading *one, struct reading *other)
 {
-    struct reading *one = open_reading(N_NEGATIVES, 1, 2), *other = open_reading(N_NEGATIVES, 1, 2);
-    (void)state;
     for (int i = 0; i < 30; i++) {
         assert_true(excerpts_next(&one->excerpts, &one->excerpt));
         assert_true(excerpts_next(&other->excerpts, &other->excerpt));
+        assert_int_equal(one->excerpt.n_read, other->excerpt.n_read);
+        assert_int_equal(one->excerpt.ends_epoch, other->excerpt.ends_epoch);
         assert_int_equal(one->excerpt.n_keys, other->excerpt.n_keys);
         assert_memory_equal(one->excerpt.keys, other->excerpt.keys,
                             one->excerpt.n_keys * sizeof *one->excerpt.keys);
+        assert_int_equal(one->excerpt.n_tokens, other->excerpt.n_tokens);
+        assert_memory_equal(one->excerpt.tokens, other->excerpt.tokens,
+                            one->excerpt.n_tokens * sizeof *one->excerpt.tokens);
     }
     close_reading(one);
     close_reading(other);
+}
+
+static void the_same_seed_gives_the_same_excerpts(void **state)
+{
+    (void)state;
+    read_alike(open_reading(N_NEGATIVES, 1, 2), open_reading(N_NEGATIVES, 1, 2));
+}
+
+/* One word less than there is, and what was kept so far is given up. */
+static void a_text_that_is_not_kept_gives_the_same_excerpts(void **state)
+{
+    (void)state;
+    for (uint64_t worker = 0; worker < 3; worker++) {
+        struct reading *kept = open_reading(N_NEGATIVES, worker, 3);
+        const struct transcript *transcript = vocab_transcript(&kept->vocab, worker);
+        assert_non_null(transcript);
+        struct reading *read = open_file(path, N_NEGATIVES, worker, 3, transcript->n - 1);
+        assert_null(vocab_transcript(&read->vocab, worker));
+        read_alike(kept, read);
+    }
 }
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
@@ -381,7 +410,7 @@ static void words_of_one_company_become_alike(void **state)
     double sums[2] = {0}, counts[2] = {0};
     (void)state;
     write_two_groups(file);
-    struct reading *reading = open_file(file, 5, 0, 1);
+    struct reading *reading = open_file(file, 5, 0, 1, UINT64_MAX);
     const struct names *names = &reading->vocab.names;
     assert_int_equal(names->n, 2 * GROUP_WORDS);
     float *values = array_of((size_t)2 * names->n * DIM, sizeof *values);
@@ -409,6 +438,7 @@ int main(void)
         cmocka_unit_test(a_text_that_loses_words_is_noticed),
         cmocka_unit_test(sentences_are_not_mixed),
         cmocka_unit_test(the_same_seed_gives_the_same_excerpts),
+        cmocka_unit_test(a_text_that_is_not_kept_gives_the_same_excerpts),
         cmocka_unit_test(a_step_agrees_with_double_precision),
         cmocka_unit_test(what_is_not_a_number_shows_in_the_loss),
         cmocka_unit_test(words_of_one_company_become_alike),

@@ -203,17 +203,18 @@ static void compressed_text_is_shared_alike(void **state)
 
 static void what_cannot_be_read_is_named(void **state)
 {
+    const struct vocab_settings settings = {.min_count = 1, .n_workers = 1};
     struct text text;
     struct vocab vocab;
     (void)state;
     assert_true(text_init(&text, path_of("nowhere")));
-    assert_false(vocab_read(&vocab, &text, 1, 0, 1));
+    assert_false(vocab_read(&vocab, &text, &settings));
     assert_non_null(strstr(task_error(), "nowhere"));
     vocab_fini(&vocab);
     text_fini(&text);
     write_bytes("cut.gz", "\x1f\x8b\x08\0\0\0\0\0\0\x03\x4b", 11);
     assert_true(text_init(&text, path_of("cut.gz")));
-    assert_false(vocab_read(&vocab, &text, 1, 0, 1));
+    assert_false(vocab_read(&vocab, &text, &settings));
     assert_non_null(strstr(task_error(), "cut.gz"));
     vocab_fini(&vocab);
     text_fini(&text);
@@ -228,9 +229,11 @@ static void what_cannot_be_read_is_named(void **state)
 static bool read_vocab(struct vocab *vocab, const char *words, uint64_t min_count, double sample,
                        uint64_t n_workers)
 {
+    const struct vocab_settings settings = {
+        .min_count = min_count, .sample = sample, .n_workers = n_workers};
     struct text text;
     assert_true(text_init(&text, write_text("vocab", words)));
-    bool ok = vocab_read(vocab, &text, min_count, sample, n_workers);
+    bool ok = vocab_read(vocab, &text, &settings);
     text_fini(&text);
     return ok;
 }
