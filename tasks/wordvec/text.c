@@ -92,8 +92,8 @@ bool text_can_be_reread(const struct text *text)
     for (size_t i = 0; i < text->n; i++)
         if (stat(text->paths[i], &status) == 0 && !S_ISREG(status.st_mode))
             return task_fail(
-                "%s is not a regular file; the text is read anew in every epoch, which "
-                "a pipe or device does not allow: write it to a file first",
+                "%s is not a regular file; every node reads the text, and a long one more than "
+                "once, which a pipe or device does not allow: write it to a file first",
                 text->paths[i]);
     return true;
 }
