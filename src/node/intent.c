@@ -56,6 +56,7 @@ enum tern_status intent_add(struct tern_worker *worker, const struct tern_table 
 {
     const struct store *store = &table->core.store;
     uint32_t generation = manager_generation(table->core.managers[0]);
+    const bool is_urgent = kind != INTENT_TIMED || start <= worker->clock + 1;
     bool added = true;
     for (uint32_t i = 0; added && i < store->n_shards; i++) {
         const uint64_t *of_shard = keys;
@@ -65,7 +66,7 @@ enum tern_status intent_add(struct tern_worker *worker, const struct tern_table 
         added = of_shard && (!found || intents_add(worker->intents[i], kind, (uint16_t)table->id,
                                                    generation, of_shard, found, start, end));
         if (found)
-            sync_poke(&worker->node->engine->shards[i].sync);
+            sync_poke(&worker->node->engine->shards[i].sync, is_urgent);
     }
     return added ? TERN_OK
                  : fail(TERN_NO_MEMORY, "no memory for an intent for %zu keys of table '%s'", n,

@@ -34,6 +34,9 @@ enum {
 #define COLLECT_SHARE 80  /* of the time, one part is spent on collecting, by all shards */
 #define AWAKE_NS (MS / 5) /* how long a worker that helps does not sleep */
 
+/* What the thread does; it is not woken from a nap during which workers drive. */
+enum nap { NAP_NONE, NAP_SHORT, NAP_LONG };
+
 struct rounds {
     struct sync *sync;
     struct remote remote;
@@ -68,9 +71,10 @@ static void wake(struct sync *sync, bool stop)
     pthread_mutex_unlock(&sync->nap_lock);
 }
 
-void sync_poke(struct sync *sync)
+void sync_poke(struct sync *sync, bool is_urgent)
 {
-    if (atomic_load_explicit(&sync->naps, memory_order_seq_cst))
+    int naps = atomic_load_explicit(&sync->naps, memory_order_seq_cst);
+    if (naps == NAP_LONG || (is_urgent && naps == NAP_SHORT))
         wake(sync, false);
 }
 
@@ -195,12 +199,16 @@ static void end_round(struct rounds *rounds, uint64_t now_ns)
     pthread_cond_broadcast(&sync->change);
 }
 
-/* When the next round is to begin. Who asks for a worker that goes on asks for more frequent ones. */
+/* When the next round is to begin. Intents begin and end when a worker advances its clock, and then it asks for itself:
+ * who asks for nobody lets more time pass, unless somebody waits or there is more to say. */
 static uint64_t next_begin(const struct rounds *rounds, bool works)
 {
+    const struct round *round = &rounds->round;
     uint64_t next_ns = atomic_load_explicit(&rounds->sync->next_ns, memory_order_relaxed);
-    uint64_t latest_ns = rounds->ended_ns + INTENT_MS * MS;
-    return works && rounds->round.intends && latest_ns < next_ns ? latest_ns : next_ns;
+    uint64_t intent_ns = rounds->ended_ns + INTENT_MS * MS;
+    if (!round->intends || !next_ns || (!works && (round->left_over || round->awaits)))
+        return next_ns;
+    return works == (intent_ns < next_ns) ? intent_ns : next_ns;
 }
 
 /* Does what can be done without waiting, for a worker or not. The caller holds the lock. */
@@ -233,10 +241,11 @@ void sync_drive(struct sync *sync, uint64_t now_ns)
  * false when there is to be no other. */
 static bool nap(struct sync *sync, uint64_t pause_ns, bool may_be_poked)
 {
+    enum nap naps = !may_be_poked ? NAP_NONE : pause_ns > INTENT_MS * MS ? NAP_LONG : NAP_SHORT;
     uint64_t end = clock_now_ns() + pause_ns;
     struct timespec until = {.tv_sec = (time_t)(end / UINT64_C(1000000000)),
                              .tv_nsec = (long)(end % UINT64_C(1000000000))};
-    atomic_store_explicit(&sync->naps, may_be_poked, memory_order_seq_cst);
+    atomic_store_explicit(&sync->naps, naps, memory_order_seq_cst);
     pthread_mutex_lock(&sync->nap_lock);
     int outcome = pause_ns ? 0 : ETIMEDOUT;
     while (outcome != ETIMEDOUT && !sync->stop && !sync->wanted)
@@ -246,7 +255,7 @@ static bool nap(struct sync *sync, uint64_t pause_ns, bool may_be_poked)
     sync->wanted = false;
     bool goes_on = !sync->stop;
     pthread_mutex_unlock(&sync->nap_lock);
-    atomic_store_explicit(&sync->naps, false, memory_order_relaxed);
+    atomic_store_explicit(&sync->naps, NAP_NONE, memory_order_relaxed);
     return goes_on;
 }
 
@@ -264,7 +273,7 @@ static void *sync_main(void *context)
             step(rounds, now_ns, false);
             if (round->runs)
                 remote_wait_for_any(&rounds->remote, 1);
-            uint64_t next_ns = atomic_load_explicit(&sync->next_ns, memory_order_relaxed);
+            uint64_t next_ns = next_begin(rounds, false);
             pause_ns = round->runs ? 0 : next_ns > now_ns ? next_ns - now_ns : 1;
             if (sync->trouble)
                 pause_ns = IDLE_MS * MS;
@@ -340,7 +349,7 @@ void sync_unlock(struct sync *sync)
 void sync_hurry(struct sync *sync)
 {
     atomic_store_explicit(&sync->next_ns, 0, memory_order_relaxed);
-    sync_poke(sync);
+    sync_poke(sync, true);
 }
 
 uint64_t sync_rounds(const struct sync *sync)

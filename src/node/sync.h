@@ -35,7 +35,7 @@ struct sync {
     pthread_mutex_t nap_lock;
     pthread_cond_t nap_end; /* on the monotonic clock */
     bool stop, wanted;      /* under nap_lock */
-    atomic_bool naps;
+    atomic_int naps;        /* enum nap */
 };
 
 void sync_init(struct sync *sync, struct shard *shard);
@@ -52,8 +52,8 @@ void sync_drive(struct sync *sync, uint64_t now_ns);
 void sync_lock(struct sync *sync);
 void sync_unlock(struct sync *sync);
 
-/* Lets the next round begin now. Costs one load while a round is under way. */
-void sync_poke(struct sync *sync);
+/* Lets the next round begin now or, if it is not urgent, soon. Costs one load while a round is under way. */
+void sync_poke(struct sync *sync, bool is_urgent);
 
 /* Lets the next round begin as soon as the present one is over. */
 void sync_hurry(struct sync *sync);

@@ -93,7 +93,7 @@ static void end_intents(struct shard *shard, struct intents *intents)
     if (atomic_load_explicit(&shard->sync.is_running, memory_order_relaxed)) {
         /* Release: partner of the acquire in intents_round. */
         atomic_store_explicit(&intents->is_over, true, memory_order_release);
-        sync_poke(&shard->sync);
+        sync_poke(&shard->sync, true);
         return;
     }
     pthread_mutex_lock(&shard->lock);
