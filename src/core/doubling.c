@@ -272,8 +272,7 @@ static enum tern_status end(struct doubling *doubling)
     for (size_t i = 0; !status && i < sum->n; i++) {
         const bool is_own = k < own->n && own->keys[k] == sum->keys[i];
         const char *added = is_own && !defect(DEFECT_OWN_KEPT) ? value_at(doubling, own, k) : NULL;
-        status = store_settle(doubling->store, sum->keys[i], value_at(doubling, sum, i), added,
-                              doubling->scratch);
+        status = store_settle(doubling->store, sum->keys[i], value_at(doubling, sum, i), added);
         k += is_own;
     }
     doubling->runs = false;

@@ -63,6 +63,8 @@ struct server {
     bool is_leaving;      /* the node is being closed: it opens no further table */
     bool holds_for_round; /* a request is held until a round is over */
     bool holds_for_table; /* the last request is held until its table is open */
+    enum tern_status rounds_status; /* what ended this node's rounds, if it is a failure, */
+    const char *why_no_rounds;      /* and its sentence */
     bool wants_round;     /* a request gave this node something to say: a round is to begin soon */
     /* Whether kept answers may be left in `kept`, to be sent behind `out`, instead of being copied there;
      * kept.n is then to be set to 0. They stay in place until the lane's next request. */

@@ -190,15 +190,22 @@ static struct known_lane *know_lane(struct shard *shard, const struct hello *hel
     return known;
 }
 
-/* Handles the first frame of a connection. One that is refused was told so; one for a shard that there may be when
- * this node has joined is held. */
+/* Whether there is no shard of this number yet, but may be when this node has joined and started all. */
+static bool may_come(const struct engine *engine, uint32_t number)
+{
+    const uint32_t n_all = engine->core.n_shards;
+    return number >= atomic_load_explicit(&engine->n_shards, memory_order_acquire) &&
+           (!n_all || number < n_all);
+}
+
+/* Handles the first frame of a connection. One that is refused was told so; one for a shard that may come is held. */
 static enum served greet(struct shard *shard, struct incoming *incoming, const uint8_t *body)
 {
     struct connection *connection = &incoming->connection;
     const struct frame *frame = &connection->frame;
     struct hello hello;
     enum tern_status status = hello_read(frame, body, &shard->engine->place, &hello);
-    if (!status && hello.shard != shard->number && !shard->engine->core.n_shards)
+    if (!status && hello.shard != shard->number && may_come(shard->engine, hello.shard))
         return HELD;
     if (!status && hello.shard != shard->number)
         status = fail(TERN_PEER, "the caller asks for shard %" PRIu32 " of a node with %" PRIu32,
@@ -558,6 +565,7 @@ static void handle_events(struct shard *shard, const struct epoll_event *events,
 static void say_farewell(struct shard *shard)
 {
     uint64_t end = clock_now_ns() + FAREWELL_MS * MS;
+    pthread_mutex_lock(&shard->lock); /* the first shard may still give connections to this one */
     for (struct incoming *incoming = shard->incoming; incoming; incoming = incoming->next) {
         struct connection *connection = &incoming->connection;
         while (connection_write(connection, false) && connection_unsent(connection)) {
@@ -566,6 +574,7 @@ static void say_farewell(struct shard *shard)
                 break;
         }
     }
+    pthread_mutex_unlock(&shard->lock);
 }
 
 bool shard_is_driven(const struct shard *shard, uint64_t now_ns)

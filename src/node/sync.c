@@ -106,6 +106,7 @@ static void begin_round(struct rounds *rounds, uint64_t now_ns)
 {
     struct shard *shard = rounds->sync->shard;
     bool is_due = now_ns >= rounds->collected_ns + rounds->collect_pause_ns;
+    atomic_store_explicit(&rounds->sync->is_hurried, false, memory_order_relaxed);
     pthread_mutex_lock(&shard->lock);
     round_begin(&rounds->round, &shard->intents);
     if (is_due || rounds->n_hurried)
@@ -143,7 +144,7 @@ static uint64_t next_pause(struct rounds *rounds)
         return BUSY_NS;
     }
     bool is_quiet = rounds->ended_ns > rounds->exchanged_ns + QUIET_MS * MS;
-    bool is_awaited = round->awaits || (round->intends && !is_quiet);
+    bool is_awaited = round_waits(round) || (round->intends && !is_quiet);
     uint64_t most = (is_awaited ? INTENT_MS : IDLE_MS) * MS;
     uint64_t next = 2 * rounds->pause_ns + BUSY_NS;
     return next < most ? next : most;
@@ -182,7 +183,10 @@ static void end_round(struct rounds *rounds, uint64_t now_ns)
     const struct round *round = &rounds->round;
     pthread_mutex_lock(&shard->lock);
     round_end(&rounds->round);
+    look_for_dead(rounds);
     bool is_news = has_news(shard);
+    shard->server.rounds_status = round->status;
+    shard->server.why_no_rounds = round->sentence;
     bool held = shard->server.holds_for_round;
     shard->server.holds_for_round = false;
     pthread_mutex_unlock(&shard->lock);
@@ -190,11 +194,10 @@ static void end_round(struct rounds *rounds, uint64_t now_ns)
         shard_wake(shard);
     if (is_news)
         why_write(shard);
-    look_for_dead(rounds);
     rounds->ended_ns = now_ns;
     rounds->pause_ns = next_pause(rounds);
     sync->n_all_rounds++;
-    sync->n_rounds += !round->left_over && !round->awaits && !round->status;
+    sync->n_rounds += !round->left_over && !round_waits(round) && !round->status;
     sync->trouble = round->status;
     pthread_cond_broadcast(&sync->change);
 }
@@ -206,7 +209,9 @@ static uint64_t next_begin(const struct rounds *rounds, bool works)
     const struct round *round = &rounds->round;
     uint64_t next_ns = atomic_load_explicit(&rounds->sync->next_ns, memory_order_relaxed);
     uint64_t intent_ns = rounds->ended_ns + INTENT_MS * MS;
-    if (!round->intends || !next_ns || (!works && (round->left_over || round->awaits)))
+    if (atomic_load_explicit(&rounds->sync->is_hurried, memory_order_relaxed))
+        return 0;
+    if (!round->intends || !next_ns || (!works && (round->left_over || round_waits(round))))
         return next_ns;
     return works == (intent_ns < next_ns) ? intent_ns : next_ns;
 }
@@ -270,6 +275,7 @@ static void *sync_main(void *context)
         bool is_driven = shard_is_driven(sync->shard, now_ns);
         if (!is_driven) {
             pthread_mutex_lock(&sync->lock);
+            now_ns = clock_now_ns();
             step(rounds, now_ns, false);
             if (round->runs)
                 remote_wait_for_any(&rounds->remote, 1);
@@ -312,6 +318,9 @@ void sync_fini(struct sync *sync)
     wake(sync, true);
     if (sync->has_thread)
         pthread_join(sync->thread, NULL);
+    pthread_mutex_lock(&sync->shard->lock);
+    sync->shard->server.rounds_status = TERN_OK;
+    pthread_mutex_unlock(&sync->shard->lock);
     if (sync->rounds)
         rounds_free(sync->rounds);
     pthread_cond_destroy(&sync->nap_end);
@@ -348,7 +357,7 @@ void sync_unlock(struct sync *sync)
 
 void sync_hurry(struct sync *sync)
 {
-    atomic_store_explicit(&sync->next_ns, 0, memory_order_relaxed);
+    atomic_store_explicit(&sync->is_hurried, true, memory_order_relaxed);
     sync_poke(sync, true);
 }
 
@@ -397,17 +406,6 @@ enum tern_status sync_help(struct sync *sync, uint64_t since_ns)
     return status;
 }
 
-/* Takes the lock between two rounds: those that begin from now on see all that has happened before. */
-static void lock_between_rounds(struct sync *sync)
-{
-    pthread_mutex_lock(&sync->lock);
-    while (sync->rounds->round.runs && !sync->trouble) {
-        step(sync->rounds, clock_now_ns(), true);
-        if (sync->rounds->round.runs)
-            remote_wait_for_any(&sync->rounds->remote, 1);
-    }
-}
-
 /* Waits until a counter has reached a value, driving the rounds itself. The caller holds the lock. */
 static enum tern_status wait_for(struct sync *sync, uint64_t (*count)(const struct sync *),
                                  uint64_t enough)
@@ -415,7 +413,7 @@ static enum tern_status wait_for(struct sync *sync, uint64_t (*count)(const stru
     while (count(sync) < enough && !sync->trouble) {
         atomic_store_explicit(&sync->next_ns, 0, memory_order_relaxed);
         step(sync->rounds, clock_now_ns(), true);
-        if (!sync->rounds->round.runs && !sync->rounds->round.awaits)
+        if (!sync->rounds->round.runs && !round_waits(&sync->rounds->round))
             continue;
         /* Others may ask this node before they answer, and nobody else may be there to serve them. */
         pthread_mutex_unlock(&sync->lock);
@@ -423,7 +421,7 @@ static enum tern_status wait_for(struct sync *sync, uint64_t (*count)(const stru
         pthread_mutex_lock(&sync->lock);
         if (sync->rounds->round.runs)
             remote_wait_for_any(&sync->rounds->remote, 1);
-        else if (sync->rounds->round.awaits)
+        else
             poll(&(struct pollfd){.fd = sync->shard->epoll_fd, .events = POLLIN}, 1, 1);
     }
     return sync->trouble ? fail(sync->trouble, "%s", sync->rounds->round.sentence) : TERN_OK;
@@ -436,11 +434,13 @@ static uint64_t clean_rounds(const struct sync *sync)
 
 enum tern_status sync_wait(struct sync *sync)
 {
-    if (!sync->has_thread)
+    if (!atomic_load_explicit(&sync->is_running, memory_order_acquire))
         return TERN_OK;
-    lock_between_rounds(sync);
+    sync_lock(sync);
     sync->rounds->n_hurried++;
-    enum tern_status status = wait_for(sync, clean_rounds, sync->n_rounds + 2);
+    /* One that runs began before. */
+    enum tern_status status =
+        wait_for(sync, clean_rounds, sync->n_rounds + 2 + sync->rounds->round.runs);
     sync->rounds->n_hurried--;
     sync_unlock(sync);
     return status;
@@ -453,9 +453,9 @@ static uint64_t sweeps(const struct sync *sync)
 
 enum tern_status sync_wait_news(struct sync *sync)
 {
-    if (!sync->has_thread)
+    if (!atomic_load_explicit(&sync->is_running, memory_order_acquire))
         return TERN_OK;
-    lock_between_rounds(sync);
+    sync_lock(sync);
     enum tern_status status = wait_for(sync, sweeps, sync->rounds->round.n_sweeps_begun + 1);
     sync_unlock(sync);
     return status;

@@ -32,6 +32,7 @@ struct sync {
     enum tern_status trouble; /* of the last round: there is no further one */
     /* The pause between rounds. */
     _Atomic uint64_t next_ns; /* when the next round begins; 0: now */
+    atomic_bool is_hurried;   /* as soon as the present one is over */
     pthread_mutex_t nap_lock;
     pthread_cond_t nap_end; /* on the monotonic clock */
     bool stop, wanted;      /* under nap_lock */

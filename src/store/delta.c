@@ -43,6 +43,61 @@ static void (*const subtract[])(void *, const void *, size_t) = {
     [TERN_I64] = subtract_i64,
 };
 
+/*
+ * Where all nodes agree on the bases.
+ *
+ * changed: what was changed in a row since they last did; nothing where value and base are equal, even infinite.
+ * settle: raises the base by the sum of all, and the row by what of that is not its own. Each element is read once, and
+ * written only if it changes: a program may write in place what nobody else does.
+ */
+#define AGREE(type_name, type)                                                                     \
+    static inline type minus_##type_name(type x, type y)                                           \
+    {                                                                                              \
+        return x == y ? 0 : (type)(x - y);                                                         \
+    }                                                                                              \
+    static void changed_##type_name(void *delta, const void *row, const void *base, size_t n)      \
+    {                                                                                              \
+        type *d = delta;                                                                           \
+        const type *v = row, *b = base;                                                            \
+        for (size_t i = 0; i < n; i++)                                                             \
+            d[i] = minus_##type_name(v[i], b[i]);                                                  \
+    }                                                                                              \
+    static void settle_##type_name(void *row, void *base, const void *sum, const void *own,        \
+                                   size_t n)                                                       \
+    {                                                                                              \
+        type *v = row, *b = base;                                                                  \
+        const type *s = sum, *o = own;                                                             \
+        for (size_t i = 0; i < n; i++) {                                                           \
+            const type old = v[i];                                                                 \
+            type since = minus_##type_name(old, b[i]);                                             \
+            if (o)                                                                                 \
+                since = minus_##type_name(since, o[i]);                                            \
+            b[i] = (type)(b[i] + s[i]);                                                            \
+            const type new = since == 0 ? b[i] : (type)(b[i] + since);                             \
+            if (memcmp(&new, &old, sizeof new) != 0)                                               \
+                v[i] = new;                                                                        \
+        }                                                                                          \
+    }
+
+AGREE(f32, float)
+AGREE(f64, double)
+AGREE(i32, uint32_t)
+AGREE(i64, uint64_t)
+
+static void (*const changed[])(void *, const void *, const void *, size_t) = {
+    [TERN_F32] = changed_f32,
+    [TERN_F64] = changed_f64,
+    [TERN_I32] = changed_i32,
+    [TERN_I64] = changed_i64,
+};
+
+static void (*const settle[])(void *, void *, const void *, const void *, size_t) = {
+    [TERN_F32] = settle_f32,
+    [TERN_F64] = settle_f64,
+    [TERN_I32] = settle_i32,
+    [TERN_I64] = settle_i64,
+};
+
 /* Whether any of n bytes, a multiple of 4, is not zero. */
 static bool any_set(const void *bytes, size_t n)
 {
@@ -204,14 +259,12 @@ bool store_peek_delta(const struct store *store, uint64_t key, void *delta)
     uint32_t slot = entry_slot(word);
     const char *row = slabs_at(&store->rows, slot), *base = slabs_at(&store->bases, slot);
     bool any = memcmp(row, base, store->value_bytes) != 0;
-    memcpy(delta, row, store->value_bytes);
-    subtract[store->type](delta, base, store->length);
+    changed[store->type](delta, row, base, store->length);
     entry_release_same(entry, word);
     return any;
 }
 
-enum tern_status store_settle(struct store *store, uint64_t key, const void *sum, const void *own,
-                              void *scratch)
+enum tern_status store_settle(struct store *store, uint64_t key, const void *sum, const void *own)
 {
     enum tern_status status = store_create(store, key);
     if (status)
@@ -219,15 +272,8 @@ enum tern_status store_settle(struct store *store, uint64_t key, const void *sum
     uint64_t word;
     struct entry *entry = latch_existing(store, key, &word);
     uint32_t slot = entry_slot(word);
-    char *row = slabs_at(&store->rows, slot), *base = slabs_at(&store->bases, slot);
-    /* What was changed here since it was taken for the sum. */
-    memcpy(scratch, row, store->value_bytes);
-    subtract[store->type](scratch, base, store->length);
-    if (own)
-        subtract[store->type](scratch, own, store->length);
-    store->kernel->add[store->type](base, sum, store->length);
-    memcpy(row, base, store->value_bytes);
-    store->kernel->add[store->type](row, scratch, store->length);
+    settle[store->type](slabs_at(&store->rows, slot), slabs_at(&store->bases, slot), sum, own,
+                        store->length);
     entry_release_same(entry, word);
     return TERN_OK;
 }

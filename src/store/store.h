@@ -347,9 +347,8 @@ enum tern_status store_refresh(struct store *store, uint64_t key, const void *va
 bool store_peek_delta(const struct store *store, uint64_t key, void *delta);
 
 /* All together have changed a row, made if it is not there, by `sum`; of which `own` was changed here, or nothing if it
- * is NULL. `scratch` has room for a value. */
-enum tern_status store_settle(struct store *store, uint64_t key, const void *sum, const void *own,
-                              void *scratch);
+ * is NULL. */
+enum tern_status store_settle(struct store *store, uint64_t key, const void *sum, const void *own);
 
 /*
  * Rows of managed tables (move.c). Rows that come need a slot that was taken before they were asked for,

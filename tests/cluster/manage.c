@@ -5,6 +5,7 @@
  * manage CASE        the last line is "node K: CASE holds"
  */
 #include <inttypes.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -189,6 +190,129 @@ static void closed_copies(void)
     check(tern_table_close(table));
     check(tern_quiesce(node));
     hold(have_all(other, 0, 10, n_nodes));
+}
+
+/* An all-reduce goes on although rounds have something to say about a table that others open later. */
+static void late_table(void)
+{
+    static const char *const policies[] = {"replicate-doubling", "replicate-owners", "adaptive",
+                                           "ssp:1"};
+    struct tern_table *copies = open_table("copies", TERN_I64, "replicate-doubling", NULL);
+    for (uint32_t i = 0; i < sizeof policies / sizeof policies[0]; i++) {
+        struct tern_table *late = NULL;
+        char name[16];
+        snprintf(name, sizeof name, "late-%" PRIu32, i);
+        check(tern_barrier(node));
+        if (self == 0) {
+            uint64_t ticket;
+            late = open_table(name, TERN_I64, policies[i], NULL);
+            check(tern_intent(worker, late, all_keys, N_KEYS, 0, UINT64_MAX));
+            check(tern_push_start(worker, late, &all_keys[N_KEYS - 1], 1, (int64_t[LENGTH]){1},
+                                  &ticket));
+            usleep(50000);
+        }
+        check(tern_barrier(node));
+        push_all(copies, i, 1, 1);
+        if (self != 0) {
+            check(tern_flush(worker));
+            late = open_table(name, TERN_I64, policies[i], NULL);
+        }
+        check(tern_flush(worker));
+        check(tern_quiesce(node));
+        hold(have_all(copies, i, 1, n_nodes));
+        check(tern_table_close(late));
+    }
+}
+
+static void *flush_beside(void *context)
+{
+    (void)context;
+    check(tern_flush(worker));
+    return NULL;
+}
+
+/* A table can be closed while another thread waits for a node that has not opened another one. */
+static void close_beside_flush(void)
+{
+    struct tern_table *table = open_table("table", TERN_I64, "replicate-owners", NULL);
+    check(tern_barrier(node));
+    if (self == 0) {
+        pthread_t thread;
+        struct tern_table *late = open_table("late", TERN_I64, "replicate-owners", NULL);
+        push_all(late, 0, N_KEYS, 1);
+        hold(pthread_create(&thread, NULL, flush_beside, NULL) == 0);
+        usleep(100000);
+        check(tern_table_close(table));
+        check(tern_barrier(node));
+        pthread_join(thread, NULL);
+    } else {
+        check(tern_table_close(table));
+        check(tern_barrier(node));
+        open_table("late", TERN_I64, "replicate-owners", NULL);
+    }
+    check(tern_quiesce(node));
+}
+
+/* What a node alone writes in place is not lost when the copies are made alike. */
+static void pinned_copies(void)
+{
+    enum { STEPS = 1000 };
+    struct tern_table *table = open_table("copies", TERN_I64, "replicate-doubling", NULL);
+    const uint64_t first = self * (N_KEYS / n_nodes);
+    const size_t n = N_KEYS / n_nodes;
+    static void *rows[N_KEYS];
+    for (int step = 0; step < STEPS; step++) {
+        check(tern_pin(worker, table, all_keys + first, n, rows));
+        for (size_t i = 0; i < n; i++)
+            for (size_t k = 0; k < LENGTH; k++)
+                ((volatile int64_t *)rows[i])[k] += 1;
+        check(tern_unpin(worker, table, all_keys + first, n));
+    }
+    check(tern_quiesce(node));
+    hold(have_all(table, 0, n * n_nodes, STEPS));
+}
+
+/* Copies agree on a number that is not finite. */
+static void infinite_copies(void)
+{
+    struct tern_table *table = open_table("copies", TERN_F32, "replicate-doubling", NULL);
+    const uint64_t key = 1;
+    for (int step = 0; step < 3; step++) {
+        const float update[LENGTH] = {self == 1 ? INFINITY : 1, 1},
+                    ones = (float)(n_nodes * (uint32_t)(step + 1));
+        float value[LENGTH];
+        check(tern_push(worker, table, &key, 1, update));
+        check(tern_quiesce(node));
+        check(tern_pull(worker, table, &key, 1, value));
+        hold(value[0] == INFINITY && value[1] == ones);
+        check(tern_barrier(node));
+    }
+}
+
+/* When a node has no memory for what others have changed, all learn that it is this node. */
+static void full_copies(void)
+{
+    const struct tern_table_options options = {.struct_size = sizeof options,
+                                               .index = TERN_SPARSE,
+                                               .type = TERN_I64,
+                                               .length = 64,
+                                               .policy = "replicate-doubling",
+                                               .memory_limit_bytes = self == 0 ? 1 << 20 : 0};
+    struct tern_table *table;
+    check(tern_table_open(node, "copies", &options, &table));
+    check(tern_barrier(node));
+    for (uint64_t key = 0; self == 1 && key < 3000; key++)
+        check(tern_push(worker, table, &key, 1, (int64_t[64]){1}));
+    check(tern_barrier(node));
+    enum tern_status status;
+    do {
+        check(tern_push(worker, table, &(uint64_t){0}, 1, (int64_t[64]){1}));
+        status = tern_flush(worker);
+    } while (!status);
+    hold(status == (self == 0 ? TERN_NO_MEMORY : TERN_PEER));
+    hold(strstr(tern_error(), "raise its memory_limit_bytes"));
+    hold(self == 0 || strstr(tern_error(), "node 0 takes part in no further round"));
+    check(tern_barrier(node));
 }
 
 /* tern_localize returns when the keys are here; each node in turn has them all. */
@@ -693,8 +817,8 @@ static void again(void)
 /* Opens one of many tables: they are of all policies, in turns. */
 static struct tern_table *open_one_of(size_t number)
 {
-    static const char *const policies[] = {"adaptive", "replicate", "adaptive-replicate", "ssp:2",
-                                           "adaptive-relocate", "static"};
+    static const char *const policies[] = {"adaptive", "replicate",         "adaptive-replicate",
+                                           "ssp:2",    "adaptive-relocate", "static"};
     char name[16];
     snprintf(name, sizeof name, "table %zu", number);
     return open_table(name, TERN_I64, policies[number % 6], NULL);
@@ -737,13 +861,29 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } cases[] = {{"bounds", bounds},       {"closing", closing}, {"closed-table", closed_table},
+    } cases[] = {{"bounds", bounds},
+                 {"closing", closing},
+                 {"closed-table", closed_table},
                  {"closed-copies", closed_copies},
-                 {"localize", localize},   {"flush", flush},     {"updaters", updaters},
-                 {"sets", sets},           {"much", much},       {"localize-much", localize_much},
-                 {"under-way", under_way}, {"again", again},     {"ranges", ranges},
-                 {"late", late},           {"started", started}, {"agree", agree},
-                 {"called", called},       {"tables", tables}};
+                 {"late-table", late_table},
+                 {"close-beside-flush", close_beside_flush},
+                 {"pinned-copies", pinned_copies},
+                 {"infinite-copies", infinite_copies},
+                 {"full-copies", full_copies},
+                 {"localize", localize},
+                 {"flush", flush},
+                 {"updaters", updaters},
+                 {"sets", sets},
+                 {"much", much},
+                 {"localize-much", localize_much},
+                 {"under-way", under_way},
+                 {"again", again},
+                 {"ranges", ranges},
+                 {"late", late},
+                 {"started", started},
+                 {"agree", agree},
+                 {"called", called},
+                 {"tables", tables}};
     alarm(HANGS_S);
     for (uint64_t i = 0; i < N_KEYS; i++)
         all_keys[i] = i;
