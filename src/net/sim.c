@@ -298,7 +298,10 @@ void sim_kill(struct sim *sim, uint32_t node)
         if (end->public.node != node || !end->public.open)
             continue;
         sim_close(sim, &end->public);
-        end->held_ns = sim->now_ns + below(sim, RECOVERY_US * US);
+        /* Never earlier than what a cut holds up already, which would be overtaken. */
+        uint64_t held_ns = sim->now_ns + below(sim, RECOVERY_US * US);
+        if (end->held_ns < held_ns)
+            end->held_ns = held_ns;
     }
     sim->lives[node]++;
 }
@@ -442,12 +445,12 @@ static bool arrives(struct sim *sim, const struct item *item)
         return item->life == sim->lives[item->node];
     struct end *end = item->end;
     if (item->kind == ACCEPT || item->kind == PIECE) {
-        /* What is lost may come in another order: a node that is killed while it pauses does not pause any more. */
-        bool is_lost = item->tag >= end->peer->lost_from;
-        assert(is_lost || item->tag == end->peer->n_arrived);
-        end->peer->n_arrived++;
-        if (is_lost)
+        /* What is lost may come in another order, before what is not: a node that is killed while it pauses does not
+         * pause any more. */
+        if (item->tag >= end->peer->lost_from)
             return false;
+        assert(item->tag == end->peer->n_arrived);
+        end->peer->n_arrived++;
     }
     return end->public.open;
 }

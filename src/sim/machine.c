@@ -594,11 +594,19 @@ static void take_timer(struct machine *machine, uint64_t tag)
     }
 }
 
+/* Whether it was not let in. */
+static bool is_turned_away(const struct machine *machine)
+{
+    return machine->state == ENDED && !machine->n_opened;
+}
+
 void machine_event(struct machine *machine, const struct sim_event *event)
 {
     struct holder *holder = event->end ? event->end->owner : NULL;
     if (event->what == SIM_TIMER)
         take_timer(machine, event->tag);
+    else if (is_turned_away(machine) && !(holder && holder->caller))
+        ; /* its process has ended, and answers nobody */
     else if (event->what == SIM_ACCEPTED)
         service_accepted(&machine->services[0], event->end);
     else if (holder && event->what == SIM_BYTES && holder->caller)
