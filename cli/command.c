@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <tern/tern.h>
@@ -14,12 +15,16 @@
 
 void complain(const char *format, ...)
 {
+    /* In one piece: a signal may end the program, and other nodes write to the same place. */
+    char *sentence;
     va_list args;
     va_start(args, format);
-    fputs("tern: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    int n = vasprintf(&sentence, format, args);
     va_end(args);
+    if (n < 0)
+        return;
+    fprintf(stderr, "tern: %s\n", sentence);
+    free(sentence);
 }
 
 bool flush_output(void)

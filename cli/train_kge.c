@@ -31,7 +31,7 @@ static const struct option options[] = {
     {"negatives", OPTION_INT, &args.n_negatives, "500", "N",
      "wrong answers per side of a fact, shared by a step's facts", .min = 1, .max = 1e6},
     {"sampling", OPTION_STRING, &sampling, "conform", "NAME",
-     "how strictly wrong answers follow their distribution", .choices = sampling_names},
+     "how strictly wrong answers follow their distribution: conform, bounded, long-term, non-conform", .choices = sampling_names},
     {"loss", OPTION_STRING, &loss, "softmax", "NAME", "softmax or logistic", .choices = loss_names},
     {"rate", OPTION_DOUBLE, &args.rate, "0.2", "X", "step size of AdaGrad", .min = 1e-9,
      .max = 1e3},

@@ -68,5 +68,10 @@ int train_wordvec_command(int argc, char **argv)
         complain("which text? --data PATH; see 'tern train wordvec --help'");
         return EXIT_USAGE;
     }
+    if (args.min_rate > args.rate) {
+        complain("--min-rate %g is above --rate %g, from which the rate falls", args.min_rate,
+                 args.rate);
+        return EXIT_USAGE;
+    }
     return train_end(wordvec_train(&train_args, &args));
 }

@@ -111,6 +111,11 @@ bool names_add(struct names *names, const char *text, size_t length, uint32_t *n
     return true;
 }
 
+uint64_t names_digest(const struct names *names, uint64_t seed)
+{
+    return XXH3_64bits_withSeed(names->text, names->text_bytes, seed);
+}
+
 const char *names_flaw(const char *name, size_t length)
 {
     if (memchr(name, '\0', length) != NULL)

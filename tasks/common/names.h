@@ -34,6 +34,9 @@ uint32_t names_find(const struct names *names, const char *text, size_t length);
 
 const char *names_at(const struct names *names, uint32_t number);
 
+/* A number that tells other names, or the same in another order, apart from these. */
+uint64_t names_digest(const struct names *names, uint64_t seed);
+
 /* Adds the lines of a file, each a new name. */
 bool names_read(struct names *names, const char *path);
 

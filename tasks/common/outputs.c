@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,12 +14,57 @@
 
 #include "common/sentence.h"
 
+/* ---- Signals --------------------------------------------------------------------------------- */
+
+/* What a signal that ends the program removes first: temporary files, and the folder if it is new, in the last place. An
+ * empty name is none; a name counts from when its first byte is there. */
+static volatile char leftovers[OUTPUTS_MAX + 1][PATH_MAX];
+static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
+
+static void remove_leftovers(int number)
+{
+    for (size_t i = 0; i < OUTPUTS_MAX; i++)
+        if (leftovers[i][0] != '\0')
+            unlink((const char *)leftovers[i]);
+    if (leftovers[OUTPUTS_MAX][0] != '\0')
+        rmdir((const char *)leftovers[OUTPUTS_MAX]);
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static void note_leftover(size_t place, const char *path)
+{
+    size_t n = strlen(path);
+    for (size_t i = n + 1; n < PATH_MAX && i-- > 0;)
+        leftovers[place][i] = path[i];
+}
+
+static void forget_leftover(size_t place)
+{
+    leftovers[place][0] = '\0';
+}
+
+/* Of signals that the program ignores, or handles itself, it stays so. */
+static void handle_signals(void (*from)(int), void (*to)(int))
+{
+    for (size_t i = 0; i < sizeof ending / sizeof ending[0]; i++) {
+        struct sigaction action;
+        if (sigaction(ending[i], NULL, &action) == 0 && action.sa_handler == from)
+            signal(ending[i], to);
+    }
+}
+
+/* ---- Files ----------------------------------------------------------------------------------- */
+
 bool outputs_open(struct outputs *outputs, const char *folder)
 {
     *outputs = (struct outputs){.folder = strdup(folder)};
     if (outputs->folder == NULL)
         return task_fail_memory("the name of a folder");
+    handle_signals(SIG_DFL, remove_leftovers);
     outputs->folder_is_new = mkdir(folder, 0777) == 0;
+    if (outputs->folder_is_new)
+        note_leftover(OUTPUTS_MAX, folder);
     if (!outputs->folder_is_new && errno != EEXIST) {
         task_fail("cannot make the folder %s: %s", folder, strerror(errno));
         outputs_discard(outputs);
@@ -77,10 +124,14 @@ struct outfile *outputs_add(struct outputs *outputs, const char *name)
     else
         fd = open_temporary(out->temporary);
     if (fd >= 0)
+        note_leftover(outputs->n, out->temporary);
+    if (fd >= 0)
         out->file = fdopen(fd, "wb");
     if (fd >= 0 && out->file == NULL) {
         task_fail_memory("a file");
         close(fd);
+        unlink(out->temporary);
+        forget_leftover(outputs->n);
     }
     if (out->file != NULL) {
         outputs->n++;
@@ -140,8 +191,10 @@ bool outputs_commit(struct outputs *outputs)
         ok = may_name(&outputs->at[i]);
     if (ok && outputs->n > 1)
         unlink(outputs->at[0].path);
-    for (size_t i = outputs->n; i-- > 0 && ok;)
+    for (size_t i = outputs->n; i-- > 0 && ok;) {
         ok = name_file(&outputs->at[i]);
+        forget_leftover(i);
+    }
     outputs->folder_is_new &= !ok;
     outputs_discard(outputs);
     return ok;
@@ -160,6 +213,9 @@ void outputs_discard(struct outputs *outputs)
     }
     if (outputs->folder_is_new)
         rmdir(outputs->folder);
+    for (size_t i = 0; i <= OUTPUTS_MAX; i++)
+        forget_leftover(i);
+    handle_signals(remove_leftovers, SIG_DFL);
     free(outputs->folder);
     *outputs = (struct outputs){0};
 }

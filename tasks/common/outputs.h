@@ -6,7 +6,8 @@
  * interrupted run leaves is used again; a lock tells it from that of a run under way. outputs_commit() looks
  * whether every byte has arrived, and only then gives the files their names, replacing those of an earlier run: the
  * first one goes before the others do and comes after them. outputs_discard() removes what is not committed,
- * and the folder if it was made for it. Writers do not look at errors: the first one of a file is kept and
+ * and the folder if it was made for it, and so does a signal that ends the program (of one that cannot be caught the
+ * files stay). A program writes one set of outputs at a time. Writers do not look at errors: the first one of a file is kept and
  * reported by outputs_commit().
  */
 #ifndef TASKS_OUTPUTS_H

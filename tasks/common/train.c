@@ -161,6 +161,19 @@ bool train_agree(struct train *train, bool ok)
     return first == train->self ? false : task_fail("%s", "");
 }
 
+bool train_agree_on(struct train *train, bool ok, uint64_t digest)
+{
+    uint64_t first = digest;
+    if (!train_agree(train, ok) || train->n_nodes == 1)
+        return ok;
+    if (tern_broadcast(train->node, 0, sizeof first, &first))
+        return task_fail_tern("cannot compare the data of the nodes");
+    return train_agree(train, first == digest ||
+                                  task_fail("node %u has read other data than node 0: give all "
+                                            "nodes the same files",
+                                            train->self));
+}
+
 /* Waits until replicas agree, so that all nodes measure and save the same model, and until the rows of
  * the first batches have come. */
 static bool come_to_rest(struct train *train)

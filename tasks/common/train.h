@@ -93,6 +93,9 @@ void train_watch(struct train *train, struct tern_table *table);
 /* Whether all nodes are well. */
 bool train_agree(struct train *train, bool ok);
 
+/* Whether all are, and have read the same data, of which `digest` tells: a key means the same at all nodes. */
+bool train_agree_on(struct train *train, bool ok, uint64_t digest);
+
 /* Sums over all nodes; without effect when there is one. */
 bool train_sum(struct train *train, size_t n, double *values);
 

@@ -135,7 +135,7 @@ static bool read_line(struct input *input, char *line, struct model_facts *facts
     while (i < 5 && strcmp(words[0], keys[i]) != 0)
         i++;
     if (i == 5)
-        return input_fail(input, "unknown name '%s'", words[0]);
+        return input_fail(input, "unknown name '%s'; is this a model of 'tern train kge'?", words[0]);
     *seen |= 1u << i;
     if (i > 0)
         return input_whole(input, words[1], numbers[i]);

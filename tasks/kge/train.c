@@ -111,6 +111,13 @@ static bool load(struct model *model)
     return true;
 }
 
+/* Of what was read: keys are numbers of names. */
+static uint64_t digest(const struct model *model)
+{
+    const struct graph *graph = &model->graph;
+    return names_digest(&graph->relations, names_digest(&graph->entities, graph->train.n));
+}
+
 static void introduce(const struct model *model)
 {
     const struct graph *graph = &model->graph;
@@ -411,7 +418,8 @@ bool kge_train(const struct train_options *common, const struct kge_options *opt
                          RESCAL_MAX_DIM);
     if (!train_open(&train, common))
         return false;
-    bool ok = train_agree(&train, load(&model)) && run(&model);
+    bool ok = load(&model);
+    ok = train_agree_on(&train, ok, digest(&model)) && run(&model);
     for (size_t i = 0; model.trainees != NULL && i < train.n_threads; i++)
         trainee_fini(&model.trainees[i]);
     free(model.trainees);

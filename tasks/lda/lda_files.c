@@ -164,7 +164,7 @@ static bool read_fact(struct input *input, char *line, struct lda_facts *facts, 
     while (i < n && strcmp(words[0], names[i]) != 0)
         i++;
     if (i == n)
-        return input_fail(input, "unknown name '%s'", words[0]);
+        return input_fail(input, "unknown name '%s'; is this a model of 'tern train lda'?", words[0]);
     *seen |= 1u << i;
     return i < n_whole ? input_whole(input, words[1], whole[i])
                        : input_real(input, words[1], real[i - n_whole]);

@@ -139,6 +139,12 @@ static bool extend_feeds(struct model *model)
     return ok;
 }
 
+/* Of what was read: keys are numbers of names. */
+static uint64_t digest(const struct model *model)
+{
+    return names_digest(&model->bags.words, model->bags.n_tokens);
+}
+
 static void introduce(const struct model *model)
 {
     const struct train *train = model->train;
@@ -347,7 +353,8 @@ bool lda_train(const struct train_options *common, const struct lda_options *opt
         return false;
     struct model model = {
         .options = options, .train = &train, .n_topics = (size_t)options->n_topics};
-    bool ok = train_agree(&train, load(&model)) && run(&model);
+    bool ok = load(&model);
+    ok = train_agree_on(&train, ok, digest(&model)) && run(&model);
     for (size_t i = 0; model.trainees != NULL && i < train.n_threads; i++)
         trainee_fini(&model.trainees[i]);
     free(model.trainees);

@@ -65,6 +65,13 @@ static bool load(struct model *model)
     return true;
 }
 
+/* Of what was read: keys are numbers of names. */
+static uint64_t digest(const struct model *model)
+{
+    const struct ratings *ratings = &model->ratings;
+    return names_digest(&ratings->columns, names_digest(&ratings->rows, ratings->train.n));
+}
+
 static void introduce(const struct model *model)
 {
     const struct ratings *ratings = &model->ratings;
@@ -410,7 +417,8 @@ bool mf_train(const struct train_options *common, const struct mf_options *optio
     if (!train_open(&train, common))
         return false;
     struct model model = {.options = options, .train = &train};
-    bool ok = train_agree(&train, load(&model)) && run(&model);
+    bool ok = load(&model);
+    ok = train_agree_on(&train, ok, digest(&model)) && run(&model);
     for (size_t i = 0; model.trainees != NULL && i < train.n_threads; i++)
         trainee_fini(&model.trainees[i]);
     free(model.trainees);

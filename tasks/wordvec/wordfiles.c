@@ -117,7 +117,7 @@ static bool read_fact(struct input *input, char *line, uint64_t facts[N_FACTS], 
     while (i < N_FACTS && strcmp(fields[0], fact_names[i]) != 0)
         i++;
     if (i == N_FACTS)
-        return input_fail(input, "unknown name '%s'", fields[0]);
+        return input_fail(input, "unknown name '%s'; is this a model of 'tern train wordvec'?", fields[0]);
     *seen |= 1u << i;
     return input_whole(input, fields[1], &facts[i]);
 }

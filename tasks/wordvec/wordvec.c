@@ -89,6 +89,12 @@ static bool open_params(struct model *model)
     return model->params != NULL;
 }
 
+/* Of what was read: keys are numbers of names. */
+static uint64_t digest(const struct model *model)
+{
+    return names_digest(&model->vocab.names, model->vocab.n_words);
+}
+
 static void introduce(const struct model *model)
 {
     const struct train *train = model->train;
@@ -313,7 +319,8 @@ bool wordvec_train(const struct train_options *common, const struct wordvec_opti
     if (!train_open(&train, common))
         return false;
     struct model model = {.options = options, .train = &train};
-    bool ok = train_agree(&train, load(&model)) && run(&model);
+    bool ok = load(&model);
+    ok = train_agree_on(&train, ok, digest(&model)) && run(&model);
     for (size_t i = 0; model.trainees != NULL && i < train.n_threads; i++)
         trainee_fini(&model.trainees[i]);
     free(model.trainees);

@@ -151,7 +151,20 @@ unlike "and different choices" 'node 1 has --unknown skip, but node 0 has --unkn
     '--threads 1 $([ $TERN_NODE = 0 ] || echo --unknown skip)'
 unlike "and a model that only one node is to write" 'node 1 was given --out, but node 0 was not' \
     '--threads 1 $([ $TERN_NODE = 0 ] || echo --out none)'
+sed '$s/^[^,]*/other/' "$tmp/train.csv" >"$tmp/other.csv"
+unlike "and other data, of the same size" 'node 1 has read other data than node 0' \
+    '--threads 1 $([ $TERN_NODE = 0 ] || echo --data "$(dirname "$1")/other.csv")'
 try "$tern" train mf
 check "without data there is nothing to do" [ "$status" -eq 2 ]
+
+# A signal ends the program with its unfinished files, and the folder if it was made for them.
+for signal in TERM INT HUP; do
+    env --default-signal=INT "$tern" data zipf-matrix "$tmp/ended" >"$out" 2>"$err" &
+    maker=$!
+    soon [ -s "$tmp/ended/.ratings.tsv.new" ]
+    kill -s $signal "$maker"
+    wait "$maker"
+    check "SIG$signal leaves nothing half-written" [ ! -e "$tmp/ended" ]
+done
 
 finish
