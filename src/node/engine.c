@@ -137,6 +137,7 @@ static void *pulse_main(void *context)
     struct remote remote;
     if (remote_init_shard(&remote, engine, 0))
         return NULL;
+    remote.is_pulse = true;
     while (!pulse_sleeps(engine)) {
         struct op op = {0};
         uint32_t dead = 1; /* node 0, if it does not answer */

@@ -261,19 +261,37 @@ static void advance_lanes(struct remote *remote, bool readable)
     }
 }
 
+/* How long to wait for somebody who may wait himself for a node that is dead: the coordinator, whom the pulse asks, soon
+ * knows for which. */
+static uint64_t patience_ns(const struct remote *remote, bool may_be_held_up)
+{
+    const struct engine *engine = remote->engine;
+    const uint64_t deadline_ns = engine->place.deadline_ns;
+    bool is_known = atomic_load_explicit(&engine->dead, memory_order_relaxed);
+    return may_be_held_up && !is_known && !remote->is_pulse ? deadline_ns + deadline_ns / 2
+                                                            : deadline_ns;
+}
+
 /* Fails a lane whose node is dead or has been silent for the deadline. */
 static void look_after(struct remote *remote, struct lane *lane, bool patient, uint64_t now)
 {
     struct engine *engine = remote->engine;
     struct peer *peer = peer_of(remote, lane);
     uint64_t silent = now > peer->heard_ns ? now - peer->heard_ns : 0;
-    bool dead = atomic_load_explicit(&engine->dead, memory_order_relaxed) == lane->node + 1 ||
+    const uint32_t given_up = atomic_load_explicit(&engine->dead, memory_order_relaxed);
+    bool dead = given_up == lane->node + 1 ||
                 atomic_load_explicit(&engine->stop, memory_order_relaxed);
     bool waits_rightly = patient && peer->welcomed;
-    if (!dead && (waits_rightly || silent < engine->place.deadline_ns))
+    if (!dead && (waits_rightly || silent < patience_ns(remote, peer->welcomed)))
         return;
     char sentence[800];
-    if (peer->refused)
+    if (given_up && !dead && peer->welcomed)
+        snprintf(sentence, sizeof sentence,
+                 "node %" PRIu32 " at %s was given up: it gave no sign of life for %.1f s, and node "
+                 "%" PRIu32 " does not answer without it",
+                 given_up - 1, engine->addresses[given_up - 1],
+                 (double)engine->place.deadline_ns / 1e9, lane->node);
+    else if (peer->refused)
         snprintf(sentence, sizeof sentence, "%s", peer->trouble);
     else if (peer->turned_away && !dead)
         snprintf(sentence, sizeof sentence,
@@ -310,12 +328,21 @@ static void look_after_local(struct remote *remote, uint64_t now)
     uint64_t waited = now > since_ns ? now - since_ns : 0;
     if (!lane_is_waiting(local) || !remote->local_waits)
         return;
-    if (waited < remote->engine->place.deadline_ns &&
-        !atomic_load_explicit(&remote->engine->stop, memory_order_relaxed))
+    const struct engine *engine = remote->engine;
+    if (waited < patience_ns(remote, true) &&
+        !atomic_load_explicit(&engine->stop, memory_order_relaxed))
         return;
-    char sentence[160];
-    snprintf(sentence, sizeof sentence, "keys on their way to this node have not come for %.1f s",
-             (double)waited / 1e9);
+    const uint32_t given_up = atomic_load_explicit(&engine->dead, memory_order_relaxed);
+    char sentence[800];
+    if (given_up)
+        snprintf(sentence, sizeof sentence,
+                 "node %" PRIu32 " at %s was given up: it gave no sign of life for %.1f s, and keys "
+                 "do not come to this node without it",
+                 given_up - 1, engine->addresses[given_up - 1],
+                 (double)engine->place.deadline_ns / 1e9);
+    else
+        snprintf(sentence, sizeof sentence,
+                 "keys on their way to this node have not come for %.1f s", (double)waited / 1e9);
     lane_fail(&remote->client, local, TERN_PEER, sentence);
 }
 

@@ -34,6 +34,7 @@ struct remote {
     struct pollfd *polls;
     int wake_fd; /* ends remote_wait_for_any when it is readable; -1: none. Not for one that drives */
     bool drives; /* a worker's, of a node with managed tables: it drives the engine while it waits */
+    bool is_pulse; /* it asks the coordinator who is alive: its silence means itself */
     bool local_waits;        /* requests wait for keys that come here */
     uint64_t local_since_ns; /* when they began to */
     uint64_t looked_ns; /* when it last looked for nodes that do not answer */
