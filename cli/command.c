@@ -45,9 +45,13 @@ int complain_tern(const char *doing)
 
 static void print_help(const struct command_set *set)
 {
+    int width = 10;
+    for (size_t i = 0; i < set->n_commands; i++)
+        if ((int)strlen(set->commands[i].name) > width)
+            width = (int)strlen(set->commands[i].name);
     printf("Usage: %s COMMAND [OPTION]...\n\n%s\n\nCommands:\n", set->program, set->about);
     for (size_t i = 0; i < set->n_commands; i++)
-        printf("  %-10s  %s\n", set->commands[i].name, set->commands[i].summary);
+        printf("  %-*s  %s\n", width, set->commands[i].name, set->commands[i].summary);
     printf("\n`%s COMMAND --help` says all about a command.\n", set->program);
     if (set->notes != NULL)
         printf("%s\n", set->notes);

@@ -68,11 +68,13 @@ static const struct option options[] = {
 
 enum { N_OPTIONS = sizeof options / sizeof *options };
 
+static struct operand_list no_operands; /* what follows the options is not this command's */
+
 static const struct option_set option_set = {
     .program = "tern run",
+    .operands = "[--] PROGRAM [ARGUMENT]...",
+    .given = &no_operands,
     .about =
-        "       tern run -n N [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
-        "\n"
         "Starts a program N times on this host, each as a node of one cluster, and waits for all.",
     .notes =
         "Each node finds TERN_NODE, TERN_NODES, TERN_COORDINATOR and TERN_TOKEN in its\n"

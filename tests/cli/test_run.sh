@@ -281,7 +281,7 @@ check 'no folder is left' no_folder_left
 # ---- The command line ----------------------------------------------------------------------------
 
 try "$tern" run --help
-check 'tern run --help explains itself' grep -q 'tern run -n N \[OPTION\]' "$out"
+check 'tern run --help explains itself' grep -q 'tern run \[OPTION\]... \[--\] PROGRAM' "$out"
 try "$tern" run
 check 'no program' is_usage_error 'which program'
 try "$tern" run -n 2 --
