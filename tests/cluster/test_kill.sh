@@ -85,6 +85,24 @@ for victim in 0 2; do
     check "node $victim ends, too, once it goes on" [ "$statuses" = 0 ]
 done
 
+# Who stops holds up the rounds of the others, which then do not answer either; but they are not to blame.
+for victim in 0 2; do
+    rest=$(others $victim)
+    new_unix
+    ready 4 intend intend intend intend
+    sleep 0.5
+    began_ms=$(now_ms)
+    eval "kill -STOP \$pid_$victim"
+    # shellcheck disable=SC2086
+    collect $rest
+    # shellcheck disable=SC2086
+    check "SIGSTOP of node $victim under adaptive management: all others name it" all_name $victim $rest
+    # shellcheck disable=SC2086
+    tell $rest
+    eval "kill -CONT \$pid_$victim"
+    collect $victim
+done
+
 # Node 0 exchanges sums with 1 and 2, and learns from the coordinator that it is 3 for which these wait in vain.
 new_unix
 ready 4 copies 'copies 5' 'copies 5' copies

@@ -5,6 +5,7 @@
  * until_error HOW [SECONDS]
  *
  *   work     pulls and pushes at random keys
+ *   intend   the same, and signals intent for them ahead of time
  *   test     starts pushes and asks for their end with tern_test
  *   lazy     starts a push, does something else for SECONDS and then waits for its end; twice
  *   barrier  passes one barrier after another
@@ -68,23 +69,44 @@ static enum tern_status push_and_test(struct tern_worker *worker, const uint64_t
     return status;
 }
 
-static enum tern_status work(bool by_test)
+/* The keys of a step. */
+static void draw(uint64_t step, uint64_t *keys)
+{
+    unsigned seed = (unsigned)getpid() * 7919u + (unsigned)step;
+    for (int i = 0; i < BATCH; i++)
+        keys[i] = (uint64_t)rand_r(&seed) % KEYS;
+}
+
+/* Signals intent for the keys of a later step, and goes on to the next one. */
+static enum tern_status look_ahead(struct tern_worker *worker, uint64_t step)
+{
+    enum { AHEAD = 20 };
+    uint64_t keys[BATCH];
+    draw(step + AHEAD, keys);
+    enum tern_status status =
+        tern_intent(worker, table, keys, BATCH, step + AHEAD, step + AHEAD + 1);
+    return status ? status : tern_worker_advance(worker, NULL);
+}
+
+static enum tern_status work(bool by_test, bool intends)
 {
     struct tern_worker *worker;
     uint64_t keys[BATCH], begin = now_ns(CLOCK_MONOTONIC);
     int64_t ones[BATCH * LENGTH], values[BATCH * LENGTH];
-    unsigned seed = (unsigned)getpid();
     for (int i = 0; i < BATCH * LENGTH; i++)
         ones[i] = 1;
     must(tern_worker_open(node, &worker));
     enum tern_status status = TERN_OK;
-    while (!status && (seconds == 0 || (double)(now_ns(CLOCK_MONOTONIC) - begin) < seconds * 1e9)) {
-        for (int i = 0; i < BATCH; i++)
-            keys[i] = (uint64_t)rand_r(&seed) % KEYS;
+    for (uint64_t step = 0;
+         !status && (seconds == 0 || (double)(now_ns(CLOCK_MONOTONIC) - begin) < seconds * 1e9);
+         step++) {
+        draw(step, keys);
         status = by_test ? push_and_test(worker, keys, ones)
                          : tern_push(worker, table, keys, BATCH, ones);
         if (!status && !by_test)
             status = tern_pull(worker, table, keys, BATCH, values);
+        if (!status && intends)
+            status = look_ahead(worker, step);
     }
     say(status ? "error" : "done", status);
     must(tern_worker_close(worker));
@@ -196,8 +218,8 @@ int main(int argc, char **argv)
     alarm(HANGS_S + 3 * (unsigned)seconds);
     open_all();
     enum tern_status status = TERN_OK;
-    if (!strcmp(how, "work") || !strcmp(how, "test"))
-        status = work(how[0] == 't');
+    if (!strcmp(how, "work") || !strcmp(how, "test") || !strcmp(how, "intend"))
+        status = work(how[0] == 't', how[0] == 'i');
     else if (!strcmp(how, "lazy"))
         status = wait_late();
     else if (!strcmp(how, "barrier") || !strcmp(how, "late"))
