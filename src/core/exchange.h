@@ -4,7 +4,8 @@
  *
  * All nodes concerned are asked at once; when all have answered, those to whom there is more to say, or of whom
  * there is more to hear, are asked again. A node that has not opened the table yet says so, and is asked later: the
- * others do not wait for it. An all-reduce goes on whenever a partner's part has come. The exchanges of a round run side by side on the same lanes.
+ * others do not wait for it. An all-reduce goes on whenever a partner's part has come. The exchanges of a round run
+ * side by side on the same lanes.
  *
  * Pure. The caller locks as manager.h and bounded.h say; it sends what is queued on the lanes, and keeps the time.
  */

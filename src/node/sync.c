@@ -144,7 +144,7 @@ static uint64_t next_pause(struct rounds *rounds)
         return BUSY_NS;
     }
     bool is_quiet = rounds->ended_ns > rounds->exchanged_ns + QUIET_MS * MS;
-    bool is_awaited = round_waits(round) || (round->intends && !is_quiet);
+    bool is_awaited = round->awaits || (round->intends && !is_quiet);
     uint64_t most = (is_awaited ? INTENT_MS : IDLE_MS) * MS;
     uint64_t next = 2 * rounds->pause_ns + BUSY_NS;
     return next < most ? next : most;

@@ -23,7 +23,7 @@ static uint64_t next_pause(const struct rounds *rounds)
 {
     if (rounds->round.busy || rounds->round.left_over)
         return BUSY_MS * MS;
-    uint64_t most = (rounds->round.intends || round_waits(&rounds->round) ? INTENT_MS : IDLE_MS) * MS;
+    uint64_t most = (rounds->round.intends || rounds->round.awaits ? INTENT_MS : IDLE_MS) * MS;
     uint64_t next = 2 * rounds->pause_ns + MS;
     return next < most ? next : most;
 }
