@@ -9,11 +9,6 @@
 #include "core/manager.h"
 #include "core/replica.h"
 
-#define MS UINT64_C(1000000)
-/* After which time a node that has not opened the table is asked again: more and more. */
-#define AGAIN_MIN_NS MS
-#define AGAIN_MAX_NS (32 * MS)
-
 enum tern_status exchange_init(struct exchange *exchange, struct client *client,
                                unsigned max_passes)
 {
@@ -73,55 +68,6 @@ static enum tern_status hear(const struct exchange *exchange, struct question *q
         return status;
     snprintf(sentence, sizeof sentence, "%s", tern_error());
     return fail(status, "node %td: %s", question - exchange->questions, sentence);
-}
-
-/* Whether an answered question is to be asked again later. Its body stays as it is. */
-static bool put_off(struct exchange *exchange, struct question *question)
-{
-    if (question->op.status != TERN_BUSY) {
-        question->pause_ns = 0;
-        return false;
-    }
-    (void)hear(exchange, question);
-    question->put_off = question->op.b != DOUBLING_PROBE;
-    question->pause_ns = 2 * question->pause_ns + AGAIN_MIN_NS;
-    if (question->pause_ns > AGAIN_MAX_NS)
-        question->pause_ns = AGAIN_MAX_NS;
-    question->again_ns = exchange->now_ns + question->pause_ns;
-    return true;
-}
-
-/* Asks those again that were put off. */
-static enum tern_status ask_again(struct exchange *exchange)
-{
-    enum tern_status status = TERN_OK;
-    for (uint32_t i = 0; !status && i < exchange->n_nodes; i++) {
-        struct question *question = &exchange->questions[i];
-        if (!question->put_off || exchange->now_ns < question->again_ns)
-            continue;
-        const struct op *op = &question->op, again = {.limit = op->limit,
-                                                      .flags = op->flags,
-                                                      .keys_bytes = op->keys_bytes,
-                                                      .a = op->a,
-                                                      .b = op->b};
-        question->put_off = false;
-        status = put_question(exchange, i, op->kind, again);
-    }
-    return status;
-}
-
-/* Whether a node can be asked something new. */
-static bool is_free(const struct question *question)
-{
-    return !question->asked && !question->put_off;
-}
-
-bool exchange_is_put_off(const struct exchange *exchange)
-{
-    bool put_off = false;
-    for (uint32_t i = 0; i < exchange->n_nodes; i++)
-        put_off |= exchange->questions[i].put_off;
-    return put_off;
 }
 
 /* ---- Tables with replicas of every key ---------------------------------------------------------- */
@@ -240,7 +186,7 @@ static bool is_asking(const struct exchange *exchange)
 static enum tern_status probe(struct exchange *exchange, const struct doubling *doubling)
 {
     const uint32_t peer = doubling_awaited(doubling);
-    if (peer == exchange->client->core->node || !is_free(&exchange->questions[peer]) ||
+    if (peer == exchange->client->core->node || exchange->questions[peer].asked ||
         exchange->now_ns < exchange->progressed_ns + PROBE_NS)
         return TERN_OK;
     exchange->progressed_ns = exchange->now_ns;
@@ -256,7 +202,7 @@ static enum tern_status ask_partners(struct exchange *exchange, struct doubling 
     const uint32_t step = doubling->step;
     uint32_t peer;
     enum tern_status status = doubling_go_on(doubling);
-    while (!status && doubling_has_request(doubling, &peer) && is_free(&exchange->questions[peer])) {
+    while (!status && doubling_has_request(doubling, &peer) && !exchange->questions[peer].asked) {
         struct op op = {0};
         status = doubling_request(doubling, &exchange->questions[peer].body, &op.a, &op.b);
         if (!status)
@@ -279,7 +225,7 @@ static enum tern_status step_partners(struct exchange *exchange, struct doubling
     enum tern_status status = TERN_OK;
     for (uint32_t i = 0; !status && i < exchange->n_nodes; i++) {
         struct question *question = &exchange->questions[i];
-        if (!question->asked || !op_is_done(&question->op) || put_off(exchange, question))
+        if (!question->asked || !op_is_done(&question->op))
             continue;
         status = hear(exchange, question);
         if (status == TERN_CLOSED) {
@@ -322,7 +268,7 @@ static enum tern_status ask_all(struct exchange *exchange, const struct core_tab
     enum tern_status status = TERN_OK;
     exchange->runs = false;
     for (uint32_t i = 0; !status && i < exchange->n_nodes; i++) {
-        if (exchange->questions[i].more && is_free(&exchange->questions[i]))
+        if (exchange->questions[i].more)
             status = ask(exchange, table, i);
         exchange->runs |= exchange->questions[i].asked;
     }
@@ -335,19 +281,17 @@ enum tern_status exchange_begin(struct exchange *exchange, const struct core_tab
     for (uint32_t i = 0; i < exchange->n_nodes; i++) {
         struct question *question = &exchange->questions[i];
         question->more = i != exchange->client->core->node;
-        if (exchange->number == table->number)
-            continue;
-        question->last_sent_ns = question->pause_ns = 0;
-        question->put_off = false;
+        if (exchange->number != table->number)
+            question->last_sent_ns = 0;
     }
     exchange->number = table->number;
     exchange->n_passes = 0;
     set_time(exchange, now_ns);
     exchange->busy = false;
-    enum tern_status status = ask_again(exchange);
-    if (!status && table->doubling)
+    enum tern_status status = TERN_OK;
+    if (table->doubling)
         return ask_partners(exchange, table->doubling);
-    if (!status && table->replication)
+    if (table->replication)
         status = replication_take(table->replication);
     if (!status && table->bounded)
         status = bounded_take(table->bounded, clock);
@@ -389,7 +333,7 @@ enum tern_status exchange_step(struct exchange *exchange, const struct core_tabl
     for (uint32_t i = 0; !table->replication && i < exchange->n_nodes; i++)
         questions[i].more = false;
     for (uint32_t i = 0; !status && i < exchange->n_nodes; i++)
-        if (questions[i].asked && !put_off(exchange, &questions[i]))
+        if (questions[i].asked)
             status = hear_answer(exchange, table, i, lag_ns);
     exchange->runs = false;
     return !status && ++exchange->n_passes < exchange->max_passes ? ask_all(exchange, table)

@@ -3,9 +3,8 @@
  * come and go (manager.h), or about bounds (bounded.h); or the parts of an all-reduce (doubling.h).
  *
  * All nodes concerned are asked at once; when all have answered, those to whom there is more to say, or of whom
- * there is more to hear, are asked again. A node that has not opened the table yet says so, and is asked later: the
- * others do not wait for it. An all-reduce goes on whenever a partner's part has come. The exchanges of a round run
- * side by side on the same lanes.
+ * there is more to hear, are asked again. An all-reduce goes on whenever a partner's part has come. The
+ * exchanges of a round run side by side on the same lanes.
  *
  * Pure. The caller locks as manager.h and bounded.h say; it sends what is queued on the lanes, and keeps the time.
  */
@@ -20,9 +19,6 @@ struct question {
     struct op op;
     struct buffer body, answer;
     bool asked, more;
-    /* Its node has not opened the table yet: the same is asked again in a later round, after a while. */
-    bool put_off;
-    uint64_t again_ns, pause_ns;
     uint64_t sent_ns, last_sent_ns; /* the present and the previous one with an answer; 0: none */
 };
 
@@ -57,9 +53,6 @@ bool exchange_is_answered(const struct exchange *exchange, const struct core_tab
  * collected what had changed as long as `lag_ns` before they were asked. */
 enum tern_status exchange_step(struct exchange *exchange, const struct core_table *table,
                                uint64_t now_ns, uint64_t lag_ns);
-
-/* Whether a question is put off to another round. */
-bool exchange_is_put_off(const struct exchange *exchange);
 
 /* Finds a node that was asked before a time and has not answered; false if there is none. */
 bool exchange_find_silent(const struct exchange *exchange, uint64_t before_ns, uint32_t *node);

@@ -140,7 +140,7 @@ static void begin_sweep(struct round *round)
 void round_begin(struct round *round, struct intents **list)
 {
     round->runs = true;
-    round->busy = round->left_over = round->awaits = round->intends = round->is_put_off = false;
+    round->busy = round->left_over = round->awaits = round->intends = false;
     begin_sweep(round);
     look(round, list);
 }
@@ -224,21 +224,17 @@ bool round_is_over(const struct round *round)
     return !runs || round->status;
 }
 
-/* Drops those of tables that were closed, and notes whether questions were put off: what these nodes have to tell has
- * not been heard. */
-static void look_at_exchanges(struct round *round)
+/* Drops those of tables that were closed. */
+static void drop_exchanges(struct round *round)
 {
     for (uint32_t i = 0; i < round->n_places; i++) {
         struct exchange *exchange = round->exchanges[i];
-        if (exchange && table_of(round, i)) {
-            round->is_put_off |= exchange_is_put_off(exchange);
-        } else if (exchange && !exchange->runs) {
-            exchange_fini(exchange);
-            free(exchange);
-            round->exchanges[i] = NULL;
-        }
+        if (!exchange || exchange->runs || table_of(round, i))
+            continue;
+        exchange_fini(exchange);
+        free(exchange);
+        round->exchanges[i] = NULL;
     }
-    round->sweeps |= round->is_put_off;
 }
 
 void round_end(struct round *round)
@@ -267,7 +263,7 @@ void round_end(struct round *round)
         manager_round_ended(manager);
         round->sweeps |= !manager_is_swept(manager);
     }
-    look_at_exchanges(round);
+    drop_exchanges(round);
     round->runs = false;
     if (!round->sweeps)
         round->n_sweeps = round->n_sweeps_begun;

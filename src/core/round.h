@@ -24,7 +24,6 @@ struct round {
     bool busy;               /* something was exchanged in it */
     bool left_over;          /* something must go into another one, */
     bool awaits;             /* or goes on when others have done their part */
-    bool is_put_off;         /* or when a node has opened a table */
     bool intends;            /* workers have open intents, or replicas are kept */
     /* Sweeps through what owners have to tell (sweep.h): one may take several rounds. */
     bool sweeps;
@@ -55,12 +54,6 @@ void round_step(struct round *round, uint64_t now_ns, uint64_t lag_ns);
 /* Whether it has nothing under way, or has failed: it is to be ended. */
 bool round_is_over(const struct round *round);
 void round_end(struct round *round);
-
-/* Whether the next round waits for others, after one that is over. */
-static inline bool round_waits(const struct round *round)
-{
-    return round->awaits || round->is_put_off;
-}
 
 /* Notes a failure, if it is one and the first, whose sentence is set: this round is the last. */
 void round_fail(struct round *round, enum tern_status status);

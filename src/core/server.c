@@ -262,19 +262,13 @@ static enum served answer_moved(struct server *server, struct server_lane *lane,
     return SERVED;
 }
 
-/* Whether a table that is not open here may be opened yet. */
-static bool may_be_opened(const struct server *server, uint16_t table)
-{
-    return !core_has_closed(server->core, table) && !server->is_leaving;
-}
-
 /* A request for a table that is not open here waits until it is, unless it was or will not be: then it stays so, and
  * the same is said as often as it is asked. */
 static enum served hold_or_refuse(struct server *server, struct server_lane *lane,
                                   const struct frame *request, struct buffer *out)
 {
     bool has_closed = core_has_closed(server->core, request->table);
-    server->holds_for_table = may_be_opened(server, request->table);
+    server->holds_for_table = !has_closed && !server->is_leaving;
     if (server->holds_for_table)
         return HELD;
     advance(lane, request->number);
@@ -439,18 +433,11 @@ static bool keep_answer(struct server *server, struct server_lane *lane,
  * A round of replicas or of a managed table. Its answer cannot be made a second time, because what it
  * tells is then no longer news; so the last one of a lane about each table is kept until the next request about that
  * table shows that it has arrived.
- *
- * One about a table that is not open yet does not wait for it: the rounds of the node that asks would wait with it, and
- * this one may need them before it opens the table. It is as if it had not come, and is asked again later.
  */
 static enum served serve_round(struct server *server, struct server_lane *lane,
                                const struct frame *request, const uint8_t *body, struct buffer *out)
 {
     struct core_table *table = find_table(server, request);
-    if (!table && may_be_opened(server, request->table)) {
-        fail(TERN_BUSY, "node %" PRIu32 " has not opened the table yet", server->core->node);
-        return answer_failure(server, request, TERN_BUSY, out);
-    }
     if (!table)
         return hold_or_refuse(server, lane, request, out);
     bool again = request->number <= lane->executed && !defect(DEFECT_SYNC_AGAIN);

@@ -197,7 +197,7 @@ static void end_round(struct rounds *rounds, uint64_t now_ns)
     rounds->ended_ns = now_ns;
     rounds->pause_ns = next_pause(rounds);
     sync->n_all_rounds++;
-    sync->n_rounds += !round->left_over && !round_waits(round) && !round->status;
+    sync->n_rounds += !round->left_over && !round->awaits && !round->status;
     sync->trouble = round->status;
     pthread_cond_broadcast(&sync->change);
 }
@@ -211,7 +211,7 @@ static uint64_t next_begin(const struct rounds *rounds, bool works)
     uint64_t intent_ns = rounds->ended_ns + INTENT_MS * MS;
     if (atomic_load_explicit(&rounds->sync->is_hurried, memory_order_relaxed))
         return 0;
-    if (!round->intends || !next_ns || (!works && (round->left_over || round_waits(round))))
+    if (!round->intends || !next_ns || (!works && (round->left_over || round->awaits)))
         return next_ns;
     return works == (intent_ns < next_ns) ? intent_ns : next_ns;
 }
@@ -413,7 +413,7 @@ static enum tern_status wait_for(struct sync *sync, uint64_t (*count)(const stru
     while (count(sync) < enough && !sync->trouble) {
         atomic_store_explicit(&sync->next_ns, 0, memory_order_relaxed);
         step(sync->rounds, clock_now_ns(), true);
-        if (!sync->rounds->round.runs && !round_waits(&sync->rounds->round))
+        if (!sync->rounds->round.runs && !sync->rounds->round.awaits)
             continue;
         /* Others may ask this node before they answer, and nobody else may be there to serve them. */
         pthread_mutex_unlock(&sync->lock);

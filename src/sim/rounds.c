@@ -64,7 +64,7 @@ static void end_round(struct rounds *rounds)
     round_end(&rounds->round);
     struct progress *progress = tell_site(rounds);
     progress->n_ended++;
-    if (!round->left_over && !round_waits(round) && !round->status) {
+    if (!round->left_over && !round->awaits && !round->status) {
         progress->n_clean++;
         progress->last_clean = progress->n_ended;
     }
