@@ -180,6 +180,7 @@ static void closed_copies(void)
     push_all(table, 0, N_KEYS, 1);
     check(tern_quiesce(node));
     hold(have_all(table, 0, N_KEYS, n_nodes));
+    check(tern_barrier(node)); /* what others push from here on would be seen, too */
     for (uint64_t step = 0; step < 50 && (self != 1 || step < 10); step++) {
         push_all(table, step, N_KEYS / 2, 1);
         push_all(other, step, 1, 1);
