@@ -164,9 +164,9 @@ bool train_agree(struct train *train, bool ok)
 bool train_agree_on(struct train *train, bool ok, uint64_t digest)
 {
     uint64_t first = digest;
-    if (!train_agree(train, ok) || train->n_nodes == 1)
-        return ok;
-    if (tern_broadcast(train->node, 0, sizeof first, &first))
+    if (!train_agree(train, ok))
+        return false;
+    if (train->n_nodes > 1 && tern_broadcast(train->node, 0, sizeof first, &first))
         return task_fail_tern("cannot compare the data of the nodes");
     return train_agree(train, first == digest ||
                                   task_fail("node %u has read other data than node 0: give all "

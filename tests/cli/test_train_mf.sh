@@ -154,6 +154,8 @@ unlike "and a model that only one node is to write" 'node 1 was given --out, but
 sed '$s/^[^,]*/other/' "$tmp/train.csv" >"$tmp/other.csv"
 unlike "and other data, of the same size" 'node 1 has read other data than node 0' \
     '--threads 1 $([ $TERN_NODE = 0 ] || echo --data "$(dirname "$1")/other.csv")'
+unlike "and a file that only one node has" 'cannot open ' \
+    '--threads 1 $([ $TERN_NODE = 0 ] || echo --data none.csv)'
 try "$tern" train mf
 check "without data there is nothing to do" [ "$status" -eq 2 ]
 
