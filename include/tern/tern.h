@@ -245,8 +245,9 @@ struct tern_table_options {
  *   replicate   every node has every key; pulls and pushes are local, and the copies exchange their
  *               changes in continuous rounds: through the key's home, or among 32 nodes and more, if there
  *               is no updater, by an all-reduce, which ends for all when a node closes the table: then the
- *               copies stay as they are; open all tables before the first tern_flush. A set acts as the push of the difference; with an updater it is
- *               done at the home, and waits for a round.
+ *               copies stay as they are. (Open all tables before the first tern_flush: see README, what is
+ *               missing.) A set acts as the push of the difference; with an updater it is done at the
+ *               home, and waits for a round.
  *   relocate    keys move where tern_localize asks for them, and are never copied.
  *   multi       as relocate, but some keys are copied to every node for good: those listed in
  *               `replicated`; or those used more than 100 times as often as the average, by the counts
