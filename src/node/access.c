@@ -151,7 +151,7 @@ static enum tern_status reserve_rows(struct tern_worker *worker, struct store *s
     for (size_t done = 0; !status && done < n; done += BLOCK_KEYS) {
         size_t block = n - done < BLOCK_KEYS ? n - done : BLOCK_KEYS;
         if (!none_is_here(worker, store, keys + done, block))
-            status = store_reserve(store, keys + done, block, NULL);
+            status = store_reserve(store, keys + done, block, worker->space->entries);
     }
     return status;
 }
@@ -761,7 +761,7 @@ enum tern_status tern_pin(struct tern_worker *worker, struct tern_table *table,
     if (!status && !keymap_reserve(pins, n))
         status = fail(TERN_NO_MEMORY, "no memory to pin %zu rows of table '%s'", n, store->name);
     if (!status)
-        status = store_reserve(store, keys, n, NULL);
+        status = reserve_rows(worker, store, keys, n);
     for (size_t i = 0; !status && i < n; i++) {
         status = store_pin(store, keys[i], &rows[i]);
         if (!status && !rows[i])

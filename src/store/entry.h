@@ -13,7 +13,7 @@
  * multiple of that many writes hit its key.)
  *
  * Writers latch the word with a compare-and-swap, change the row, and release it. A value of 4 bytes
- * that is in the word itself is read by one load and changed by one compare-and-swap.
+ * that is in the word itself is read by one load; for how it is changed see areas.h.
  *
  * An all-zero word means: no key has ever been here.
  */
@@ -153,18 +153,14 @@ static inline uint64_t entry_latch(struct entry *entry)
     }
 }
 
-/* Changes the value in an unlatched word as it was seen; false if it is no longer the same. */
-static inline bool entry_replace_value(struct entry *entry, uint64_t word, uint32_t value)
+/* Gives an unlatched entry, as it was seen, another state and slot; false if it is no longer the same. */
+static inline bool entry_replace(struct entry *entry, uint64_t word, enum entry_state state,
+                                 uint32_t slot)
 {
+    uint64_t sequence = (word & ENTRY_SEQUENCE_MASK) + ENTRY_SEQUENCE;
     return atomic_compare_exchange_strong_explicit(&entry->word, &word,
-                                                   (word & ~ENTRY_SLOT_MASK) | value,
-                                                   memory_order_relaxed, memory_order_relaxed);
-}
-
-/* The same where nobody else changes entries. */
-static inline void entry_put_value(struct entry *entry, uint64_t word, uint32_t value)
-{
-    atomic_store_explicit(&entry->word, (word & ~ENTRY_SLOT_MASK) | value, memory_order_relaxed);
+                                                   sequence | entry_pack(state, slot),
+                                                   memory_order_release, memory_order_relaxed);
 }
 
 /* Releases the latch of an entry that had `word`, leaving it in `state` with `slot`. */

@@ -19,10 +19,9 @@ enum {
     GROUP = 16,       /* keys that go through the steps together, */
     GROUP_SHORT = 40, /* and where rows are short: the fewer groups, the fewer ends of loops, which none foretells */
     SHORT_BYTES = 128,
-    INDEX_AHEAD = 96, /* keys between the prefetch of a line of the index and its use, where no row
-                           follows */
-    INDEX_AGAIN = 16, /* the same for a second prefetch, see next_line */
-    RING = 128,       /* a power of two, more than INDEX_AHEAD */
+    INDEX_AHEAD = 128, /* keys between the prefetch of a line of the index and its use, where no row
+                          follows; a power of two */
+    INDEX_AGAIN = 16, /* the same for a second one to the first cache, before a push */
     ROWS_AHEAD = 28,  /* keys between the prefetch of a row and its use */
     NATURAL_AHEAD = 32, /* the same for rows in their natural places, entry and row at once */
     WORDS_AHEAD = 24,   /* the same for values that are in the entries of a dense table */
@@ -140,30 +139,31 @@ INLINE void place_group(const struct store *store, bool sparse, const uint64_t *
 }
 
 /*
- * Where keys need nothing but their lines of the index, a ring holds those on their way. The first of n
- * keys are sent for by place_first; next_line gives the line of the i-th and sends for a later one. Far
- * ahead a line is fetched into the second cache, which can wait for more of them, and from there in time
- * for its use (figures in docs/RATIONALE.md).
+ * Where keys need nothing but their lines of the index, a ring of INDEX_AHEAD holds those on their way. The first of n
+ * keys are sent for by place_first; next_line gives the line of the i-th and sends for a later one in its place. They
+ * are fetched into the second cache, which can wait for more of them (figures in docs/RATIONALE.md).
  */
-INLINE void place_first(const struct sparse *index, bool write, const uint64_t *keys, size_t n,
-                        struct index_line **ring)
+INLINE struct index_line *place_ahead(const struct sparse *index, uintptr_t common, uint64_t key)
 {
-    for (size_t i = 0; i < n && i < INDEX_AHEAD; i++) {
-        ring[i] = sparse_place(index, keys[i]);
-        prefetch_far(ring[i], write);
-    }
+    struct index_line *line = sparse_place_among(index, common, key);
+    prefetch_far(line, false);
+    return line;
 }
 
-INLINE struct index_line *next_line(const struct sparse *index, bool write, const uint64_t *keys,
-                                    size_t n, size_t i, struct index_line **ring)
+INLINE void place_first(const struct sparse *index, uintptr_t common, const uint64_t *keys,
+                        size_t n, struct index_line **ring)
 {
-    struct index_line *line = ring[i % RING];
-    if (__builtin_expect(i + INDEX_AHEAD < n, 1)) {
-        prefetch(ring[(i + INDEX_AGAIN) % RING], write);
-        struct index_line *ahead = sparse_place(index, keys[i + INDEX_AHEAD]);
-        prefetch_far(ahead, write);
-        ring[(i + INDEX_AHEAD) % RING] = ahead;
-    }
+    for (size_t i = 0; i < n && i < INDEX_AHEAD; i++)
+        ring[i] = place_ahead(index, common, keys[i]);
+}
+
+INLINE struct index_line *next_line(const struct sparse *index, uintptr_t common,
+                                    const uint64_t *keys, size_t n, size_t i,
+                                    struct index_line **ring)
+{
+    struct index_line **place = &ring[i % INDEX_AHEAD], *line = *place;
+    if (__builtin_expect(i + INDEX_AHEAD < n, 1))
+        *place = place_ahead(index, common, keys[i + INDEX_AHEAD]);
     return line;
 }
 

@@ -161,11 +161,12 @@ TARGET static size_t NAME(words_sparse)(const struct store *store, const uint64_
                                         void *values, uint32_t *missed)
 {
     const struct sparse *index = store->sparse;
-    struct index_line *ring[RING];
+    struct index_line *ring[INDEX_AHEAD];
     size_t n_missed = 0;
-    place_first(index, false, keys, n, ring);
+    const uintptr_t common = sparse_common(index);
+    place_first(index, common, keys, n, ring);
     for (size_t i = 0; i < n; i++) {
-        struct index_line *line = next_line(index, false, keys, n, i, ring);
+        struct index_line *line = next_line(index, common, keys, n, i, ring);
         const struct entry *entry = NAME(find_in)(line, keys[i]);
         uint64_t word = __builtin_expect(entry != NULL, 1) ? entry_read(entry) : 0;
         if (__builtin_expect(entry_is_inline(word), 1)) {

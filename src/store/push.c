@@ -2,19 +2,20 @@
  * push - changing the rows of many keys: push and set.
  *
  * First all entries are found and missing rows made (store_reserve), which may fail; then values are
- * changed, which may not. A row is latched, changed and released, one at a time. Values that are in the
- * entries themselves are changed by one compare-and-swap. Finding entries, and the most common change,
- * adding floats of a common length, have loops of their own per instruction set and length
- * (push_body.h). Each loop is instantiated per index and kind of change, so that neither choice is made
- * per key. No allocation; a wait for a row another thread is writing gives up the core after a while.
+ * changed, which may not. A row is latched, changed and released, one at a time; for values that are in
+ * the entries themselves see words.h. Finding entries, and the most common change, adding floats of a
+ * common length, have loops of their own per instruction set and length (push_body.h). Each loop is
+ * instantiated per index and kind of change, so that neither choice is made per key. No allocation; a wait
+ * for a row another thread is writing gives up the core after a while.
  */
 #include <string.h>
 
 #include "store/pipeline.h"
 #include "store/repeats.h"
+#include "store/words.h"
 
 enum { LATER = 64 }; /* keys that are looked for in a second line together */
-enum change { ADD, ADD_F32, UPDATE, SET };
+enum change { ADD, UPDATE, SET };
 
 /* A latched entry and the word it had; NULL if there was no row to latch. */
 struct latched {
@@ -22,18 +23,18 @@ struct latched {
     uint64_t word;
 };
 
-/* Latches the row of a key, in slabs or in its word, that is in use or not where it was looked for. */
+/* Latches the row of a key that is in use or not where it was looked for. */
 static __attribute__((noinline)) struct latched latch_again(const struct store *store, uint64_t key,
                                                             struct entry *entry)
 {
     for (unsigned tries = 0;; spin_wait(&tries)) {
         uint64_t word = entry ? entry_read(entry) : 0;
-        if (!entry_has_row(word) && !(word & ENTRY_LATCHED)) {
+        if (!entry_in_slabs(word) && !(word & ENTRY_LATCHED)) {
             word = store_look(store, key, &entry);
             if (entry_is_absent(word))
                 return (struct latched){0};
         }
-        if ((entry_readable(word) || entry_is_inline(word)) && entry_try_latch(entry, word))
+        if (entry_readable(word) && entry_try_latch(entry, word))
             return (struct latched){entry, word};
     }
 }
@@ -85,7 +86,6 @@ INLINE void change_row(struct store *store, enum change change, uint64_t word, v
     uint32_t slot = entry_slot(word);
     switch (change) {
     case ADD:
-    case ADD_F32:
         store->kernel->add[store->type](row, value, store->length);
         break;
     case UPDATE:
@@ -174,23 +174,30 @@ static enum tern_status reserve_dense(struct store *store, const uint64_t *keys,
     for (size_t i = 0; !status && i < n; i++) {
         if (i + WORDS_AHEAD < n)
             prefetch(&dense[keys[i + WORDS_AHEAD]], true);
-        struct entry *entry = &dense[keys[i]];
-        status = reserve_one(store, keys[i], &entry);
-        if (entries)
-            entries[i] = entry;
+        entries[i] = &dense[keys[i]];
+        status = reserve_one(store, keys[i], &entries[i]);
     }
     return status;
 }
 
+/* The line of which this is the first entry. */
+INLINE struct index_line *line_of_first(struct entry *first)
+{
+    return (struct index_line *)((char *)first - offsetof(struct index_line, entries));
+}
+
 typedef float floats_16 __attribute__((vector_size(16), aligned(4), may_alias));
 typedef float floats_32 __attribute__((vector_size(32), aligned(4), may_alias));
+typedef float floats_64 __attribute__((vector_size(64), aligned(4), may_alias));
 typedef float unaligned_16 __attribute__((vector_size(16), aligned(1), may_alias));
 typedef float unaligned_32 __attribute__((vector_size(32), aligned(1), may_alias));
+typedef float unaligned_64 __attribute__((vector_size(64), aligned(1), may_alias));
 
 #define TARGET
 #define MATCH sparse_match
 #define VECTOR floats_16
 #define UNALIGNED unaligned_16
+#define SHORTEST 32
 #define NAME(function) function##_with_16
 #include "store/push_body.h"
 
@@ -199,117 +206,35 @@ typedef float unaligned_32 __attribute__((vector_size(32), aligned(1), may_alias
 #define MATCH sparse_match_avx2
 #define VECTOR floats_32
 #define UNALIGNED unaligned_32
+#define SHORTEST 32
 #define NAME(function) function##_with_32
+#include "store/push_body.h"
+
+/* Short rows are slower to add to by vectors as long as a line: values that are not aligned to lines take two each. */
+#define TARGET __attribute__((target("avx512f")))
+#define MATCH sparse_match_avx2
+#define VECTOR floats_64
+#define UNALIGNED unaligned_64
+#define SHORTEST 512
+#define NAME(function) function##_with_64
 #include "store/push_body.h"
 #endif
 
 struct add_loops push_add_for(const struct store *store)
 {
+    if (store->inlined)
+        return words_add_for(store);
     if (store->type != TERN_F32 || (store->index == TERN_DENSE && !store->n_natural) ||
         store->updater.apply || store->changed[0].slots)
         return (struct add_loops){0};
 #if defined(__x86_64__)
+    struct add_loops loops = {0};
+    if (store->kernel->vector_bytes >= 64)
+        loops = add_for_with_64(store);
     if (store->kernel->vector_bytes >= 32)
-        return add_for_with_32(store);
+        return loops.many ? loops : add_for_with_32(store);
 #endif
     return add_for_with_16(store);
-}
-
-/* What a value in a word becomes. */
-INLINE uint32_t changed_word(enum change change, uint32_t old, const void *value)
-{
-    uint32_t given;
-    memcpy(&given, value, sizeof given);
-    if (change == SET)
-        return given;
-    if (change == ADD)
-        return old + given; /* i32 */
-    float sum, more;
-    memcpy(&sum, &old, sizeof sum);
-    memcpy(&more, &given, sizeof more);
-    sum += more;
-    memcpy(&old, &sum, sizeof old);
-    return old;
-}
-
-/* Changes the value of one key of a table whose values are in the entries; false if it has none. */
-static __attribute__((noinline)) bool change_word_again(struct store *store, enum change change,
-                                                        uint64_t key, const void *value)
-{
-    struct latched latched = latch_again(store, key, NULL);
-    if (!latched.entry)
-        return false;
-    uint32_t slot = entry_slot(latched.word);
-    if (entry_state(latched.word) == ENTRY_INLINE) {
-        entry_release(latched.entry, latched.word, ENTRY_INLINE, changed_word(change, slot, value));
-        return true;
-    }
-    uint32_t *row = slabs_at(&store->rows, slot);
-    *row = changed_word(change, *row, value);
-    entry_release_same(latched.entry, latched.word);
-    return true;
-}
-
-/* The values of n different keys, of a dense table or with the entries given. */
-INLINE size_t different_words(struct store *store, bool sparse, enum change change,
-                              const uint64_t *keys, size_t n, const struct repeats *repeats,
-                              struct entry *const *entries, const uint32_t *values,
-                              uint32_t *missed, bool alone)
-{
-    struct entry *dense = store->dense;
-    size_t n_missed = 0;
-    for (size_t k = 0; k < WORDS_AHEAD && k < n; k++) {
-        size_t i = repeats_first(repeats, k);
-        prefetch(sparse ? entries[i] : &dense[keys[i]], true);
-    }
-    for (size_t k = 0; k < n; k++) {
-        if (k + WORDS_AHEAD < n) {
-            size_t ahead = repeats_first(repeats, k + WORDS_AHEAD);
-            prefetch(sparse ? entries[ahead] : &dense[keys[ahead]], true);
-        }
-        size_t i = repeats_first(repeats, k);
-        struct entry *entry = sparse ? entries[i] : &dense[keys[i]];
-        uint64_t word = sparse ? word_of(entry) : entry_read(entry);
-        if (__builtin_expect(entry_is_inline(word), 1)) {
-            uint32_t now = changed_word(change, entry_slot(word), &values[i]);
-            for (size_t j = i; (j = repeats_next(repeats, j)) != 0;)
-                now = changed_word(change, now, &values[j]);
-            if (alone)
-                entry_put_value(entry, word, now);
-            if (alone || __builtin_expect(entry_replace_value(entry, word, now), 1))
-                continue;
-        }
-        do {
-            if (!change_word_again(store, change, keys[i], &values[i]))
-                missed[n_missed++] = (uint32_t)i;
-            i = repeats_next(repeats, i);
-        } while (i);
-    }
-    return n_missed;
-}
-
-INLINE size_t words(struct store *store, bool sparse, enum change change, const uint64_t *keys,
-                    size_t n, struct entry *const *entries, const uint32_t *values,
-                    uint32_t *missed, bool alone)
-{
-    struct repeats repeats;
-    if (!alone && repeats_find(&repeats, keys, n))
-        return different_words(store, sparse, change, keys, repeats.n, &repeats, entries, values,
-                               missed, false);
-    return different_words(store, sparse, change, keys, n, NULL, entries, values, missed, alone);
-}
-
-/* One instance of the loop for each index, type and kind of change. */
-INLINE size_t change_words(struct store *store, enum change change, const uint64_t *keys, size_t n,
-                           struct entry *const *entries, const void *values, uint32_t *missed,
-                           bool alone)
-{
-    bool sparse = store->index == TERN_SPARSE;
-    if (change == ADD && store->type == TERN_F32)
-        return sparse ? words(store, true, ADD_F32, keys, n, entries, values, missed, alone)
-                      : words(store, false, ADD_F32, keys, n, entries, values, missed, alone);
-    return sparse ? words(store, true, change, keys, n, entries, values, missed, alone)
-                  : words(store, false, change, keys, n, entries, values, missed, alone);
 }
 
 /* One instance of each loop for each kind of change. */
@@ -317,8 +242,6 @@ INLINE size_t change_keys(struct store *store, enum change change, const uint64_
                           struct entry *const *entries, const void *values, uint32_t *missed,
                           bool alone)
 {
-    if (store->inlined)
-        return change_words(store, change, keys, n, entries, values, missed, alone);
     return store->n_natural ? rows(store, true, change, keys, n, entries, values, missed, alone)
                             : rows(store, false, change, keys, n, entries, values, missed, alone);
 }
@@ -332,6 +255,14 @@ INLINE size_t push_keys(struct store *store, const uint64_t *keys, size_t n,
     if (store->add.many)
         return store->add.many(store, keys, n, entries, updates, missed, alone);
     return change_keys(store, ADD, keys, n, entries, updates, missed, alone);
+}
+
+INLINE size_t set_keys(struct store *store, const uint64_t *keys, size_t n,
+                       struct entry *const *entries, const void *values, uint32_t *missed,
+                       bool alone)
+{
+    return store->inlined ? words_set(store, keys, n, entries, values, missed, alone)
+                          : change_keys(store, SET, keys, n, entries, values, missed, alone);
 }
 
 size_t store_push(struct store *store, const uint64_t *keys, size_t n, struct entry *const *entries,
@@ -349,13 +280,13 @@ size_t store_push_alone(struct store *store, const uint64_t *keys, size_t n,
 size_t store_set(struct store *store, const uint64_t *keys, size_t n, struct entry *const *entries,
                  const void *values, uint32_t *missed)
 {
-    return change_keys(store, SET, keys, n, entries, values, missed, false);
+    return set_keys(store, keys, n, entries, values, missed, false);
 }
 
 size_t store_set_alone(struct store *store, const uint64_t *keys, size_t n,
                        struct entry *const *entries, const void *values, uint32_t *missed)
 {
-    return change_keys(store, SET, keys, n, entries, values, missed, true);
+    return set_keys(store, keys, n, entries, values, missed, true);
 }
 
 /* One key of a table that has no loop of its own for it. */
@@ -392,6 +323,8 @@ enum tern_status store_reserve(struct store *store, const uint64_t *keys, size_t
                    ? TERN_OK
                    : reserve_dense(store, keys, n, entries);
 #if defined(__x86_64__)
+    if (store->kernel->vector_bytes >= 64)
+        return reserve_sparse_with_64(store, keys, n, entries);
     if (store->kernel->vector_bytes >= 32)
         return reserve_sparse_with_32(store, keys, n, entries);
 #endif
@@ -403,5 +336,5 @@ bool store_set_one(struct store *store, uint64_t key, const void *value)
     struct entry *entry;
     store_look(store, key, &entry);
     uint32_t none;
-    return !change_keys(store, SET, &key, 1, &entry, value, &none, false);
+    return !set_keys(store, &key, 1, &entry, value, &none, false);
 }

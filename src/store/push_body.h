@@ -1,8 +1,8 @@
 /*
  * The loops of push.c for one instruction set: that which finds the entries of keys, and those that add to
  * f32 rows of common lengths. The set is given by TARGET (a function attribute), MATCH (of sparse.h),
- * VECTOR and UNALIGNED (types of floats) and NAME (to make a function's name). The values added need no
- * alignment. No include guard: it is included once per set.
+ * VECTOR and UNALIGNED (types of floats), SHORTEST (bytes of the shortest rows that it has loops for) and NAME
+ * (to make a function's name). The values added need no alignment. No include guard: it is included once per set.
  */
 #include "store/find_body.h"
 
@@ -16,32 +16,36 @@ TARGET static __attribute__((noinline)) enum tern_status NAME(reserve_later)(
         struct entry *entry = NAME(find_second)(store, keys[later[i]]);
         if (!entry || !entry_has_row(entry_read(entry)))
             later[n_further++] = later[i];
-        else if (entries)
+        else
             entries[later[i]] = entry;
     }
     enum tern_status status = TERN_OK;
     for (size_t i = 0; !status && i < n_further; i++) {
-        struct entry *entry = sparse_search(store->sparse, keys[later[i]]);
-        status = reserve_one(store, keys[later[i]], &entry);
-        if (entries)
-            entries[later[i]] = entry;
+        struct entry **entry = &entries[later[i]];
+        *entry = sparse_search(store->sparse, keys[later[i]]);
+        status = reserve_one(store, keys[later[i]], entry);
     }
     return status;
 }
 
-/* Keys that are not in their first lines are left for later, when those lines' buddies have come, too. */
+/* Keys that are not in their first lines are left for later, when those lines' buddies have come, too. Until
+ * a key is looked for, its place in `entries` has the first entry of its line. */
 TARGET static enum tern_status NAME(reserve_sparse)(struct store *store, const uint64_t *keys,
                                                     size_t n, struct entry **entries)
 {
     const struct sparse *index = store->sparse;
-    struct index_line *ring[RING];
+    const uintptr_t common = sparse_common(index);
     size_t later[LATER], n_later = 0;
-    place_first(index, true, keys, n, ring);
+    for (size_t i = 0; i < n && i < INDEX_AHEAD; i++)
+        entries[i] = place_ahead(index, common, keys[i])->entries;
     for (size_t i = 0; i < n; i++) {
-        struct index_line *line = next_line(index, true, keys, n, i, ring);
+        if (__builtin_expect(i + INDEX_AHEAD < n, 1)) {
+            prefetch(entries[i + INDEX_AGAIN], true);
+            entries[i + INDEX_AHEAD] = place_ahead(index, common, keys[i + INDEX_AHEAD])->entries;
+        }
+        struct index_line *line = line_of_first(entries[i]);
         struct entry *entry = NAME(find_in)(line, keys[i]);
-        if (entries)
-            entries[i] = entry;
+        entries[i] = entry;
         if (__builtin_expect(entry && entry_has_row(entry_read(entry)), 1))
             continue;
         prefetch(sparse_buddy(line), true);
@@ -153,16 +157,19 @@ INLINE TARGET bool NAME(add_one)(struct store *store, struct layout l, bool natu
                    : (struct add_loops){NAME(add_one_dense_##size), NAME(add_rows_dense_##size)};  \
     }
 
+#if SHORTEST <= 32
 INSTANCES(32)
 INSTANCES(64)
 INSTANCES(128)
 INSTANCES(256)
+#endif
 INSTANCES(512)
 INSTANCES(2048)
 
 static struct add_loops NAME(add_for)(const struct store *store)
 {
     switch (store->rows.stride == store->value_bytes ? store->value_bytes : 0) {
+#if SHORTEST <= 32
     case 32:
         return NAME(add_32)(store);
     case 64:
@@ -171,6 +178,7 @@ static struct add_loops NAME(add_for)(const struct store *store)
         return NAME(add_128)(store);
     case 256:
         return NAME(add_256)(store);
+#endif
     case 512:
         return NAME(add_512)(store);
     case 2048:
@@ -186,4 +194,5 @@ static struct add_loops NAME(add_for)(const struct store *store)
 #undef MATCH
 #undef VECTOR
 #undef UNALIGNED
+#undef SHORTEST
 #undef NAME

@@ -139,6 +139,19 @@ static struct index_line *lines_of_size(struct sparse *sparse, unsigned bits)
     return lines;
 }
 
+/* Release: partner of the acquires in sparse.h and sparse_search; the new cells are complete. */
+static void publish(struct sparse *sparse, unsigned stripe, uintptr_t array)
+{
+    pthread_mutex_lock(&sparse->lock);
+    atomic_store_explicit(&sparse->arrays[stripe], array, memory_order_release);
+    uintptr_t common = array;
+    for (int i = 0; i < SPARSE_STRIPES; i++)
+        if (atomic_load_explicit(&sparse->arrays[i], memory_order_relaxed) != array)
+            common = 0;
+    atomic_store_explicit(&sparse->common, common, memory_order_release);
+    pthread_mutex_unlock(&sparse->lock);
+}
+
 /* Moves the stripe into an array of twice the size. The caller holds the stripe's lock. */
 static bool grow(struct sparse *sparse, unsigned stripe, uint64_t limit_bytes)
 {
@@ -154,13 +167,15 @@ static bool grow(struct sparse *sparse, unsigned stripe, uint64_t limit_bytes)
     atomic_fetch_add_explicit(&sparse->bytes, more, memory_order_relaxed);
 
     uintptr_t grown = array_of(lines, bits);
+    struct area *area = &sparse->areas[stripe >> (SPARSE_STRIPE_BITS - AREA_BITS)];
+    area_latch(area);
     move_cells(array, grown, stripe);
     if (is_none(array) && stripe == stripe_of(sparse_hash(0))) {
         put(grown, 0, ENTRY_SEQUENCE);
         sparse->stripes[stripe].n_keys++;
     }
-    /* Release: partner of the acquire in sparse_place and sparse_search; the new cells are complete. */
-    atomic_store_explicit(&sparse->arrays[stripe], grown, memory_order_release);
+    publish(sparse, stripe, grown);
+    area_release(area);
     if (old_bytes)
         pages_drop(first_line(array, stripe), old_bytes);
     return true;

@@ -14,8 +14,9 @@
  *
  *  1. The cells of a line are used in order, each once: first the key, then, released, the entry's
  *     word, which is never zero again. A cell whose word is zero has no row, whatever its key.
- *  2. To grow, a stripe latches every entry of the old array and marks it ENTRY_MOVED, copies the words
- *     to the new array and publishes that. Whoever meets ENTRY_MOVED looks the key up again.
+ *  2. To grow, a stripe latches its area (areas.h), then every entry of the old array and marks it
+ *     ENTRY_MOVED, copies the words to the new array and publishes that. Whoever meets ENTRY_MOVED looks
+ *     the key up again.
  *  3. Old arrays keep their addresses until the index ends, so a late reader touches valid memory; but
  *     their pages are given back and read as zero. A reader that was copying a row sees the word
  *     change and tries again; a writer's compare-and-swap fails likewise. An entry that is found and
@@ -40,7 +41,7 @@
 #include <immintrin.h>
 #endif
 
-#include "store/entry.h"
+#include "store/areas.h"
 
 enum {
     SPARSE_STRIPE_BITS = 6,
@@ -63,7 +64,9 @@ struct sparse {
     /* Of each stripe: where the lines of its size begin, of all stripes that have reached it, plus
      * the number of bits by which to shift a hash to get the number of its line. */
     _Atomic uintptr_t arrays[SPARSE_STRIPES];
+    _Atomic uintptr_t common; /* what all of these are; 0 while they differ */
     struct stripe stripes[SPARSE_STRIPES];
+    struct area areas[AREAS];               /* of values in entries: some stripes each */
     _Atomic uint64_t bytes;                 /* memory of the published arrays */
     pthread_mutex_t lock;                   /* taken inside a stripe's; guards: */
     struct index_line *lines[SPARSE_SIZES]; /* lines[i]: 2^i, for all stripes together */
@@ -89,6 +92,12 @@ static inline uint64_t sparse_hash(uint64_t key)
     return key * UINT64_C(0x9e3779b97f4a7c15);
 }
 
+/* The area of a key: that of its stripe. */
+static inline unsigned sparse_area(uint64_t key)
+{
+    return (unsigned)(sparse_hash(key) >> (64 - AREA_BITS));
+}
+
 static inline struct index_line *sparse_line_of(uintptr_t array, uint64_t hash)
 {
     return (struct index_line *)(array & ~(uintptr_t)63) + (hash >> (array & 63));
@@ -100,6 +109,20 @@ static inline struct index_line *sparse_place(const struct sparse *sparse, uint6
     uint64_t hash = sparse_hash(key);
     const _Atomic uintptr_t *array = &sparse->arrays[hash >> (64 - SPARSE_STRIPE_BITS)];
     return sparse_line_of(atomic_load_explicit(array, memory_order_acquire), hash);
+}
+
+/* For loops over many keys: the address of all stripes, as long as they are of one size, or 0; and the line of a key by
+ * it. As with a stripe's own, a stripe may have grown since. Acquire: as above. */
+static inline uintptr_t sparse_common(const struct sparse *sparse)
+{
+    return atomic_load_explicit(&sparse->common, memory_order_acquire);
+}
+
+static inline struct index_line *sparse_place_among(const struct sparse *sparse, uintptr_t common,
+                                                    uint64_t key)
+{
+    return __builtin_expect(common != 0, 1) ? sparse_line_of(common, sparse_hash(key))
+                                            : sparse_place(sparse, key);
 }
 
 /* The line where it goes on. */

@@ -55,6 +55,14 @@ static bool reserve_natural(struct store *store)
     return true;
 }
 
+static struct area *areas_new(void)
+{
+    struct area *areas = aligned_alloc(_Alignof(struct area), AREAS * sizeof *areas);
+    if (areas)
+        memset(areas, 0, AREAS * sizeof *areas);
+    return areas;
+}
+
 static enum tern_status init_index(struct store *store)
 {
     if (store->index == TERN_DENSE) {
@@ -62,12 +70,16 @@ static enum tern_status init_index(struct store *store)
         if (status)
             return status;
         store->dense = pages_new(store->n_keys * sizeof(struct entry));
+        store->areas = store->inlined ? areas_new() : NULL;
     } else {
         store->sparse = aligned_alloc(_Alignof(struct sparse), sizeof(struct sparse));
-        if (store->sparse)
+        if (store->sparse) {
             sparse_init(store->sparse);
+            store->areas = store->sparse->areas;
+        }
     }
-    if ((!store->dense && !store->sparse) || !reserve_natural(store))
+    if ((!store->dense && !store->sparse) || (store->inlined && !store->areas) ||
+        !reserve_natural(store))
         return fail(TERN_NO_MEMORY, "no memory for the index of table '%s'", store->name);
     return TERN_OK;
 }
@@ -126,6 +138,8 @@ enum tern_status store_init(struct store *store, const char *name,
 void store_fini(struct store *store)
 {
     pages_free(store->dense, store->n_keys * sizeof(struct entry));
+    if (store->index == TERN_DENSE)
+        free(store->areas);
     if (store->sparse) {
         sparse_fini(store->sparse);
         free(store->sparse);
@@ -244,12 +258,6 @@ static enum entry_state state_of_new(const struct store *store, uint64_t key)
 /* Gives a latched entry without row one with the initial value; false when memory is used up. */
 static bool make_row(struct store *store, uint64_t key, struct entry *entry, uint64_t word)
 {
-    if (store->inlined) {
-        uint32_t value;
-        init_value(&store->init, store->type, key, 1, &value);
-        entry_release(entry, word, ENTRY_INLINE, value);
-        return true;
-    }
     uint32_t slot;
     if (!take_slot(store, key, &slot))
         return false;
@@ -269,17 +277,21 @@ static bool make_row(struct store *store, uint64_t key, struct entry *entry, uin
 /* What the sparse index may take beside the rows. */
 static uint64_t index_limit(const struct store *store)
 {
-    uint64_t rows =
-        atomic_load_explicit(&store->n_slots, memory_order_relaxed) * slot_bytes(store);
+    uint64_t rows = atomic_load_explicit(&store->n_slots, memory_order_relaxed) * slot_bytes(store);
     return rows < store->limit_bytes ? store->limit_bytes - rows : 0;
+}
+
+/* The entry of a key, made if it is not there; NULL when memory is used up. */
+static struct entry *place(struct store *store, uint64_t key)
+{
+    return store->index == TERN_DENSE ? &store->dense[key]
+                                      : sparse_insert(store->sparse, key, index_limit(store));
 }
 
 struct entry *store_latch(struct store *store, uint64_t key, uint64_t *word)
 {
     for (;;) {
-        struct entry *entry = store->index == TERN_DENSE
-                                  ? &store->dense[key]
-                                  : sparse_insert(store->sparse, key, index_limit(store));
+        struct entry *entry = place(store, key);
         if (!entry)
             return NULL;
         *word = entry_latch(entry);
@@ -290,8 +302,37 @@ struct entry *store_latch(struct store *store, uint64_t key, uint64_t *word)
     }
 }
 
+static void count_row(struct store *store)
+{
+    /* Release: partner of the acquire in store_reserve. */
+    atomic_fetch_add_explicit(&store->n_rows, 1, memory_order_release);
+}
+
+/* Puts the initial value into the entry of a key that has no row. The entry is not latched: it may have a value by now,
+ * whose entry is latched in other ways (areas.h). */
+static enum tern_status create_inline(struct store *store, uint64_t key)
+{
+    uint32_t value;
+    init_value(&store->init, store->type, key, 1, &value);
+    for (unsigned tries = 0;; spin_wait(&tries)) {
+        struct entry *entry = place(store, key);
+        if (!entry)
+            return out_of_memory(store);
+        uint64_t word = entry_read(entry);
+        if (entry_has_row(word))
+            return TERN_OK;
+        bool is_free = !(word & ENTRY_LATCHED) && !store_gives_up(store, word);
+        if (is_free && entry_replace(entry, word, ENTRY_INLINE, value)) {
+            count_row(store);
+            return TERN_OK;
+        }
+    }
+}
+
 enum tern_status store_create(struct store *store, uint64_t key)
 {
+    if (store->inlined)
+        return create_inline(store, key);
     uint64_t word;
     struct entry *entry = store_latch(store, key, &word);
     if (!entry)
@@ -301,8 +342,7 @@ enum tern_status store_create(struct store *store, uint64_t key)
         return TERN_OK;
     }
     if (make_row(store, key, entry, word)) {
-        /* Release: partner of the acquire in store_reserve. */
-        atomic_fetch_add_explicit(&store->n_rows, 1, memory_order_release);
+        count_row(store);
         return TERN_OK;
     }
     entry_release_same(entry, word);
@@ -334,25 +374,28 @@ enum tern_status store_pull_new(struct store *store, uint64_t key, void *value, 
     return status;
 }
 
-/* Moves a value out of its entry into the slabs, where it can be pointed to. */
+/* Moves a value out of its entry into the slabs, where it can be pointed to; false when memory is used up. Those who
+ * latch the entry without the area wait for nothing meanwhile. */
 static bool move_to_slabs(struct store *store, uint64_t key)
 {
-    uint64_t word;
-    struct entry *entry = store_latch(store, key, &word);
-    if (!entry)
-        return false;
-    uint32_t slot;
-    if (entry_state(word) != ENTRY_INLINE) {
-        entry_release_same(entry, word);
-        return true;
+    struct area *area = store_area(store, key);
+    area_latch(area);
+    struct entry *entry;
+    bool done = true;
+    if (entry_has_row(store_look(store, key, &entry))) {
+        uint64_t word = entry_latch(entry);
+        uint32_t slot = entry_slot(word);
+        bool is_inline = entry_state(word) == ENTRY_INLINE;
+        done = !is_inline || take_slot(store, key, &slot);
+        if (is_inline && done) {
+            *(uint32_t *)slabs_at(&store->rows, slot) = entry_slot(word);
+            entry_release(entry, word, ENTRY_OWNED, slot);
+        } else {
+            entry_release_same(entry, word);
+        }
     }
-    if (!take_slot(store, key, &slot)) {
-        entry_release_same(entry, word);
-        return false;
-    }
-    *(uint32_t *)slabs_at(&store->rows, slot) = entry_slot(word);
-    entry_release(entry, word, ENTRY_OWNED, slot);
-    return true;
+    area_release(area);
+    return done;
 }
 
 /* The pin count of a slot, made if it is not there; NULL when memory is used up. */

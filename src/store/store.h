@@ -13,8 +13,8 @@
  *     keys, so that a row's address can be had without waiting for the entry. But only the entry counts.
  *  3. Row and state are written only while the entry is latched. A row made is complete when its entry
  *     is released.
- *  4. At most one latch is held by a thread, and nothing is waited for while it is held, except the
- *     store's slot lock.
+ *  4. At most one entry's latch is held by a thread, and nothing is waited for while it is held, except
+ *     the store's slot lock. The latches of areas (areas.h) are taken before it.
  *
  * The calls on many keys (pull.c, push.c) deal with rows that exist and report the positions of the
  * others.
@@ -28,6 +28,7 @@
 #include "base/hash.h"
 #include "base/status.h"
 #include "kernel/kernel.h"
+#include "store/areas.h"
 #include "store/init.h"
 #include "store/location.h"
 #include "store/marks.h"
@@ -109,7 +110,8 @@ struct store {
     /* For pushes that add; NULL: none for this type, length or place. The one case in which pushed
      * values need no alignment. */
     struct add_loops add;
-    bool inlined; /* values of 4 bytes that are only added to live in their entries */
+    bool inlined;       /* values of 4 bytes that are only added to live in their entries */
+    struct area *areas; /* of these values */
     uint32_t n_shards;
     const struct kernel *kernel;
     struct tern_updater updater; /* apply is NULL for addition */
@@ -177,6 +179,17 @@ static inline uint32_t store_shard(const struct store *store, uint64_t key)
     return (uint32_t)((hash_u64(~block) >> 32) * store->n_shards >> 32);
 }
 
+/* The area of a key (areas.h). Those of a dense table whose entries share a line share it, too. */
+static inline unsigned dense_area(uint64_t key)
+{
+    return key * sizeof(struct entry) / AREA_LINE % AREAS;
+}
+
+static inline struct area *store_area(const struct store *store, uint64_t key)
+{
+    return &store->areas[store->index == TERN_DENSE ? dense_area(key) : sparse_area(key)];
+}
+
 /* Whether sets of rows of which a replica is here are done at the owner: the updater's state is there; and the
  * difference to a number that is rounded does not lead to every other. Where every node has every key, a set is the
  * push of a difference all the same. */
@@ -227,8 +240,8 @@ struct entry *store_latch(struct store *store, uint64_t key, uint64_t *word);
 /* Gives the key a row with its initial value, unless it has one or is known to be elsewhere. */
 enum tern_status store_create(struct store *store, uint64_t key);
 
-/* The same for those of n keys that are at home here; the entries, as of now, go to `entries` unless it
- * is NULL. All rows that were made before a failure stay. */
+/* The same for those of n keys that are at home here; the entries, as of now, go to `entries`. All rows that
+ * were made before a failure stay. */
 enum tern_status store_reserve(struct store *store, const uint64_t *keys, size_t n,
                                struct entry **entries);
 
