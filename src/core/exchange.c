@@ -8,6 +8,12 @@
 #include "core/doubling.h"
 #include "core/manager.h"
 #include "core/replica.h"
+#include "core/server.h"
+
+#define MS UINT64_C(1000000)
+/* The pause before a node is asked again whether it has opened a table: longer and longer. */
+#define KNOCK_MIN_NS MS
+#define KNOCK_MAX_NS (32 * MS)
 
 enum tern_status exchange_init(struct exchange *exchange, struct client *client,
                                unsigned max_passes)
@@ -53,6 +59,7 @@ static enum tern_status put_question(struct exchange *exchange, uint32_t node, e
     if (status)
         return status;
     question->asked = true;
+    question->waits = question->knocks;
     question->sent_ns = exchange->now_ns;
     return TERN_OK;
 }
@@ -60,7 +67,7 @@ static enum tern_status put_question(struct exchange *exchange, uint32_t node, e
 /* The outcome of a question that is answered. */
 static enum tern_status hear(const struct exchange *exchange, struct question *question)
 {
-    question->asked = false;
+    question->asked = question->knocks = false;
     question->answer = question->op.answer_body;
     enum tern_status status = op_end(&question->op);
     char sentence[STATUS_SENTENCE_BYTES];
@@ -68,6 +75,42 @@ static enum tern_status hear(const struct exchange *exchange, struct question *q
         return status;
     snprintf(sentence, sizeof sentence, "%s", tern_error());
     return fail(status, "node %td: %s", question - exchange->questions, sentence);
+}
+
+/* ---- Whether a node is there -------------------------------------------------------------------- */
+
+/* Asks whether the table is open, unless it is too early to ask again. */
+static enum tern_status knock(struct exchange *exchange, uint32_t node)
+{
+    struct question *question = &exchange->questions[node];
+    question->waits = true;
+    if (exchange->now_ns < question->again_ns)
+        return TERN_OK;
+    question->body.begin = question->body.end = 0;
+    question->knocks = true;
+    return put_question(exchange, node, FRAME_ROUND, (struct op){.b = ROUND_KNOCK});
+}
+
+/* A node that has closed the table says so to each question. */
+static enum tern_status hear_knock(struct exchange *exchange, struct question *question)
+{
+    enum tern_status status = hear(exchange, question);
+    question->is_there = question->more = !status || status == TERN_CLOSED;
+    if (question->is_there)
+        return TERN_OK;
+    question->pause_ns = 2 * question->pause_ns + KNOCK_MIN_NS;
+    if (question->pause_ns > KNOCK_MAX_NS)
+        question->pause_ns = KNOCK_MAX_NS;
+    question->again_ns = exchange->now_ns + question->pause_ns;
+    return status == TERN_BUSY ? TERN_OK : status;
+}
+
+bool exchange_waits(const struct exchange *exchange)
+{
+    bool waits = false;
+    for (uint32_t i = 0; i < exchange->n_nodes; i++)
+        waits |= exchange->questions[i].waits;
+    return waits;
 }
 
 /* ---- Tables with replicas of every key ---------------------------------------------------------- */
@@ -106,12 +149,9 @@ static enum tern_status hear_owner(struct exchange *exchange, struct replication
 
 /* ---- Managed tables ----------------------------------------------------------------------------- */
 
-/* Asks a peer if there is a reason to. */
 static enum tern_status ask_peer(struct exchange *exchange, struct manager *manager, uint32_t peer)
 {
     struct buffer *body = &exchange->questions[peer].body;
-    if (!manager_has_request(manager, peer))
-        return TERN_OK;
     enum tern_status status = manager_request(manager, peer, body);
     exchange->busy |= buffer_size(body) > 0;
     return status ? status : put_question(exchange, peer, FRAME_ROUND, (struct op){0});
@@ -147,8 +187,6 @@ static enum tern_status hear_peer(struct exchange *exchange, struct manager *man
 static enum tern_status ask_bounded(struct exchange *exchange, struct bounded *bounded,
                                     uint32_t peer)
 {
-    if (!bounded_has_request(bounded, peer))
-        return TERN_OK;
     enum tern_status status = bounded_request(bounded, peer, &exchange->questions[peer].body);
     exchange->busy = true;
     return status ? status : put_question(exchange, peer, FRAME_ROUND, (struct op){0});
@@ -190,6 +228,8 @@ static enum tern_status probe(struct exchange *exchange, const struct doubling *
         exchange->now_ns < exchange->progressed_ns + PROBE_NS)
         return TERN_OK;
     exchange->progressed_ns = exchange->now_ns;
+    if (!exchange->questions[peer].is_there)
+        return knock(exchange, peer);
     exchange->questions[peer].body.begin = exchange->questions[peer].body.end = 0;
     return put_question(exchange, peer, FRAME_ROUND,
                         (struct op){.a = doubling->round, .b = DOUBLING_PROBE});
@@ -203,6 +243,10 @@ static enum tern_status ask_partners(struct exchange *exchange, struct doubling 
     uint32_t peer;
     enum tern_status status = doubling_go_on(doubling);
     while (!status && doubling_has_request(doubling, &peer) && !exchange->questions[peer].asked) {
+        if (!exchange->questions[peer].is_there) {
+            status = knock(exchange, peer);
+            break;
+        }
         struct op op = {0};
         status = doubling_request(doubling, &exchange->questions[peer].body, &op.a, &op.b);
         if (!status)
@@ -227,7 +271,7 @@ static enum tern_status step_partners(struct exchange *exchange, struct doubling
         struct question *question = &exchange->questions[i];
         if (!question->asked || !op_is_done(&question->op))
             continue;
-        status = hear(exchange, question);
+        status = question->knocks ? hear_knock(exchange, question) : hear(exchange, question);
         if (status == TERN_CLOSED) {
             doubling_forget_peer(doubling);
             status = TERN_OK;
@@ -240,10 +284,23 @@ static enum tern_status step_partners(struct exchange *exchange, struct doubling
 
 /* ---- All nodes ---------------------------------------------------------------------------------- */
 
+static bool has_request(const struct exchange *exchange, const struct core_table *table,
+                        uint32_t peer)
+{
+    if (table->bounded)
+        return bounded_has_request(table->bounded, peer);
+    struct manager *manager = table->managers[exchange->client->first_shard];
+    return !manager || manager_has_request(manager, peer);
+}
+
 /* Asks a peer, if there is a reason to. */
 static enum tern_status ask(struct exchange *exchange, const struct core_table *table,
                             uint32_t peer)
 {
+    if (!has_request(exchange, table, peer))
+        return TERN_OK;
+    if (!exchange->questions[peer].is_there)
+        return knock(exchange, peer);
     if (table->bounded)
         return ask_bounded(exchange, table->bounded, peer);
     struct manager *manager = table->managers[exchange->client->first_shard];
@@ -255,6 +312,8 @@ static enum tern_status ask(struct exchange *exchange, const struct core_table *
 static enum tern_status hear_answer(struct exchange *exchange, const struct core_table *table,
                                     uint32_t peer, uint64_t lag_ns)
 {
+    if (exchange->questions[peer].knocks)
+        return hear_knock(exchange, &exchange->questions[peer]);
     if (table->bounded)
         return hear_bounded(exchange, table->bounded, peer);
     struct manager *manager = table->managers[exchange->client->first_shard];
@@ -281,8 +340,11 @@ enum tern_status exchange_begin(struct exchange *exchange, const struct core_tab
     for (uint32_t i = 0; i < exchange->n_nodes; i++) {
         struct question *question = &exchange->questions[i];
         question->more = i != exchange->client->core->node;
-        if (exchange->number != table->number)
-            question->last_sent_ns = 0;
+        question->waits = false;
+        if (exchange->number != table->number) {
+            question->last_sent_ns = question->again_ns = question->pause_ns = 0;
+            question->is_there = false;
+        }
     }
     exchange->number = table->number;
     exchange->n_passes = 0;

@@ -6,6 +6,9 @@
  * there is more to hear, are asked again. An all-reduce goes on whenever a partner's part has come. The
  * exchanges of a round run side by side on the same lanes.
  *
+ * The first question to a node is whether it has opened the table. Until it has, nothing else is asked, for it would
+ * have to hold that, and with it all rounds of this node, which it may need before it opens the table.
+ *
  * Pure. The caller locks as manager.h and bounded.h say; it sends what is queued on the lanes, and keeps the time.
  */
 #ifndef CORE_EXCHANGE_H
@@ -19,7 +22,11 @@ struct question {
     struct op op;
     struct buffer body, answer;
     bool asked, more;
+    bool knocks;   /* the request is whether the table is open, */
+    bool is_there; /* it is, or was: other questions are answered */
+    bool waits;    /* there is something to ask beside that, which was not asked yet */
     uint64_t sent_ns, last_sent_ns; /* the present and the previous one with an answer; 0: none */
+    uint64_t again_ns, pause_ns;    /* when it is asked next whether the table is open */
 };
 
 struct exchange {
@@ -53,6 +60,9 @@ bool exchange_is_answered(const struct exchange *exchange, const struct core_tab
  * collected what had changed as long as `lag_ns` before they were asked. */
 enum tern_status exchange_step(struct exchange *exchange, const struct core_table *table,
                                uint64_t now_ns, uint64_t lag_ns);
+
+/* Whether a node was not asked what is to be asked, since it had not opened the table. */
+bool exchange_waits(const struct exchange *exchange);
 
 /* Finds a node that was asked before a time and has not answered; false if there is none. */
 bool exchange_find_silent(const struct exchange *exchange, uint64_t before_ns, uint32_t *node);

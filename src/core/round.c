@@ -237,6 +237,13 @@ static void drop_exchanges(struct round *round)
     }
 }
 
+/* Whether something is to be asked of a node that has not opened the table. */
+static bool waits_for_table(const struct round *round, uint32_t place)
+{
+    return place < round->n_places && round->exchanges[place] && table_of(round, place) &&
+           exchange_waits(round->exchanges[place]);
+}
+
 void round_end(struct round *round)
 {
     round->sweeps = false;
@@ -246,22 +253,24 @@ void round_end(struct round *round)
         struct replication *replication = replication_here(round, table);
         struct bounded *bounded = bounded_here(round, table);
         const struct doubling *doubling = doubling_here(round, table);
-        if (doubling && doubling_awaits(doubling))
-            round->awaits = true;
-        else if (doubling)
-            round->left_over |= doubling_is_busy(doubling);
+        bool waits = waits_for_table(round, i), left_over = false;
+        if (doubling)
+            left_over = doubling_is_busy(doubling);
         if (bounded)
-            round->left_over |= bounded_is_busy(bounded);
+            left_over = bounded_is_busy(bounded);
         if (replication) {
-            round->left_over |= replication_round_ended(replication);
+            left_over = replication_round_ended(replication);
             round->sweeps |= !replication_is_swept(replication);
         }
-        if (!manager)
-            continue;
-        round->left_over |= manager_is_busy(manager);
-        round->intends |= manager_is_sharing(manager);
-        manager_round_ended(manager);
-        round->sweeps |= !manager_is_swept(manager);
+        if (manager) {
+            left_over = manager_is_busy(manager);
+            round->intends |= manager_is_sharing(manager);
+            manager_round_ended(manager);
+            round->sweeps |= !manager_is_swept(manager);
+        }
+        waits |= doubling && doubling_awaits(doubling);
+        round->awaits |= waits;
+        round->left_over |= left_over && !waits;
     }
     drop_exchanges(round);
     round->runs = false;

@@ -429,6 +429,21 @@ static bool keep_answer(struct server *server, struct server_lane *lane,
     return true;
 }
 
+/* Whether the table is open. The answer is made anew if it is asked for twice. */
+static enum served serve_knock(struct server *server, struct server_lane *lane,
+                               const struct frame *request, struct buffer *out)
+{
+    bool is_open = find_table(server, request) != NULL;
+    if (!is_open && (core_has_closed(server->core, request->table) || server->is_leaving))
+        return hold_or_refuse(server, lane, request, out);
+    advance(lane, request->number);
+    if (is_open)
+        return reply_append(out, request, server->core->epoch, FRAME_NEWS, 0, NULL, 0) ? SERVED
+                                                                                       : REFUSED;
+    fail(TERN_BUSY, "node %" PRIu32 " has not opened the table yet", server->core->node);
+    return answer_failure(server, request, TERN_BUSY, out);
+}
+
 /*
  * A round of replicas or of a managed table. Its answer cannot be made a second time, because what it
  * tells is then no longer news; so the last one of a lane about each table is kept until the next request about that
@@ -437,6 +452,8 @@ static bool keep_answer(struct server *server, struct server_lane *lane,
 static enum served serve_round(struct server *server, struct server_lane *lane,
                                const struct frame *request, const uint8_t *body, struct buffer *out)
 {
+    if (request->kind == FRAME_ROUND && request->b == ROUND_KNOCK)
+        return serve_knock(server, lane, request, out);
     struct core_table *table = find_table(server, request);
     if (!table)
         return hold_or_refuse(server, lane, request, out);

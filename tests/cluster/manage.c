@@ -193,6 +193,38 @@ static void closed_copies(void)
     hold(have_all(other, 0, 10, n_nodes));
 }
 
+/* An all-reduce goes on although rounds have something to say about a table that others open later. */
+static void late_table(void)
+{
+    static const char *const policies[] = {"replicate-doubling", "replicate-owners", "adaptive",
+                                           "ssp:1"};
+    static const int64_t ones[LENGTH] = {1}; /* outlive the pushes, which end when the table is open */
+    struct tern_table *copies = open_table("copies", TERN_I64, "replicate-doubling", NULL);
+    for (uint32_t i = 0; i < sizeof policies / sizeof policies[0]; i++) {
+        struct tern_table *late = NULL;
+        char name[16];
+        snprintf(name, sizeof name, "late-%" PRIu32, i);
+        check(tern_barrier(node));
+        if (self == 0) {
+            uint64_t ticket;
+            late = open_table(name, TERN_I64, policies[i], NULL);
+            check(tern_intent(worker, late, all_keys, N_KEYS, 0, UINT64_MAX));
+            check(tern_push_start(worker, late, &all_keys[N_KEYS - 1], 1, ones, &ticket));
+            usleep(50000);
+        }
+        check(tern_barrier(node));
+        push_all(copies, i, 1, 1);
+        if (self != 0) {
+            check(tern_flush(worker));
+            late = open_table(name, TERN_I64, policies[i], NULL);
+        }
+        check(tern_flush(worker));
+        check(tern_quiesce(node));
+        hold(have_all(copies, i, 1, n_nodes));
+        check(tern_table_close(late));
+    }
+}
+
 static void *flush_beside(void *context)
 {
     (void)context;
@@ -834,6 +866,7 @@ int main(int argc, char **argv)
                  {"closing", closing},
                  {"closed-table", closed_table},
                  {"closed-copies", closed_copies},
+                 {"late-table", late_table},
                  {"close-beside-flush", close_beside_flush},
                  {"pinned-copies", pinned_copies},
                  {"infinite-copies", infinite_copies},

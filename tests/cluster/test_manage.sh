@@ -50,7 +50,7 @@ case_holds() {
     [ "$statuses" = '0 0 0' ] && [ "$(grep -c "$1 holds" "$out")" -eq 3 ]
 }
 
-cases='bounds closing closed-table closed-copies close-beside-flush infinite-copies full-copies localize flush updaters sets under-way started agree called ranges much tables'
+cases='bounds closing closed-table closed-copies late-table close-beside-flush infinite-copies full-copies localize flush updaters sets under-way started agree called ranges much tables'
 $quick || cases="$cases pinned-copies localize-much again"
 for case in $cases; do
     new_unix

@@ -1,6 +1,6 @@
 /*
- * What a node asks another about two tables at once: each gets its own answer, also when the requests come again; and
- * the age of copies when the time that is told goes back.
+ * What a node asks another about two tables at once: each gets its own answer, also when the requests come again or the
+ * other has opened only one of them; and the age of copies when the time that is told goes back.
  */
 #include "core/exchange.h" /* before cmocka, whose macro fail() would hide the function */
 #include "core/manager.h"
@@ -127,6 +127,16 @@ static void begin_all(struct pair *pair, uint64_t now_ns)
     }
 }
 
+/* The asker learns that the owner has opened the tables, and asks. */
+static void knock_all(struct pair *pair, uint64_t now_ns)
+{
+    carry(pair, false);
+    for (uint32_t i = 0; i < TABLES; i++) {
+        assert_true(pair->exchanges[i].questions[0].knocks);
+        ok(exchange_step(&pair->exchanges[i], &pair->asker.tables[i], now_ns, 0));
+    }
+}
+
 /* Goes on until there is nothing more to say. */
 static void finish_all(struct pair *pair, uint64_t now_ns)
 {
@@ -154,6 +164,7 @@ static void requests_about_two_tables_that_come_again_get_the_answers_they_had(v
         manager_want(pair->asker.tables[i].managers[0], &key, 1);
     }
     begin_all(pair, 1);
+    knock_all(pair, 1);
     assert_true(pair->exchanges[0].runs && pair->exchanges[1].runs);
     /* The keys have left their owner, in answers that are lost, twice. */
     carry(pair, true);
@@ -166,6 +177,33 @@ static void requests_about_two_tables_that_come_again_get_the_answers_they_had(v
     for (uint32_t i = 0; i < TABLES; i++)
         assert_true(has_main(&pair->asker, i, 1 + i));
     assert_int_equal(pair->lane.n_kept, TABLES);
+    pair_free(pair);
+}
+
+static void a_table_that_is_opened_late_holds_up_no_other(void **state)
+{
+    (void)state;
+    struct pair *pair = pair_new();
+    struct core_table *late = &pair->owner.tables[1];
+    atomic_store(&pair->owner.core.tables[late->number], NULL);
+    for (uint64_t i = 0; i < TABLES; i++) {
+        uint64_t key = 1 + i;
+        ok(store_create(&pair->owner.tables[i].store, key));
+        manager_want(pair->asker.tables[i].managers[0], &key, 1);
+    }
+    for (uint64_t ms = 0; ms < 50; ms++) {
+        begin_all(pair, ms * 1000000);
+        finish_all(pair, ms * 1000000);
+        assert_true(has_main(&pair->asker, 0, 1));
+        assert_false(exchange_waits(&pair->exchanges[0]));
+        assert_true(exchange_waits(&pair->exchanges[1]));
+    }
+    assert_true(pair->lane.executed < 10); /* it is asked for less and less often */
+    atomic_store(&pair->owner.core.tables[late->number], late);
+    begin_all(pair, 100000000);
+    finish_all(pair, 100000000);
+    assert_true(has_main(&pair->asker, 1, 2));
+    assert_false(exchange_waits(&pair->exchanges[1]));
     pair_free(pair);
 }
 
@@ -196,6 +234,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(requests_about_two_tables_that_come_again_get_the_answers_they_had),
+        cmocka_unit_test(a_table_that_is_opened_late_holds_up_no_other),
         cmocka_unit_test(a_time_that_goes_back_makes_no_copy_old),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
