@@ -207,6 +207,22 @@ static bool may_be_plain(void)
     return false;
 }
 
+/* Whether a node takes the policy. Nobody else is there: no launcher has started this process. */
+static bool is_policy(const char *policy)
+{
+    struct tern_node *node = NULL;
+    struct tern_table *table;
+    struct tern_table_options options = {
+        .struct_size = sizeof options, .n_keys = 1, .length = 1, .policy = policy};
+    bool ok = policy == NULL || (tern_node_open(NULL, &node) == TERN_OK &&
+                                 tern_table_open(node, "parameters", &options, &table) == TERN_OK);
+    if (!ok)
+        complain("--policy: %s", tern_error());
+    if (node != NULL)
+        (void)tern_node_close(node);
+    return ok;
+}
+
 bool train_begin(const struct option_set *set, int argc, char **argv, int *status)
 {
     if (!options_read(set, argc, argv, status))
@@ -223,6 +239,8 @@ bool train_begin(const struct option_set *set, int argc, char **argv, int *statu
         complain("--link is between nodes: it goes with --nodes N");
         return false;
     }
+    if (!is_launched && !is_policy(train_args.policy))
+        return false;
     choose_threads();
     describe_all(set);
     if (train_args.n_nodes == 1 || is_launched)

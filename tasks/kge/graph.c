@@ -99,7 +99,7 @@ static bool find_files(const char *folder, char *files[3])
         !input_find(folder, "test", &files[2]))
         return false;
     return files[0] != NULL ||
-           task_fail("there is no file 'train', train.txt or train.tsv, plain, .gz or .zst, in %s",
+           task_fail("there is no file 'train' (.txt, .tsv, .csv or .dat; plain, .gz or .zst) in %s",
                      folder);
 }
 

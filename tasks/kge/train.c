@@ -125,8 +125,8 @@ static void introduce(const struct model *model)
     if (!train_speaks(train) || train->options->json)
         return;
     fprintf(stderr,
-            "%u entities, %u relations, %zu facts to learn from, %zu to choose by, %zu to test\n",
-            graph->entities.n, graph->relations.n, graph->train.n, graph->valid.n, graph->test.n);
+            "%u entities, %u relation%s, %zu facts to learn from, %zu to choose by, %zu to test\n",
+            graph->entities.n, graph->relations.n, graph->relations.n == 1 ? "" : "s", graph->train.n, graph->valid.n, graph->test.n);
     if (graph->n_skipped > 0)
         fprintf(stderr, "%zu facts with unknown names were left out\n", graph->n_skipped);
     static const char *const titles[] = {"ComplEx", "DistMult", "RESCAL"};

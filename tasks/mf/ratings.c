@@ -85,13 +85,14 @@ static bool cut_line(struct reading *reading, char *line, char *fields[N_FIELDS]
     return true;
 }
 
+/* Infinite if it is too large. */
 static bool read_number(const char *text, float *number)
 {
     char *end;
     *number = strtof(text, &end);
     while (*end == ' ')
         end++;
-    return end != text && *end == '\0' && isfinite(*number);
+    return end != text && *end == '\0' && !isnan(*number);
 }
 
 /* ---- Ratings --------------------------------------------------------------------------------- */
@@ -148,6 +149,8 @@ static bool read_rating(struct reading *reading, char *line)
     if (!read_number(fields[2], &rating.value))
         return reading->input.line == 1 ||
                input_fail(&reading->input, "'%s' is not a number", fields[2]);
+    if (isinf(rating.value))
+        return input_fail(&reading->input, "'%s' is too large for a rating", fields[2]);
     if (!read_name(reading, "user", &ratings->rows, fields[0], &rating.row, &skip) ||
         !read_name(reading, "item", &ratings->columns, fields[1], &rating.column, &skip))
         return false;

@@ -39,8 +39,8 @@ static char letter(char c)
     return (char)(c >= 'a' && c <= 'z' ? c : 0);
 }
 
-/* Writes the words of a line, if there are any; the line is used up. */
-static void write_words(struct outfile *out, char *line, size_t length)
+/* Writes the words of a line; false if there are none. The line is used up. */
+static bool write_words(struct outfile *out, char *line, size_t length)
 {
     size_t n = 0;
     for (size_t i = 0; i < length; i++) {
@@ -52,14 +52,15 @@ static void write_words(struct outfile *out, char *line, size_t length)
     }
     n -= n > 0 && line[n - 1] == ' ';
     if (n == 0)
-        return;
+        return false;
     outfile_write(out, line, n);
     outfile_write(out, "\n", 1);
+    return true;
 }
 
 /* ---- Any text -------------------------------------------------------------------------------- */
 
-static bool write_file(struct outfile *out, const char *path)
+static bool write_file(struct outfile *out, const char *path, bool *has_words)
 {
     struct input input;
     enum input_result result;
@@ -68,8 +69,8 @@ static bool write_file(struct outfile *out, const char *path)
     if (!input_open(&input, path))
         return false;
     while ((result = input_line(&input, &line, &length)) == INPUT_LINE)
-        if (line[0] != '<')
-            write_words(out, line, length);
+        if (line[0] != '<' && write_words(out, line, length))
+            *has_words = true;
     input_close(&input);
     return result == INPUT_END;
 }
@@ -79,10 +80,13 @@ bool corpus_from_text(const char *from, const char *folder)
     struct text text;
     struct outputs outputs = {0};
     struct outfile *out = NULL;
+    bool has_words = false;
     bool ok = text_init(&text, from) && outputs_open(&outputs, folder);
     ok = ok && (out = outputs_add(&outputs, "text.txt")) != NULL;
     for (size_t i = 0; ok && i < text.n; i++)
-        ok = write_file(out, text.paths[i]);
+        ok = write_file(out, text.paths[i], &has_words);
+    if (ok && !has_words)
+        ok = task_fail("there is no word in %s", from);
     text_fini(&text);
     if (ok)
         return outputs_commit(&outputs);
@@ -167,7 +171,7 @@ static void strip(struct entry *entry)
 static void write_entry(struct outfile *out, struct entry *entry)
 {
     strip(entry);
-    write_words(out, entry->text, entry->n);
+    (void)write_words(out, entry->text, entry->n);
     entry->n = 0;
 }
 

@@ -279,7 +279,7 @@ check 'but a launcher may start one' [ "$status" -eq 0 ]
 train --dim 31
 check 'complex numbers have two parts' says '--dim must be even'
 train --policy frobnicate
-check 'an unknown policy' says frobnicate
+check 'an unknown policy' [ "$status,$(grep -c frobnicate "$err")" = 2,1 ]
 try "$tern" train kge
 check 'no data' [ "$status" -eq 2 ]
 try "$tern" train

@@ -115,6 +115,16 @@ try "$tern" train mf --data "$tmp/bad.csv" --out "$tmp/none"
 check "a bad line ends it" [ "$status" -eq 1 ]
 check "with file and line" grep -q "bad.csv:2: 'four' is not a number" "$err"
 check "and leaves nothing behind" [ ! -e "$tmp/none" ]
+printf '1,2,1e300\n' >"$tmp/large.csv"
+try "$tern" train mf --data "$tmp/large.csv"
+check "a rating that is too large is refused, be it in the first line" \
+    grep -q "large.csv:1: '1e300' is too large" "$err"
+for nodes in 1 2; do
+    try "$tern" train mf --data "$tmp/no-such-file" --nodes $nodes --policy nonsense
+    check "a policy that there is not is a mistake ($nodes)" [ "$status" -eq 2 ]
+    check "and is said once, before data are looked at ($nodes)" \
+        [ "$(grep -c "no policy 'nonsense'" "$err"),$(grep -c no-such-file "$err")" = 1,0 ]
+done
 try "$tern" train mf --data "$tmp/bad.csv" --nodes 2
 check "of several nodes one says so" [ "$(grep -c 'bad.csv:2:' "$err")" -eq 1 ]
 printf '1,2,3\n1,4\r,3\n' >"$tmp/return.csv"

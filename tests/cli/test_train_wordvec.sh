@@ -132,6 +132,10 @@ printf '<doc>\nThe Cat sat.\r\n\nOn 7 mats!\n</doc>\n' | gzip >"$tmp/raw.gz"
 try "$tern" data text --from "$tmp/raw.gz" "$tmp/corpus"
 check "letters remain of a text" [ "$(cat "$tmp/corpus/text.txt")" = "$(
     printf 'the cat sat\non mats')" ]
+printf '12\n<doc>\n' >"$tmp/wordless"
+try "$tern" data text --from "$tmp/wordless" "$tmp/none"
+check "a text without words is refused" grep -q 'there is no word in .*wordless' "$err"
+check "and leaves nothing behind" [ ! -e "$tmp/none" ]
 printf 'About\nRope \\Rope\\, n. [OE. rop.]\n   A large cord.\n   [1913 Webster]\n' >"$tmp/raw"
 try "$tern" data gcide --from "$tmp/raw" "$tmp/corpus"
 check "definitions remain of a dictionary" \

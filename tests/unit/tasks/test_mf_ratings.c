@@ -112,7 +112,7 @@ static void malformed_lines_are_named(void **state)
         {"a,b,1\nc,d,1x\n", 0, "ratings:2: '1x' is not a number"},
         {"a,b,1\nc,d,\n", 0, "ratings:2: '' is not a number"},
         {"a,b,1\nc,d,nan\n", 0, "ratings:2: 'nan' is not a number"},
-        {"a,b,1\nc,d,1e99\n", 0, "ratings:2: '1e99' is not a number"},
+        {"a,b,1\nc,d,1e99\n", 0, "ratings:2: '1e99' is too large for a rating"},
         {"a,b,1\n,d,1\n", 0, "ratings:2: the name of the user is empty"},
         {"a,b,1\nc,,1\n", 0, "ratings:2: the name of the item is empty"},
         {"a,b,1\n\"c,d,1\n", 0, "ratings:2: field 1 has a quote out of place"},
