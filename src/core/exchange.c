@@ -8,7 +8,6 @@
 #include "core/doubling.h"
 #include "core/manager.h"
 #include "core/replica.h"
-#include "core/server.h"
 
 #define MS UINT64_C(1000000)
 /* The pause before a node is asked again whether it has opened a table: longer and longer. */
@@ -44,6 +43,12 @@ static void set_time(struct exchange *exchange, uint64_t now_ns)
 
 /* ---- One node's answer -------------------------------------------------------------------------- */
 
+/* Whether the request is whether the table is open. */
+static bool knocks(const struct question *question)
+{
+    return question->op.b == FRAME_KNOCK;
+}
+
 /* Queues the request in the question's body. */
 static enum tern_status put_question(struct exchange *exchange, uint32_t node, enum frame_kind kind,
                                      struct op op)
@@ -59,7 +64,7 @@ static enum tern_status put_question(struct exchange *exchange, uint32_t node, e
     if (status)
         return status;
     question->asked = true;
-    question->waits = question->knocks;
+    question->waits = knocks(question);
     question->sent_ns = exchange->now_ns;
     return TERN_OK;
 }
@@ -67,7 +72,7 @@ static enum tern_status put_question(struct exchange *exchange, uint32_t node, e
 /* The outcome of a question that is answered. */
 static enum tern_status hear(const struct exchange *exchange, struct question *question)
 {
-    question->asked = question->knocks = false;
+    question->asked = false;
     question->answer = question->op.answer_body;
     enum tern_status status = op_end(&question->op);
     char sentence[STATUS_SENTENCE_BYTES];
@@ -87,8 +92,7 @@ static enum tern_status knock(struct exchange *exchange, uint32_t node)
     if (exchange->now_ns < question->again_ns)
         return TERN_OK;
     question->body.begin = question->body.end = 0;
-    question->knocks = true;
-    return put_question(exchange, node, FRAME_ROUND, (struct op){.b = ROUND_KNOCK});
+    return put_question(exchange, node, FRAME_ROUND, (struct op){.b = FRAME_KNOCK});
 }
 
 /* A node that has closed the table says so to each question. */
@@ -271,7 +275,7 @@ static enum tern_status step_partners(struct exchange *exchange, struct doubling
         struct question *question = &exchange->questions[i];
         if (!question->asked || !op_is_done(&question->op))
             continue;
-        status = question->knocks ? hear_knock(exchange, question) : hear(exchange, question);
+        status = knocks(question) ? hear_knock(exchange, question) : hear(exchange, question);
         if (status == TERN_CLOSED) {
             doubling_forget_peer(doubling);
             status = TERN_OK;
@@ -312,7 +316,7 @@ static enum tern_status ask(struct exchange *exchange, const struct core_table *
 static enum tern_status hear_answer(struct exchange *exchange, const struct core_table *table,
                                     uint32_t peer, uint64_t lag_ns)
 {
-    if (exchange->questions[peer].knocks)
+    if (knocks(&exchange->questions[peer]))
         return hear_knock(exchange, &exchange->questions[peer]);
     if (table->bounded)
         return hear_bounded(exchange, table->bounded, peer);

@@ -22,9 +22,8 @@ struct question {
     struct op op;
     struct buffer body, answer;
     bool asked, more;
-    bool knocks;   /* the request is whether the table is open, */
-    bool is_there; /* it is, or was: other questions are answered */
-    bool waits;    /* there is something to ask beside that, which was not asked yet */
+    bool is_there; /* the table is open there, or was: all questions are answered */
+    bool waits;    /* there is something to ask that was not asked, because it may not be */
     uint64_t sent_ns, last_sent_ns; /* the present and the previous one with an answer; 0: none */
     uint64_t again_ns, pause_ns;    /* when it is asked next whether the table is open */
 };

@@ -262,13 +262,19 @@ static enum served answer_moved(struct server *server, struct server_lane *lane,
     return SERVED;
 }
 
+/* Whether a table that is not open here may be opened yet. */
+static bool may_be_opened(const struct server *server, uint16_t table)
+{
+    return !core_has_closed(server->core, table) && !server->is_leaving;
+}
+
 /* A request for a table that is not open here waits until it is, unless it was or will not be: then it stays so, and
  * the same is said as often as it is asked. */
 static enum served hold_or_refuse(struct server *server, struct server_lane *lane,
                                   const struct frame *request, struct buffer *out)
 {
     bool has_closed = core_has_closed(server->core, request->table);
-    server->holds_for_table = !has_closed && !server->is_leaving;
+    server->holds_for_table = may_be_opened(server, request->table);
     if (server->holds_for_table)
         return HELD;
     advance(lane, request->number);
@@ -434,7 +440,7 @@ static enum served serve_knock(struct server *server, struct server_lane *lane,
                                const struct frame *request, struct buffer *out)
 {
     bool is_open = find_table(server, request) != NULL;
-    if (!is_open && (core_has_closed(server->core, request->table) || server->is_leaving))
+    if (!is_open && !may_be_opened(server, request->table))
         return hold_or_refuse(server, lane, request, out);
     advance(lane, request->number);
     if (is_open)
@@ -452,7 +458,7 @@ static enum served serve_knock(struct server *server, struct server_lane *lane,
 static enum served serve_round(struct server *server, struct server_lane *lane,
                                const struct frame *request, const uint8_t *body, struct buffer *out)
 {
-    if (request->kind == FRAME_ROUND && request->b == ROUND_KNOCK)
+    if (request->kind == FRAME_ROUND && request->b == FRAME_KNOCK)
         return serve_knock(server, lane, request, out);
     struct core_table *table = find_table(server, request);
     if (!table)

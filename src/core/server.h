@@ -10,7 +10,7 @@
  * has got the answer. A key that this node has asked for, or has a replica of, may be on its way: the request
  * is held until the node's present round is over, and then decided.
  *
- * A ROUND with ROUND_KNOCK in b asks whether this node has opened the table, and is answered at once.
+ * A ROUND with FRAME_KNOCK in b asks whether this node has opened the table, and is answered at once.
  *
  * A request that cannot be executed yet, because this node has not opened the table or because others
  * must come first (group.h), is held: it stays with its caller and is tried again. Who asked for a table is told
@@ -22,8 +22,6 @@
 
 #include "core/core.h"
 #include "core/group.h"
-
-#define ROUND_KNOCK (UINT64_MAX - 1)
 
 /* What a server remembers of one lane, across connections. */
 struct server_lane {

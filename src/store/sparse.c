@@ -139,14 +139,14 @@ static struct index_line *lines_of_size(struct sparse *sparse, unsigned bits)
     return lines;
 }
 
-/* Release: partner of the acquires in sparse.h and sparse_search; the new cells are complete. */
-static void publish(struct sparse *sparse, unsigned stripe, uintptr_t array)
+/* Looks whether all stripes have the same array by now. Acquire: what each of them has published is what
+ * sparse_common's reader gets to see. */
+static void note_common(struct sparse *sparse)
 {
     pthread_mutex_lock(&sparse->lock);
-    atomic_store_explicit(&sparse->arrays[stripe], array, memory_order_release);
-    uintptr_t common = array;
-    for (int i = 0; i < SPARSE_STRIPES; i++)
-        if (atomic_load_explicit(&sparse->arrays[i], memory_order_relaxed) != array)
+    uintptr_t common = atomic_load_explicit(&sparse->arrays[0], memory_order_acquire);
+    for (int i = 1; i < SPARSE_STRIPES; i++)
+        if (atomic_load_explicit(&sparse->arrays[i], memory_order_acquire) != common)
             common = 0;
     atomic_store_explicit(&sparse->common, common, memory_order_release);
     pthread_mutex_unlock(&sparse->lock);
@@ -174,8 +174,10 @@ static bool grow(struct sparse *sparse, unsigned stripe, uint64_t limit_bytes)
         put(grown, 0, ENTRY_SEQUENCE);
         sparse->stripes[stripe].n_keys++;
     }
-    publish(sparse, stripe, grown);
+    /* Release: partner of the acquire in sparse_place and sparse_search; the new cells are complete. */
+    atomic_store_explicit(&sparse->arrays[stripe], grown, memory_order_release);
     area_release(area);
+    note_common(sparse);
     if (old_bytes)
         pages_drop(first_line(array, stripe), old_bytes);
     return true;

@@ -36,7 +36,7 @@ enum frame_kind {
     FRAME_REDUCE,    /* a: its number, b: type; payload: elements -> VALUES: sums over all nodes */
     FRAME_BROADCAST, /* a: its number, b: root; payload of the root's -> VALUES */
     FRAME_SYNC,      /* keys, payload of changes -> VALUES with keys, a and b as of NEWS */
-    FRAME_ROUND,     /* sections (section.h) -> NEWS: a round of a managed table; b: see server.h */
+    FRAME_ROUND,     /* sections (section.h) -> NEWS: a round of a managed table; b: FRAME_KNOCK, or doubling.h */
     FRAME_PING,      /* -> DONE; a: 1 + the number of a dead node, or 0 */
     FRAME_BYE,       /* an orderly end -> DONE */
     FRAME_TASK,      /* a: its time, b: its number; payload: task.h -> DONE, when it is noted */
@@ -58,6 +58,8 @@ enum frame_flags {
     FRAME_CHECKED = 2,    /* body_check covers the body */
     FRAME_FLAGS = 3,      /* all that are known */
 };
+
+#define FRAME_KNOCK (UINT64_MAX - 1) /* b of a ROUND that asks whether the table is open, and no more */
 
 struct frame {
     enum frame_kind kind;

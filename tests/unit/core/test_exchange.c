@@ -132,7 +132,7 @@ static void knock_all(struct pair *pair, uint64_t now_ns)
 {
     carry(pair, false);
     for (uint32_t i = 0; i < TABLES; i++) {
-        assert_true(pair->exchanges[i].questions[0].knocks);
+        assert_true(pair->exchanges[i].questions[0].op.b == FRAME_KNOCK);
         ok(exchange_step(&pair->exchanges[i], &pair->asker.tables[i], now_ns, 0));
     }
 }

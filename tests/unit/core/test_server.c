@@ -183,6 +183,54 @@ static void a_closed_table_is_refused_without_a_trace(void **state)
     server_fini(&server);
 }
 
+/* Whether a table is open is answered at once, as often as it is asked and whatever the request carries beside, and no
+ * answer is kept for it. */
+static void a_knock_is_answered_at_once(void **state)
+{
+    (void)state;
+    static struct core core = {.n_nodes = 2, .epoch = 1};
+    static struct core_table table = {.number = TABLE};
+    struct server server;
+    struct server_lane lane = {.node = 1};
+    struct buffer out = {0};
+    core_note_closed(&core, CLOSED);
+    assert_int_equal(server_init(&server, &core, NULL), TERN_OK);
+    static const uint8_t junk[64] = {1, 2, 3};
+    static const struct {
+        uint16_t table;
+        bool is_open;
+        enum frame_kind kind;
+        enum tern_status status;
+    } cases[] = {{TABLE, false, FRAME_ERROR, TERN_BUSY},
+                 {CLOSED, false, FRAME_ERROR, TERN_CLOSED},
+                 {TABLE, true, FRAME_NEWS, TERN_OK}};
+    for (uint64_t i = 0; i < 4 * sizeof cases / sizeof *cases; i++) {
+        /* Each is sent twice, with and without bytes that do not belong there. */
+        const uint32_t bytes = i / 2 % 2 ? sizeof junk : 0;
+        const struct frame request = {.kind = FRAME_ROUND,
+                                      .table = cases[i / 4].table,
+                                      .epoch = 1,
+                                      .number = 1 + i / 2,
+                                      .body_bytes = bytes,
+                                      .b = FRAME_KNOCK};
+        struct frame reply;
+        bool changed = false;
+        out.begin = out.end = 0;
+        atomic_store(&core.tables[TABLE], cases[i / 4].is_open ? &table : NULL);
+        assert_int_equal(server_request(&server, &lane, &request, junk, 0, &out, &changed), SERVED);
+        assert_int_equal(frame_decode(buffer_head(&out), &reply), TERN_OK);
+        assert_int_equal(reply.kind, cases[i / 4].kind);
+        assert_int_equal(reply.status, cases[i / 4].status);
+        assert_int_equal(lane.executed, request.number);
+    }
+    assert_int_equal(lane.n_void, 0);
+    assert_int_equal(lane.n_kept, 0);
+    atomic_store(&core.tables[TABLE], NULL);
+    buffer_free(&out);
+    server_lane_fini(&lane);
+    server_fini(&server);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -190,6 +238,7 @@ int main(void)
         cmocka_unit_test(a_push_that_found_no_memory_is_never_answered_as_done),
         cmocka_unit_test(a_round_that_fails_is_answered),
         cmocka_unit_test(a_closed_table_is_refused_without_a_trace),
+        cmocka_unit_test(a_knock_is_answered_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

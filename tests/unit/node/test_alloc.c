@@ -23,16 +23,21 @@ static void access_existing(struct place *place, struct tern_table *table, const
     }
 }
 
+/* With values in rows, with an updater, and in the entries, also beside a second worker, when areas are latched. */
 static void access_to_existing_keys_allocates_nothing(void **state)
 {
     struct place *place = *state;
+    enum { ROWS, STATEFUL, NUMBERS, SHARED_NUMBERS, KINDS };
+    struct tern_worker *other = NULL;
     uint64_t *keys = array_of(N_KEYS, sizeof *keys);
     float *values = array_of((size_t)N_KEYS * LENGTH, sizeof *values);
     for (int index = TERN_DENSE; index <= TERN_SPARSE; index++) {
-        for (int stateful = 0; stateful <= 1; stateful++) {
+        for (int kind = ROWS; kind < KINDS; kind++) {
             struct tern_table_options options =
-                shape((enum tern_index)index, TERN_F32, N_KEYS, LENGTH);
-            if (stateful)
+                shape((enum tern_index)index, TERN_F32, N_KEYS, kind < NUMBERS ? LENGTH : 1);
+            if (kind == SHARED_NUMBERS)
+                ok(tern_worker_open(place->node, &other));
+            if (kind == STATEFUL)
                 options.updater = tern_updater_adam(0.01, 0.9, 0.999, 1e-8);
             struct tern_table *table = table_of(place->node, "warm", options);
             for (uint64_t i = 0; i < N_KEYS; i++) {
@@ -43,6 +48,8 @@ static void access_to_existing_keys_allocates_nothing(void **state)
             access_existing(place, table, keys, values);
             assert_int_equal(alloc_count() - before, 0);
             ok(tern_table_close(table));
+            if (kind == SHARED_NUMBERS)
+                ok(tern_worker_close(other));
         }
     }
     free(values);
@@ -70,7 +77,7 @@ static void reading_missing_keys_of_initial_value_zero_allocates_nothing(void **
 struct run {
     struct tern_node *node;
     struct tern_worker *worker;
-    struct tern_table *dense, *sparse, *trained;
+    struct tern_table *dense, *sparse, *trained, *numbers;
     size_t n_pushed; /* keys 0 .. n_pushed-1 of the sparse table hold 1, the others do not exist */
     size_t n_refused;
 };
@@ -115,6 +122,8 @@ static void open_all(struct run *run)
     eventually(run, tern_table_open(run->node, "dense", &options, &run->dense));
     options.updater = tern_updater_adagrad(0.5, 1);
     eventually(run, tern_table_open(run->node, "trained", &options, &run->trained));
+    options = shape(TERN_DENSE, TERN_F32, N_DENSE, 1);
+    eventually(run, tern_table_open(run->node, "numbers", &options, &run->numbers));
     options = shape(TERN_SPARSE, TERN_F32, 0, LENGTH);
     eventually(run, tern_table_open(run->node, "sparse", &options, &run->sparse));
     eventually(run, tern_worker_open(run->node, &run->worker));
@@ -143,6 +152,11 @@ static void use_dense_tables(struct run *run)
     static const float pushed[] = {2, 1, 2, 1};
     for (size_t i = 0; i < COUNT(values); i++)
         assert_true(values[i] == pushed[i / LENGTH]);
+    void *number;
+    eventually(run, tern_push(run->worker, run->numbers, keys, COUNT(keys), ones));
+    eventually(run, tern_pin(run->worker, run->numbers, keys, 1, &number));
+    assert_true(*(float *)number == 2);
+    eventually(run, tern_unpin(run->worker, run->numbers, keys, 1));
     eventually(run, tern_pull(run->worker, run->trained, keys, COUNT(keys), values));
     static const float trained[] = {1, 0.75f, 1, 1};
     for (size_t i = 0; i < COUNT(values); i++)
@@ -176,7 +190,7 @@ static void close_all(struct run *run)
     eventually(run, tern_table_close(run->sparse));
     run->sparse = NULL;
     eventually(run, tern_worker_close(run->worker));
-    eventually(run, tern_node_close(run->node)); /* and the table still open */
+    eventually(run, tern_node_close(run->node)); /* and the tables still open */
 }
 
 /* Returns how often a call ran out of memory. */
