@@ -54,8 +54,14 @@ void *pages_new(size_t bytes)
         munmap(start, before);
     if (after)
         munmap(start + before + used, after);
-    madvise(start + before, used, MADV_HUGEPAGE);
+    pages_ask_huge(start + before, used);
     return start + before;
+}
+
+void pages_ask_huge(void *pages, size_t bytes)
+{
+    if (huge_pages_wanted())
+        madvise(pages, bytes, MADV_HUGEPAGE);
 }
 
 void pages_free(void *pages, size_t bytes)
@@ -66,13 +72,23 @@ void pages_free(void *pages, size_t bytes)
         munmap(pages, bytes);
 }
 
-void pages_drop(void *pages, size_t bytes)
+static void advise(void *pages, size_t bytes, int advice)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     const uintptr_t begin = ((uintptr_t)pages + page - 1) / page * page;
     const uintptr_t end = ((uintptr_t)pages + bytes) / page * page;
     if (begin < end)
-        madvise((void *)begin, end - begin, MADV_DONTNEED);
+        madvise((void *)begin, end - begin, advice);
+}
+
+void pages_drop(void *pages, size_t bytes)
+{
+    advise(pages, bytes, MADV_DONTNEED);
+}
+
+void pages_drop_common(void *memory, size_t bytes)
+{
+    advise(memory, bytes, MADV_REMOVE);
 }
 
 /* The memory limit of the control group at `path`, or UINT64_MAX. */

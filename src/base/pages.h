@@ -19,8 +19,14 @@ void *pages_new(size_t bytes);
 
 void pages_free(void *pages, size_t bytes);
 
+/* Asks for huge pages for mapped memory, unless they are declined. */
+void pages_ask_huge(void *pages, size_t bytes);
+
 /* Gives the memory of all whole pages back but keeps the addresses valid: they read as zero from now on. */
 void pages_drop(void *pages, size_t bytes);
+
+/* The same for memory that processes have in common (segment.h). */
+void pages_drop_common(void *memory, size_t bytes);
 
 /* Bytes of memory this machine, or the container the process is in, has. */
 uint64_t pages_machine_bytes(void);
