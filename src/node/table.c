@@ -637,7 +637,7 @@ enum tern_status tern_table_get_stats(struct tern_table *table, struct tern_tabl
     pthread_mutex_unlock(&node->lock);
 
     const struct store *store = &table->core.store;
-    uint64_t rows = atomic_load_explicit(&store->n_rows, memory_order_relaxed);
+    uint64_t rows = store_rows(store);
     *stats = (struct tern_table_stats){
         .struct_size = sizeof *stats,
         .pulled_keys = sum.pulled,

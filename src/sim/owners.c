@@ -235,16 +235,16 @@ static void check_idle(const struct machine *machine, enum sim_table table)
     struct check *check = &machine->run->check;
     const struct store *store = &machine->tables[table].store;
     bool shares = false;
-    uint64_t n_used = store->n_slots - store->n_free_slots;
+    uint64_t n_used = store_slots(store) - store->n_free_slots;
     for (uint32_t i = 0; i < store->n_shards; i++) {
         const struct manager *manager = machine->tables[table].managers[i];
         shares |= manager_is_sharing(manager) || manager_is_busy(manager);
         n_used -= manager->pool.n;
     }
-    check_that(check, n_used == store->n_rows,
+    check_that(check, n_used == store_rows(store),
                "in the end node %" PRIu32 " has %" PRIu64 " rows of table '%s' in %" PRIu64
                " slots",
-               machine->core.node, (uint64_t)store->n_rows, table_name(table), n_used);
+               machine->core.node, store_rows(store), table_name(table), n_used);
     check_that(check, !shares,
                "in the end node %" PRIu32 " still shares keys of table '%s'", machine->core.node,
                table_name(table));

@@ -87,7 +87,7 @@ bool store_send_away(struct store *store, uint64_t key, uint32_t node, void *val
         memcpy(state, store_state(store, *slot), store->states.stride);
     *location = location_make(node, location_next(store_facts(store, *slot)->location));
     entry_release(entry, word, ENTRY_ELSEWHERE, *location);
-    atomic_fetch_sub_explicit(&store->n_rows, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&store->counts->n_rows, 1, memory_order_relaxed);
     return true;
 }
 
@@ -98,7 +98,7 @@ static void fill_slot(struct store *store, uint32_t slot, uint64_t key, const vo
     struct slot_facts *facts = store_facts(store, slot);
     atomic_store_explicit(&facts->key, key, memory_order_relaxed);
     facts->shared = 0;
-    atomic_fetch_add_explicit(&store->n_rows, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&store->counts->n_rows, 1, memory_order_relaxed);
 }
 
 void store_receive(struct store *store, uint64_t key, uint32_t location, const void *value,
@@ -159,7 +159,7 @@ bool store_drop_replica(struct store *store, uint64_t key, uint32_t *slot)
         return false;
     }
     entry_release(entry, word, ENTRY_ELSEWHERE, store_facts(store, *slot)->location);
-    atomic_fetch_sub_explicit(&store->n_rows, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&store->counts->n_rows, 1, memory_order_relaxed);
     return true;
 }
 

@@ -319,7 +319,7 @@ enum tern_status store_reserve(struct store *store, const uint64_t *keys, size_t
     uint64_t n_home = store->home.end - store->home.begin;
     if (store->index == TERN_DENSE)
         return (store->n_natural || store->inlined) &&
-                       atomic_load_explicit(&store->n_rows, memory_order_acquire) == n_home
+                       atomic_load_explicit(&store->counts->n_rows, memory_order_acquire) == n_home
                    ? TERN_OK
                    : reserve_dense(store, keys, n, entries);
 #if defined(__x86_64__)

@@ -37,24 +37,52 @@ void slabs_fini(struct slabs *slabs)
     pages_free(slabs->directory, slabs->max_slabs * sizeof slabs->directory[0]);
 }
 
-/* Maps the next run: n slabs. */
-static bool add_run(struct slabs *slabs, size_t n)
+/* Adds the next n slabs, whose memory is there; false if there would be too many. */
+static bool add_slabs(struct slabs *slabs, char *memory, size_t n)
 {
     size_t slab_bytes = slabs->stride << slabs->shift;
-    char *pages = n <= slabs->max_slabs - slabs->n_slabs ? pages_new(n * slab_bytes) : NULL;
-    if (!pages)
+    if (n > slabs->max_slabs - slabs->n_slabs)
         return false;
-    slabs->runs[slabs->n_runs].pages = pages;
-    slabs->runs[slabs->n_runs++].bytes = n * slab_bytes;
     for (size_t i = 0; i < n; i++)
-        atomic_store_explicit(&slabs->directory[slabs->n_slabs++], pages + i * slab_bytes,
+        atomic_store_explicit(&slabs->directory[slabs->n_slabs++], memory + i * slab_bytes,
                               memory_order_release);
     return true;
 }
 
+/* Maps the next run: n slabs. */
+static bool add_run(struct slabs *slabs, size_t n)
+{
+    size_t bytes = n * (slabs->stride << slabs->shift);
+    char *pages = n <= slabs->max_slabs - slabs->n_slabs ? pages_new(bytes) : NULL;
+    if (!pages)
+        return false;
+    slabs->runs[slabs->n_runs].pages = pages;
+    slabs->runs[slabs->n_runs++].bytes = bytes;
+    return add_slabs(slabs, pages, n);
+}
+
+/* The slabs that n slots, at least one, need. */
+static size_t slabs_for(unsigned shift, uint64_t n_slots)
+{
+    return ((n_slots - 1) >> shift) + 1;
+}
+
 bool slabs_reserve(struct slabs *slabs, uint64_t n_slots)
 {
-    return !slabs->stride || add_run(slabs, ((n_slots - 1) >> slabs->shift) + 1);
+    return !slabs->stride || add_run(slabs, slabs_for(slabs->shift, n_slots));
+}
+
+uint64_t slabs_bytes(size_t stride, uint64_t n_slots)
+{
+    if (!stride)
+        return 0;
+    unsigned shift = slabs_shift(stride);
+    return (uint64_t)slabs_for(shift, n_slots) * (stride << shift);
+}
+
+bool slabs_adopt(struct slabs *slabs, uint64_t n_slots, void *memory)
+{
+    return !slabs->stride || add_slabs(slabs, memory, slabs_for(slabs->shift, n_slots));
 }
 
 bool slabs_add(struct slabs *slabs, uint64_t slot)

@@ -50,6 +50,10 @@ void slabs_fini(struct slabs *slabs);
 /* Maps memory for the slots 0 .. n_slots-1 in one run, before any other; false when there is none. */
 bool slabs_reserve(struct slabs *slabs, uint64_t n_slots);
 
+/* Takes memory of the caller's for them instead: the bytes that this needs, which are 0 for rows of no bytes. */
+uint64_t slabs_bytes(size_t stride, uint64_t n_slots);
+bool slabs_adopt(struct slabs *slabs, uint64_t n_slots, void *memory);
+
 /* Makes the slab of `slot`, and those before it, if it does not exist; false when memory is used up. */
 bool slabs_add(struct slabs *slabs, uint64_t slot);
 

@@ -1,18 +1,14 @@
 /* sparse - see sparse.h. */
 #include "store/sparse.h"
 
+#include <errno.h>
+
 #include "base/pages.h"
 
 enum {
     FIRST_BITS = SPARSE_STRIPE_BITS + 2, /* two pairs of lines for each stripe */
     NO_LINES_BITS = 2
 };
-
-/* What a stripe has before its first array: two pairs of lines. The first pair has a key that belongs in
- * the second, and the other way round: 1 and 0. */
-static const struct index_line no_lines[1 << NO_LINES_BITS]
-    __attribute__((aligned(2 * sizeof(struct index_line)))) = {{.keys = {1, 1, 1, 1}},
-                                                               {.keys = {1, 1, 1, 1}}};
 
 static uintptr_t array_of(const struct index_line *lines, unsigned bits)
 {
@@ -58,14 +54,64 @@ static struct index_line *line_at(uintptr_t array, uint64_t hash, uint64_t i)
     return first + ((pair + i) & (n_lines(array) - 1));
 }
 
-void sparse_init(struct sparse *sparse)
+/* Before its first array a stripe has two pairs of lines. The first pair has a key that belongs in the second, and the
+ * other way round: 1 and 0. */
+static void init(struct sparse *sparse, const pthread_mutexattr_t *kind)
 {
     *sparse = (struct sparse){0};
-    pthread_mutex_init(&sparse->lock, NULL);
+    for (size_t i = 0; i < 2 * SPARSE_CELLS; i++)
+        atomic_init(&sparse->none[i / SPARSE_CELLS].keys[i % SPARSE_CELLS], 1);
+    pthread_mutex_init(&sparse->lock, kind);
     for (int i = 0; i < SPARSE_STRIPES; i++) {
-        atomic_init(&sparse->arrays[i], array_of(no_lines, NO_LINES_BITS));
-        pthread_mutex_init(&sparse->stripes[i].lock, NULL);
+        atomic_init(&sparse->arrays[i],
+                    array_of(sparse->none, NO_LINES_BITS) - (uintptr_t)sparse);
+        pthread_mutex_init(&sparse->stripes[i].lock, kind);
     }
+}
+
+void sparse_init(struct sparse *sparse)
+{
+    init(sparse, NULL);
+}
+
+void sparse_init_common(struct sparse *sparse, struct index_line *room, unsigned room_bits)
+{
+    pthread_mutexattr_t kind;
+    pthread_mutexattr_init(&kind);
+    pthread_mutexattr_setpshared(&kind, PTHREAD_PROCESS_SHARED);
+    pthread_mutexattr_setrobust(&kind, PTHREAD_MUTEX_ROBUST);
+    init(sparse, &kind);
+    pthread_mutexattr_destroy(&kind);
+    sparse->room_bits = room_bits;
+    sparse->room = (uintptr_t)room - (uintptr_t)sparse;
+}
+
+/* Sizes up to 2^bits lines, of which each has as many as all smaller ones together, and one. */
+size_t sparse_room_bytes(unsigned room_bits)
+{
+    return (2 * sizeof(struct index_line)) << room_bits;
+}
+
+unsigned sparse_bits_for(uint64_t n_keys)
+{
+    /* Three of four cells are used at most; stripes may differ by half. */
+    unsigned bits = FIRST_BITS;
+    while (UINT64_C(2) << bits < n_keys)
+        bits++;
+    return bits;
+}
+
+/* Whether a lock was taken, from its owner if that is dead. */
+static bool is_taken(int outcome, pthread_mutex_t *lock)
+{
+    if (outcome == EOWNERDEAD)
+        pthread_mutex_consistent(lock);
+    return outcome == 0 || outcome == EOWNERDEAD;
+}
+
+static void take(pthread_mutex_t *lock)
+{
+    (void)is_taken(pthread_mutex_lock(lock), lock);
 }
 
 void sparse_fini(struct sparse *sparse)
@@ -80,8 +126,7 @@ void sparse_fini(struct sparse *sparse)
 struct entry *sparse_search(const struct sparse *sparse, uint64_t key)
 {
     uint64_t hash = sparse_hash(key);
-    const _Atomic uintptr_t *published = &sparse->arrays[stripe_of(hash)];
-    uintptr_t array, now = atomic_load_explicit(published, memory_order_acquire);
+    uintptr_t array, now = sparse_array(sparse, stripe_of(hash));
     do {
         array = now;
         struct index_line *line;
@@ -92,7 +137,7 @@ struct entry *sparse_search(const struct sparse *sparse, uint64_t key)
             if (match)
                 return sparse_matched(line, match);
         } while (entry_read(&line->entries[SPARSE_CELLS - 1]));
-        now = atomic_load_explicit(published, memory_order_acquire);
+        now = sparse_array(sparse, stripe_of(hash));
     } while (now != array);
     return NULL;
 }
@@ -119,8 +164,11 @@ static void move_cells(uintptr_t from, uintptr_t to, unsigned stripe)
     for (; line < end; line++) {
         for (unsigned i = 0; i < SPARSE_CELLS; i++) {
             struct entry *entry = &line->entries[i];
-            if (!atomic_load_explicit(&entry->word, memory_order_relaxed))
+            uint64_t seen = atomic_load_explicit(&entry->word, memory_order_relaxed);
+            if (!seen)
                 break;
+            if (entry_state(seen) == ENTRY_MOVED)
+                continue;
             uint64_t word = entry_latch(entry);
             put(to, atomic_load_explicit(&line->keys[i], memory_order_relaxed), word);
             entry_release(entry, word, ENTRY_MOVED, 0);
@@ -131,6 +179,10 @@ static void move_cells(uintptr_t from, uintptr_t to, unsigned stripe)
 /* The lines of a size for all stripes; NULL when memory is used up. */
 static struct index_line *lines_of_size(struct sparse *sparse, unsigned bits)
 {
+    if (sparse->room_bits)
+        return bits <= sparse->room_bits
+                   ? (struct index_line *)((uintptr_t)sparse + sparse->room) + (UINT64_C(1) << bits)
+                   : NULL;
     pthread_mutex_lock(&sparse->lock);
     if (!sparse->lines[bits])
         sparse->lines[bits] = pages_new(sizeof(struct index_line) << bits);
@@ -143,7 +195,7 @@ static struct index_line *lines_of_size(struct sparse *sparse, unsigned bits)
  * sparse_common's reader gets to see. */
 static void note_common(struct sparse *sparse)
 {
-    pthread_mutex_lock(&sparse->lock);
+    take(&sparse->lock);
     uintptr_t common = atomic_load_explicit(&sparse->arrays[0], memory_order_acquire);
     for (int i = 1; i < SPARSE_STRIPES; i++)
         if (atomic_load_explicit(&sparse->arrays[i], memory_order_acquire) != common)
@@ -152,10 +204,20 @@ static void note_common(struct sparse *sparse)
     pthread_mutex_unlock(&sparse->lock);
 }
 
-/* Moves the stripe into an array of twice the size. The caller holds the stripe's lock. */
+/* Gives the memory of an old array back. */
+static void drop(const struct sparse *sparse, void *lines, size_t bytes)
+{
+    if (sparse->room_bits)
+        pages_drop_common(lines, bytes);
+    else
+        pages_drop(lines, bytes);
+}
+
+/* Moves the stripe into an array of twice the size. The caller holds the stripe's lock. Who died here may have moved a
+ * part, or be found to have put one key twice: the first counts. */
 static bool grow(struct sparse *sparse, unsigned stripe, uint64_t limit_bytes)
 {
-    uintptr_t array = atomic_load_explicit(&sparse->arrays[stripe], memory_order_relaxed);
+    uintptr_t array = sparse_array(sparse, stripe);
     unsigned bits = is_none(array) ? FIRST_BITS : bits_of(array) + 1;
     uint64_t old_bytes = n_lines(array) * sizeof(struct index_line);
     uint64_t more = n_lines(array_of(NULL, bits)) * sizeof(struct index_line) - old_bytes;
@@ -169,48 +231,63 @@ static bool grow(struct sparse *sparse, unsigned stripe, uint64_t limit_bytes)
     uintptr_t grown = array_of(lines, bits);
     struct area *area = &sparse->areas[stripe >> (SPARSE_STRIPE_BITS - AREA_BITS)];
     area_latch(area);
+    sparse->stripes[stripe].grows = true;
     move_cells(array, grown, stripe);
     if (is_none(array) && stripe == stripe_of(sparse_hash(0))) {
         put(grown, 0, ENTRY_SEQUENCE);
         sparse->stripes[stripe].n_keys++;
     }
     /* Release: partner of the acquire in sparse_place and sparse_search; the new cells are complete. */
-    atomic_store_explicit(&sparse->arrays[stripe], grown, memory_order_release);
+    atomic_store_explicit(&sparse->arrays[stripe], grown - (uintptr_t)sparse, memory_order_release);
+    sparse->stripes[stripe].grows = false;
     area_release(area);
     note_common(sparse);
     if (old_bytes)
-        pages_drop(first_line(array, stripe), old_bytes);
+        drop(sparse, first_line(array, stripe), old_bytes);
     return true;
 }
 
 static bool is_full(const struct sparse *sparse, unsigned stripe)
 {
-    uintptr_t array = atomic_load_explicit(&sparse->arrays[stripe], memory_order_relaxed);
+    uintptr_t array = sparse_array(sparse, stripe);
     return sparse->stripes[stripe].n_keys >= n_lines(array) * SPARSE_CELLS / 4 * 3;
 }
 
 struct entry *sparse_insert(struct sparse *sparse, uint64_t key, uint64_t limit_bytes)
 {
     unsigned stripe = stripe_of(sparse_hash(key));
-    pthread_mutex_lock(&sparse->stripes[stripe].lock);
+    take(&sparse->stripes[stripe].lock);
+    if (__builtin_expect(sparse->stripes[stripe].grows, 0))
+        grow(sparse, stripe, UINT64_MAX);
     struct entry *entry = sparse_search(sparse, key);
     if (!entry && is_full(sparse, stripe) && grow(sparse, stripe, limit_bytes))
         entry = sparse_search(sparse, key); /* key 0 has come with the first array */
     if (!entry && !is_full(sparse, stripe)) {
-        entry = put(atomic_load_explicit(&sparse->arrays[stripe], memory_order_relaxed), key,
-                    ENTRY_SEQUENCE);
+        entry = put(sparse_array(sparse, stripe), key, ENTRY_SEQUENCE);
         sparse->stripes[stripe].n_keys++;
     }
     pthread_mutex_unlock(&sparse->stripes[stripe].lock);
     return entry;
 }
 
+void sparse_mend(struct sparse *sparse)
+{
+    for (unsigned stripe = 0; stripe < SPARSE_STRIPES; stripe++) {
+        pthread_mutex_t *lock = &sparse->stripes[stripe].lock;
+        if (!is_taken(pthread_mutex_trylock(lock), lock))
+            continue; /* who has it does the same */
+        if (sparse->stripes[stripe].grows)
+            grow(sparse, stripe, UINT64_MAX);
+        pthread_mutex_unlock(lock);
+    }
+}
+
 void sparse_visit(struct sparse *sparse, void (*visit)(void *, uint64_t key, uint64_t word),
                   void *context)
 {
     for (unsigned stripe = 0; stripe < SPARSE_STRIPES; stripe++) {
-        pthread_mutex_lock(&sparse->stripes[stripe].lock);
-        uintptr_t array = atomic_load_explicit(&sparse->arrays[stripe], memory_order_relaxed);
+        take(&sparse->stripes[stripe].lock);
+        uintptr_t array = sparse_array(sparse, stripe);
         struct index_line *line = first_line(array, stripe), *end = line + n_lines(array);
         for (; line < end; line++) {
             for (unsigned i = 0; i < SPARSE_CELLS; i++) {
@@ -221,5 +298,17 @@ void sparse_visit(struct sparse *sparse, void (*visit)(void *, uint64_t key, uin
             }
         }
         pthread_mutex_unlock(&sparse->stripes[stripe].lock);
+    }
+}
+
+void sparse_visit_entries(const struct sparse *sparse, void (*visit)(void *, struct entry *entry),
+                          void *context)
+{
+    for (unsigned stripe = 0; stripe < SPARSE_STRIPES; stripe++) {
+        uintptr_t array = sparse_array(sparse, stripe);
+        struct index_line *line = first_line(array, stripe), *end = line + n_lines(array);
+        for (; line < end; line++)
+            for (unsigned i = 0; i < SPARSE_CELLS; i++)
+                visit(context, &line->entries[i]);
     }
 }

@@ -28,6 +28,11 @@
  *     with the first line needs to test for neither.
  *
  * Insertion and growth hold the stripe's lock. No thread takes it while it holds an entry's latch.
+ *
+ * An index may be in memory that several processes have at different addresses (common.h). So arrays are told by their
+ * distance from the index, and lie where all know: the lines of a size behind those of all smaller ones. A process may
+ * die while it inserts or grows. Its locks are then taken over; what was not complete, the next one does again, and
+ * sparse_mend does if nobody comes.
  */
 #ifndef STORE_SPARSE_H
 #define STORE_SPARSE_H
@@ -57,23 +62,39 @@ struct index_line {
 
 struct stripe {
     uint64_t n_keys;
+    bool grows; /* set while it does: left set by who died meanwhile */
     pthread_mutex_t lock;
 } __attribute__((aligned(64)));
 
 struct sparse {
-    /* Of each stripe: where the lines of its size begin, of all stripes that have reached it, plus
-     * the number of bits by which to shift a hash to get the number of its line. */
+    /* Of each stripe: the distance from here to where the lines of its size begin, of all stripes that have reached it,
+     * plus the number of bits by which to shift a hash to get the number of its line. */
     _Atomic uintptr_t arrays[SPARSE_STRIPES];
     _Atomic uintptr_t common; /* what all of these are; 0 while they differ */
     struct stripe stripes[SPARSE_STRIPES];
+    struct index_line none[4] __attribute__((aligned(128))); /* what a stripe has before its first array: pairs */
     struct area areas[AREAS];               /* of values in entries: some stripes each */
     _Atomic uint64_t bytes;                 /* memory of the published arrays */
     pthread_mutex_t lock;                   /* taken inside a stripe's; guards: */
     struct index_line *lines[SPARSE_SIZES]; /* lines[i]: 2^i, for all stripes together */
+    /* In common memory, instead: log2 of the lines of the largest size there can be, and the distance to their room. */
+    unsigned room_bits;
+    size_t room;
 };
 
 void sparse_init(struct sparse *sparse);
 void sparse_fini(struct sparse *sparse);
+
+/* The same for an index that processes have in common; it has room for sparse_room_bytes at `room`, zeroed. There is
+ * nothing to end: processes leave one by one. */
+void sparse_init_common(struct sparse *sparse, struct index_line *room, unsigned room_bits);
+size_t sparse_room_bytes(unsigned room_bits);
+
+/* log2 of the lines, of all stripes together, that surely hold so many keys. */
+unsigned sparse_bits_for(uint64_t n_keys);
+
+/* Completes what a process left undone that has died. The latches that it held must be free. */
+void sparse_mend(struct sparse *sparse);
 
 /* The entry of `key`, made if it is not there, or NULL when memory, of which the index may take
  * `limit_bytes`, is used up. A new one has no row (ENTRY_NONE). */
@@ -83,6 +104,10 @@ struct entry *sparse_insert(struct sparse *sparse, uint64_t key, uint64_t limit_
  * among them without ever having been inserted, and has no row then. */
 void sparse_visit(struct sparse *sparse, void (*visit)(void *, uint64_t key, uint64_t word),
                   void *context);
+
+/* Calls visit(context, entry) for the entries of all lines that are in use, without any lock. */
+void sparse_visit_entries(const struct sparse *sparse, void (*visit)(void *, struct entry *entry),
+                          void *context);
 
 /* The keys' own hash: its upper bits choose the stripe, those below the line. One multiplication, since
  * it is on the way of every access. Each bit of a key counts in the bits of the product from there on
@@ -103,19 +128,25 @@ static inline struct index_line *sparse_line_of(uintptr_t array, uint64_t hash)
     return (struct index_line *)(array & ~(uintptr_t)63) + (hash >> (array & 63));
 }
 
-/* The line where the search for `key` begins. Acquire: partner of the release in grow. */
+/* The array of a stripe: its address, and the bits to shift by. Acquire: partner of the release in grow. */
+static inline uintptr_t sparse_array(const struct sparse *sparse, uint64_t stripe)
+{
+    return (uintptr_t)sparse + atomic_load_explicit(&sparse->arrays[stripe], memory_order_acquire);
+}
+
+/* The line where the search for `key` begins. */
 static inline struct index_line *sparse_place(const struct sparse *sparse, uint64_t key)
 {
     uint64_t hash = sparse_hash(key);
-    const _Atomic uintptr_t *array = &sparse->arrays[hash >> (64 - SPARSE_STRIPE_BITS)];
-    return sparse_line_of(atomic_load_explicit(array, memory_order_acquire), hash);
+    return sparse_line_of(sparse_array(sparse, hash >> (64 - SPARSE_STRIPE_BITS)), hash);
 }
 
 /* For loops over many keys: the address of all stripes, as long as they are of one size, or 0; and the line of a key by
  * it. As with a stripe's own, a stripe may have grown since. Acquire: as above. */
 static inline uintptr_t sparse_common(const struct sparse *sparse)
 {
-    return atomic_load_explicit(&sparse->common, memory_order_acquire);
+    uintptr_t common = atomic_load_explicit(&sparse->common, memory_order_acquire);
+    return common ? common + (uintptr_t)sparse : 0;
 }
 
 static inline struct index_line *sparse_place_among(const struct sparse *sparse, uintptr_t common,

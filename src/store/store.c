@@ -6,8 +6,9 @@
 #include <string.h>
 
 #include "base/pages.h"
+#include "store/common.h"
 
-static size_t state_bytes(const struct tern_table_options *options)
+size_t store_state_bytes(const struct tern_table_options *options)
 {
     uint64_t elements = (uint64_t)options->updater.state_per_element * options->length +
                         options->updater.state_per_row;
@@ -45,8 +46,10 @@ static bool reserve_natural(struct store *store)
     if (store->index != TERN_DENSE || store->inlined || store->home.managed || n == 0 ||
         n > TERN_MAX_ROWS)
         return true;
-    if (!slabs_reserve(&store->rows, n) || !slabs_reserve(&store->states, n) ||
-        !slabs_reserve(&store->bases, n) || !slabs_reserve(&store->facts, n))
+    bool has_memory = store->home.common != NULL; /* common_lay_out */
+    if (!has_memory &&
+        (!slabs_reserve(&store->rows, n) || !slabs_reserve(&store->states, n) ||
+         !slabs_reserve(&store->bases, n) || !slabs_reserve(&store->facts, n)))
         return false;
     store->n_natural = n;
     store->natural = (uintptr_t)slabs_at(&store->rows, 0) - store->home.begin * store->rows.stride;
@@ -63,23 +66,34 @@ static struct area *areas_new(void)
     return areas;
 }
 
+/* The index, and areas if values are in it; false when memory is used up. */
+static bool make_dense(struct store *store)
+{
+    store->dense = pages_new(store->n_keys * sizeof(struct entry));
+    store->areas = store->inlined ? areas_new() : NULL;
+    return store->dense && (!store->inlined || store->areas);
+}
+
+static bool make_sparse(struct store *store)
+{
+    store->sparse = aligned_alloc(_Alignof(struct sparse), sizeof(struct sparse));
+    if (!store->sparse)
+        return false;
+    sparse_init(store->sparse);
+    store->areas = store->sparse->areas;
+    return true;
+}
+
 static enum tern_status init_index(struct store *store)
 {
-    if (store->index == TERN_DENSE) {
-        enum tern_status status = check_dense_fits(store);
-        if (status)
-            return status;
-        store->dense = pages_new(store->n_keys * sizeof(struct entry));
-        store->areas = store->inlined ? areas_new() : NULL;
-    } else {
-        store->sparse = aligned_alloc(_Alignof(struct sparse), sizeof(struct sparse));
-        if (store->sparse) {
-            sparse_init(store->sparse);
-            store->areas = store->sparse->areas;
-        }
-    }
-    if ((!store->dense && !store->sparse) || (store->inlined && !store->areas) ||
-        !reserve_natural(store))
+    bool is_dense = store->index == TERN_DENSE;
+    enum tern_status status = is_dense ? check_dense_fits(store) : TERN_OK;
+    if (status)
+        return status;
+    bool made = store->home.common ? common_lay_out(store)
+                : is_dense         ? make_dense(store)
+                                   : make_sparse(store);
+    if (!made || !reserve_natural(store))
         return fail(TERN_NO_MEMORY, "no memory for the index of table '%s'", store->name);
     return TERN_OK;
 }
@@ -114,6 +128,7 @@ enum tern_status store_init(struct store *store, const char *name,
         .home = home ? *home : (struct store_home){.begin = 0, .end = options->n_keys},
     };
     store->n_shards = store->home.n_shards ? store->home.n_shards : 1;
+    store->counts = &store->own_counts;
     strcpy(store->name, name);
     store->inlined = store->value_bytes == sizeof(uint32_t) && !store->updater.apply &&
                      !store->home.tracked && !store->home.managed;
@@ -121,7 +136,7 @@ enum tern_status store_init(struct store *store, const char *name,
     size_t element = type_bytes(store->type);
     enum tern_status status = TERN_OK;
     if (!slabs_init(&store->rows, slabs_stride(store->value_bytes, element)) ||
-        !slabs_init(&store->states, slabs_stride(state_bytes(options), element)) ||
+        !slabs_init(&store->states, slabs_stride(store_state_bytes(options), element)) ||
         !slabs_init(&store->pins, sizeof(uint32_t)) || !init_tracking(store))
         status = fail(TERN_NO_MEMORY, "no memory for the rows of table '%s'", name);
     if (!status)
@@ -137,9 +152,12 @@ enum tern_status store_init(struct store *store, const char *name,
 
 void store_fini(struct store *store)
 {
-    pages_free(store->dense, store->n_keys * sizeof(struct entry));
-    if (store->index == TERN_DENSE)
+    if (store->home.common)
+        store->sparse = NULL;
+    else if (store->index == TERN_DENSE) {
+        pages_free(store->dense, store->n_keys * sizeof(struct entry));
         free(store->areas);
+    }
     if (store->sparse) {
         sparse_fini(store->sparse);
         free(store->sparse);
@@ -157,11 +175,10 @@ void store_fini(struct store *store)
 
 uint64_t store_memory_bytes(const struct store *store)
 {
-    uint64_t n_slots = atomic_load_explicit(&store->n_slots, memory_order_relaxed);
     uint64_t index = store->index == TERN_DENSE
                          ? store->n_keys * sizeof(struct entry)
                          : atomic_load_explicit(&store->sparse->bytes, memory_order_relaxed);
-    return index + n_slots * slot_bytes(store);
+    return index + store_slots(store) * slot_bytes(store);
 }
 
 size_t store_mark_words(const struct store *store)
@@ -175,7 +192,7 @@ static enum tern_status out_of_memory(const struct store *store)
 {
     return fail(TERN_NO_MEMORY,
                 "table '%s' has %" PRIu64 " rows in %.1f MB and no memory for another%s",
-                store->name, atomic_load_explicit(&store->n_rows, memory_order_relaxed),
+                store->name, store_rows(store),
                 (double)store_memory_bytes(store) / 1e6,
                 store->limit_bytes == UINT64_MAX ? "" : "; raise its memory_limit_bytes");
 }
@@ -194,7 +211,7 @@ static bool new_slot(struct store *store, uint32_t *slot)
     if (!fits)
         return false;
     atomic_store_explicit(&store->next_slot, next + 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&store->n_slots, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&store->counts->n_slots, 1, memory_order_relaxed);
     *slot = (uint32_t)next;
     return true;
 }
@@ -231,9 +248,11 @@ void store_give_slot(struct store *store, uint32_t slot)
 /* A slot for the row of a key that is at home here. */
 static bool take_slot(struct store *store, uint64_t key, uint32_t *slot)
 {
+    if (store->home.common)
+        return common_take_slot(store, key, slot);
     if (key - store->home.begin >= store->n_natural)
         return store_take_slot(store, slot);
-    atomic_fetch_add_explicit(&store->n_slots, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&store->counts->n_slots, 1, memory_order_relaxed);
     *slot = store_natural_slot(store, key);
     return true;
 }
@@ -277,7 +296,7 @@ static bool make_row(struct store *store, uint64_t key, struct entry *entry, uin
 /* What the sparse index may take beside the rows. */
 static uint64_t index_limit(const struct store *store)
 {
-    uint64_t rows = atomic_load_explicit(&store->n_slots, memory_order_relaxed) * slot_bytes(store);
+    uint64_t rows = store_slots(store) * slot_bytes(store);
     return rows < store->limit_bytes ? store->limit_bytes - rows : 0;
 }
 
@@ -305,7 +324,7 @@ struct entry *store_latch(struct store *store, uint64_t key, uint64_t *word)
 static void count_row(struct store *store)
 {
     /* Release: partner of the acquire in store_reserve. */
-    atomic_fetch_add_explicit(&store->n_rows, 1, memory_order_release);
+    atomic_fetch_add_explicit(&store->counts->n_rows, 1, memory_order_release);
 }
 
 /* Puts the initial value into the entry of a key that has no row. The entry is not latched: it may have a value by now,
@@ -537,8 +556,7 @@ enum tern_status store_collect(struct store *store, uint64_t begin, uint64_t end
                                uint64_t **keys, size_t *n)
 {
     struct collection found = {.store = store, .begin = begin, .end = end, .most = most};
-    uint64_t n_rows = atomic_load_explicit(&store->n_rows, memory_order_relaxed);
-    if (store->index == TERN_DENSE || end - begin < n_rows) {
+    if (store->index == TERN_DENSE || end - begin < store_rows(store)) {
         for (uint64_t key = begin; key < end && found.n < most; key++) {
             struct entry *entry;
             uint64_t word = store_look(store, key, &entry);

@@ -69,6 +69,9 @@ struct store_home {
     /* Whether rows come and go, and are tracked while they are shared (move.c). */
     bool managed;
     uint32_t n_shards; /* that the keys are cut into (store_shard); 0 is 1 */
+    /* Memory of common_bytes, zero when the first node of the host took it, in which all have the table (common.h); all
+     * keys are at home here then. NULL: none. */
+    struct common *common;
 };
 
 enum {
@@ -88,6 +91,11 @@ struct slot_facts {
         };
         _Atomic uint64_t age; /* in tables with bounded reads: for core/bounded.c */
     };
+};
+
+struct store_counts {
+    _Atomic uint64_t n_rows;  /* keys that have a row */
+    _Atomic uint64_t n_slots; /* slots in use */
 };
 
 struct store {
@@ -118,8 +126,8 @@ struct store {
     struct tern_init init;
 
     /* Slots. */
-    _Atomic uint64_t n_rows;    /* keys that have a row */
-    _Atomic uint64_t n_slots;   /* slots in use */
+    struct store_counts *counts; /* own_counts, or those that all processes have in common */
+    struct store_counts own_counts;
     _Atomic uint64_t next_slot; /* the next that is not natural; changed under slot_lock */
     uint64_t limit_bytes;       /* UINT64_MAX: none */
     pthread_mutex_t slot_lock;
@@ -137,8 +145,11 @@ struct store {
     char name[TERN_MAX_NAME + 1]; /* for sentences */
 };
 
-/* Makes an empty store of the given shape, which node/ has checked except for memory. */
-/* `home` is NULL on a node that is alone. */
+/* Bytes of the updater's state of one row. */
+size_t store_state_bytes(const struct tern_table_options *options);
+
+/* Makes an empty store of the given shape, which node/ has checked except for memory; or one with what is in memory that
+ * processes have in common. `home` is NULL on a node that is alone. */
 enum tern_status store_init(struct store *store, const char *name,
                             const struct tern_table_options *options,
                             const struct store_home *home);
@@ -421,5 +432,16 @@ enum tern_status store_collect(struct store *store, uint64_t begin, uint64_t end
                                uint64_t **keys, size_t *n);
 
 uint64_t store_memory_bytes(const struct store *store);
+
+static inline uint64_t store_rows(const struct store *store)
+{
+    return atomic_load_explicit(&store->counts->n_rows, memory_order_relaxed);
+}
+
+/* Slots in use, by rows or set aside for some. */
+static inline uint64_t store_slots(const struct store *store)
+{
+    return atomic_load_explicit(&store->counts->n_slots, memory_order_relaxed);
+}
 
 #endif

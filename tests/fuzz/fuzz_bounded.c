@@ -59,7 +59,7 @@ static void take_image(const struct site *site, struct image *image)
     image->highest = bounded->highest;
     image->valid_to = atomic_load(&bounded->valid_to);
     image->ended = atomic_load(&bounded->ended);
-    image->n_rows = atomic_load(&site->store.n_rows);
+    image->n_rows = store_rows(&site->store);
 }
 
 /* ---- Steps --------------------------------------------------------------------------------------- */

@@ -395,8 +395,8 @@ static void nonsense_is_refused_and_has_no_effect(void **state)
         status = bounded_answer(pair.tables[0].bounded, 1, &answer, body);
         assert_true(status == TERN_PEER || (i % 2 && status == TERN_OK));
     }
-    assert_int_equal(pair.tables[1].store.n_rows, 0);
-    assert_int_equal(pair.tables[0].store.n_rows, 0);
+    assert_int_equal(store_rows(&pair.tables[1].store), 0);
+    assert_int_equal(store_rows(&pair.tables[0].store), 0);
     buffer_free(&out);
     pair_close(&pair);
 }

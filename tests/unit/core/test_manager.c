@@ -910,7 +910,7 @@ static void slots_are_used_again(void **state)
         }
     }
     for (uint32_t i = 0; i < 2; i++)
-        assert_true(all.members[i].store.n_slots <= N_KEYS);
+        assert_true(store_slots(&all.members[i].store) <= N_KEYS);
     managers_free(&all);
 }
 
@@ -1464,7 +1464,7 @@ static void soak_through(const char *policy, bool sparse, uint64_t seed)
         assert_false(manager_is_sharing(soak->all.members[k].manager));
         assert_int_equal(soak->all.members[k].manager->spares.n, 0);
         n_moved += counts_of(&soak->all, k)->moved_here;
-        assert_true(soak->sparse || soak->all.members[k].store.n_slots <= SOAK_KEYS);
+        assert_true(soak->sparse || store_slots(&soak->all.members[k].store) <= SOAK_KEYS);
     }
     assert_true(n_moved > 100 || answers.main == MAIN_AT_HOME);
     managers_free(&soak->all);
