@@ -227,7 +227,7 @@ struct tern_table_options {
     uint32_t length; /* elements of a value */
     struct tern_init init;
     struct tern_updater updater;
-    uint64_t memory_limit_bytes; /* 0: what the machine has; per node */
+    uint64_t memory_limit_bytes; /* 0: what the machine has; per node, so nodes that share a table grant more */
     const uint64_t *replicated;  /* policy "multi": the keys that every node has; copied */
     size_t n_replicated;
     const uint64_t *frequencies; /* or, of a dense table, n_keys counts of accesses, to choose them by */
@@ -240,7 +240,11 @@ struct tern_table_options {
  *
  *   adaptive    (default) acts on tern_intent: a key moves to the node that alone wants it, and is
  *               copied to each node while several do. A pull of a replica sees what this node has pushed
- *               and what has arrived; tern_quiesce makes all agree.
+ *               and what has arrived; tern_quiesce makes all agree. Where all nodes are on one host, that is,
+ *               meet at Unix sockets, no key moves or is copied: the table is in memory that all of them
+ *               share, what one pushes is there for all at once, and intent is not needed. It then lasts as
+ *               long as any node has it open, and who opens it later finds what it holds. When a node
+ *               dies, calls on it fail as soon as that is known, since a row may be half written.
  *   static      each key is at its home node, for good: a classic parameter server.
  *   replicate   every node has every key; pulls and pushes are local, and the copies exchange their
  *               changes in continuous rounds: through the key's home, or among 32 nodes and more, if there
@@ -270,9 +274,9 @@ struct tern_table_options {
  * worker or node that holds everybody back; nothing has changed then, and the call may be repeated.
  * Rows of such tables cannot be pinned, and sparse ones have no ranges.
  *
- * For comparison: `adaptive-replicate` never moves a key, `adaptive-relocate` never copies one, and
- * `adaptive-at-once` acts on every intent as soon as it is signalled; `replicate-owners` and `replicate-doubling` go one
- * way whatever the number of nodes.
+ * For comparison: `adaptive-apart` is the same without sharing memory; and without that, `adaptive-replicate` never
+ * moves a key, `adaptive-relocate` never copies one, and `adaptive-at-once` acts on every intent as soon as it is
+ * signalled; `replicate-owners` and `replicate-doubling` go one way whatever the number of nodes.
  */
 
 /* Opens the table `name`, creating it when it is new. Opening it again with the same options gives
@@ -284,8 +288,9 @@ TERN_API enum tern_status tern_table_open(struct tern_node *node, const char *na
                                           const struct tern_table_options *options,
                                           struct tern_table **table);
 
-/* Closes one opening of a table. The last one ends the table and its parameters; it is TERN_BUSY while
- * rows are pinned, operations that were started have not been waited for, or distributions on it are open. */
+/* Closes one opening of a table. The last one ends the table and its parameters, if nodes share it the last of all
+ * nodes; it is TERN_BUSY while rows are pinned, operations that were started have not been waited for, or
+ * distributions on it are open. */
 TERN_API enum tern_status tern_table_close(struct tern_table *table);
 
 /* ---- Worker ---------------------------------------------------------------------------------- */
@@ -641,7 +646,7 @@ struct tern_table_stats {
     uint64_t pinned_keys;
     uint64_t remote_keys;   /* of those, keys that were at another node */
     uint64_t remote_bytes;  /* values and keys that went to and fro for them */
-    uint64_t rows;          /* rows that occupy memory here */
+    uint64_t rows;          /* rows that occupy memory here, or in a table that all nodes share */
     uint64_t value_bytes;   /* their values alone */
     uint64_t memory_bytes;  /* all the table takes: index, rows and updater state */
 

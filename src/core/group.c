@@ -75,6 +75,7 @@ struct member {
 struct known_table {
     uint32_t opener;
     uint64_t turn;
+    uint64_t piece; /* the name of memory in which all are to have it (node/neighbours.h); 0: each has its own */
     size_t shape_bytes;
     char name[TERN_MAX_NAME + 1];
     uint8_t shape[MAX_SHAPE_BYTES];
@@ -464,6 +465,7 @@ static enum tern_status read_table(const struct call *call, struct known_table *
                     call->from, name_bytes, shape_bytes, TERN_MAX_NAME, MAX_SHAPE_BYTES);
     table->opener = call->from;
     table->turn = call->request->a;
+    table->piece = call->request->b;
     memcpy(table->name, call->payload + 2, name_bytes);
     table->name[name_bytes] = 0;
     table->shape_bytes = shape_bytes;
@@ -522,6 +524,7 @@ static enum served open_table(const struct call *call)
         return answer_no_memory(call);
     struct frame frame = reply_frame(call->request, group->epoch, FRAME_DONE);
     frame.table = (uint16_t)number;
+    frame.a = table->piece;
     reply_commit(call->out, &frame);
     return SERVED;
 }

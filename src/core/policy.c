@@ -10,7 +10,9 @@
 #include <string.h>
 
 static const struct policy presets[] = {
-    {"adaptive", .main = MAIN_ON_INTENT, .replica = REPLICA_ON_INTENT},
+    {"adaptive", .main = MAIN_ON_INTENT, .replica = REPLICA_ON_INTENT,
+     .neighbours = NEIGHBOURS_SHARE},
+    {"adaptive-apart", .main = MAIN_ON_INTENT, .replica = REPLICA_ON_INTENT},
     {"static", .main = MAIN_AT_HOME, .replica = REPLICA_NEVER},
     {"replicate", .main = MAIN_AT_HOME, .replica = REPLICA_OF_EVERY_KEY},
     {"replicate-owners", .main = MAIN_AT_HOME, .replica = REPLICA_OF_EVERY_KEY,
@@ -80,6 +82,6 @@ bool policy_find(const char *name, struct policy *policy)
 
 const char *policy_names(void)
 {
-    return "adaptive, static, replicate, relocate, multi, adaptive-replicate, adaptive-relocate, "
+    return "adaptive, static, replicate, relocate, multi, adaptive-apart, adaptive-replicate, adaptive-relocate, "
            "adaptive-at-once, replicate-owners, replicate-doubling, bsp, ssp:CLOCKS, essp:CLOCKS, vap:VALUE, vap:VALUE/sqrt";
 }

@@ -29,6 +29,12 @@ enum policy_replica {
 /* When is an intent acted on? */
 enum policy_timing { TIMING_LEARNED, TIMING_AT_ONCE };
 
+/* How do nodes of one host use each other's rows? */
+enum policy_neighbours {
+    NEIGHBOURS_SEND,  /* as those of other hosts: by messages */
+    NEIGHBOURS_SHARE, /* in place: the table is in memory that all have (store/common.h), if there is no other host */
+};
+
 /* How is a replica refreshed? */
 enum policy_refresh {
     REFRESH_IN_ROUNDS,
@@ -57,6 +63,7 @@ struct policy {
     enum policy_main main;
     enum policy_replica replica;
     enum policy_timing timing;
+    enum policy_neighbours neighbours;
     enum policy_refresh refresh;
     enum policy_reduce reduce;
     enum policy_bound bound;

@@ -11,6 +11,11 @@
 
 static const char local_prefix[] = "unix:";
 
+bool address_is_unix(const char *text)
+{
+    return !strncmp(text, local_prefix, sizeof local_prefix - 1);
+}
+
 static enum tern_status find_local(const char *text, struct address *found)
 {
     const char *path = text + sizeof local_prefix - 1;
@@ -85,7 +90,7 @@ enum tern_status address_find(const char *text, bool to_listen,
     if (text == NULL || text[0] == '\0')
         return fail(TERN_NETWORK, "the address is empty; write host:port or unix:/path");
     enum tern_status status;
-    if (strncmp(text, local_prefix, sizeof local_prefix - 1) == 0) {
+    if (address_is_unix(text)) {
         status = find_local(text, &found[0]);
         if (status == TERN_OK)
             *n_found = 1;

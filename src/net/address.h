@@ -40,6 +40,9 @@ bool address_is_wildcard(const struct address *address);
 /* The address this machine would send from to `peer`, with port 0; false if it knows no way there. */
 bool address_towards(const struct address *peer, struct address *own);
 
+/* Whether an address is a Unix socket's, and so of this host. */
+bool address_is_unix(const char *text);
+
 /* The address in numbers, "127.0.0.1:4711", "[::1]:4711" or "unix:/path". */
 void address_text(const struct address *address, char text[ADDRESS_TEXT_BYTES]);
 

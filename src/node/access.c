@@ -262,6 +262,10 @@ static enum tern_status do_here(struct tern_worker *worker, struct tern_table *t
 {
     if (policy_is_bounded(&table->policy))
         return do_bounded(worker, table, kind, keys, n, values);
+    /* Who died may have left a row half written. */
+    enum tern_status status = table->piece ? engine_check_dead(worker->node->engine) : TERN_OK;
+    if (status)
+        return status;
     switch (kind) {
     case FRAME_PULL:
         return pull_here(worker, table, keys, n, values);
@@ -535,7 +539,8 @@ static inline bool goes_straight(const struct tern_worker *worker, const struct 
                                  const uint64_t *keys, size_t n, const void *values)
 {
     return n == 1 && access_allowed(worker, table, keys, 1, values) &&
-           keys[0] < table->n_straight && !worker->pending;
+           keys[0] < atomic_load_explicit(&table->n_straight, memory_order_relaxed) &&
+           !worker->pending;
 }
 
 /* What such a call needs if the key is not here after all. It is put aside in memory: registers that

@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 
 #include "base/clock.h"
+#include "net/address.h"
 #include "node/remote.h"
 #include "wire/bytes.h"
 
@@ -140,6 +141,9 @@ static void *pulse_main(void *context)
     remote.is_pulse = true;
     while (!pulse_sleeps(engine)) {
         struct op op = {0};
+        struct neighbours *neighbours = atomic_load(&engine->neighbours);
+        if (neighbours)
+            neighbours_free_stuck(neighbours);
         uint32_t dead = 1; /* node 0, if it does not answer */
         if (!engine_call(&remote, 0, &op, FRAME_PING)) {
             dead = (uint32_t)op.answer.a;
@@ -147,9 +151,28 @@ static void *pulse_main(void *context)
         }
         if (dead)
             atomic_store_explicit(&engine->dead, dead, memory_order_relaxed);
+        if (dead && neighbours)
+            neighbours_find_stuck(neighbours);
     }
     remote_fini(&remote);
     return NULL;
+}
+
+bool engine_is_one_host(const struct engine *engine)
+{
+    bool is_one = true;
+    for (uint32_t i = 0; is_one && i < engine->core.n_nodes; i++)
+        is_one = address_is_unix(engine->addresses[i]);
+    return is_one;
+}
+
+enum tern_status engine_check_dead(const struct engine *engine)
+{
+    uint32_t dead = atomic_load_explicit(&engine->dead, memory_order_relaxed);
+    if (!dead)
+        return TERN_OK;
+    return fail(TERN_PEER, "node %" PRIu32 " at %s was given up: it gave no sign of life for %.1f s",
+                dead - 1, engine->addresses[dead - 1], (double)engine->place.deadline_ns / 1e9);
 }
 
 /* ---- Joining and leaving ---------------------------------------------------------------------- */

@@ -15,6 +15,7 @@
 
 #include "core/pace.h"
 #include "net/stream.h"
+#include "node/neighbours.h"
 #include "node/place.h"
 #include "node/shard.h"
 
@@ -41,6 +42,7 @@ struct engine {
     atomic_bool is_prompt; /* what comes is dealt with at once, not when a worker looks */
     struct pace *pace;     /* of the node's workers (node/bound.h) */
     pthread_mutex_t *pace_lock;
+    _Atomic(struct neighbours *) neighbours; /* the node's; NULL: not yet */
     uint32_t n_generations; /* of managers made so far; under the node's lock */
 
     /* Numbers of this node's own lanes. Those not in use any more are used again, because other nodes remember
@@ -61,6 +63,12 @@ enum tern_status engine_leave(struct engine *engine);
 
 /* Ends all threads and frees everything. */
 void engine_end(struct engine *engine);
+
+/* Whether all nodes are on this host. */
+bool engine_is_one_host(const struct engine *engine);
+
+/* The failure of whatever needs all nodes once one is known to be dead; TERN_OK while none is. */
+enum tern_status engine_check_dead(const struct engine *engine);
 
 /* Drives the shard that nobody has driven for longest. To be called by workers, `now_ns` being the time. */
 void engine_drive(struct engine *engine, uint64_t now_ns);

@@ -27,6 +27,7 @@ static enum tern_status join(struct tern_node *node, const struct place *place)
     }
     node->engine->pace = &node->pace;
     node->engine->pace_lock = &node->pace_lock;
+    atomic_store(&node->engine->neighbours, &node->neighbours);
     status = remote_init_shard(&node->control, node->engine, 0);
     if (!status) {
         status = remote_init_shard(&node->opening, node->engine, 0);
@@ -79,6 +80,7 @@ enum tern_status tern_node_open(const struct tern_node_options *options, struct 
         return fail(TERN_NO_MEMORY, "no memory to open a node");
     made->deadline_ns = place.deadline_ns;
     bound_init(made);
+    neighbours_init(&made->neighbours, place.n_nodes);
     pthread_mutex_init(&made->lock, NULL);
     pthread_mutex_init(&made->control_lock, NULL);
     handle_init(&made->handle, HANDLE_NODE);
@@ -91,6 +93,7 @@ enum tern_status tern_node_open(const struct tern_node_options *options, struct 
             leave(made);
     }
     if (status) {
+        neighbours_fini(&made->neighbours);
         bound_fini(made);
         pthread_mutex_destroy(&made->control_lock);
         pthread_mutex_destroy(&made->lock);
@@ -129,6 +132,7 @@ enum tern_status tern_node_close(struct tern_node *node)
         next = turns->next;
         free(turns);
     }
+    neighbours_fini(&node->neighbours);
     bound_fini(node);
     pthread_mutex_destroy(&node->control_lock);
     pthread_mutex_destroy(&node->lock);

@@ -63,6 +63,7 @@ struct tern_node {
     struct remote opening; /* for opening tables, which must not wait behind them; under lock */
     uint64_t n_barriers, n_reductions, n_broadcasts;
     struct turns *turns; /* a list */
+    struct neighbours neighbours;
 
     struct tasks *tasks; /* tasks.h */
 
@@ -88,8 +89,8 @@ struct tern_table {
     struct handle handle;
     struct tern_node *node;
     uint32_t id; /* its place in node->tables and in every workspace */
-    /* Keys below it, alone in a call, go straight to their rows: none where reads are bounded. */
-    uint64_t n_straight;
+    /* Keys below it, alone in a call, go straight to their rows: none where reads are bounded, or a neighbour is dead. */
+    _Atomic uint64_t n_straight;
     uint64_t n_open;
     uint32_t n_dists; /* open on it */
     _Atomic uint64_t n_under_way; /* operations that were started and not waited for */
@@ -97,6 +98,7 @@ struct tern_table {
     struct tern_table_options options; /* with which it was opened */
     char updater_name[32];
     struct turns *turns; /* in a cluster */
+    struct piece *piece; /* that it is in; NULL: in this node's own memory */
     struct counts ended; /* by workers that are closed */
     atomic_bool learns_hot; /* it is being found out which keys every node should have */
     struct hot hot;         /* for that; under the first shard's lock */

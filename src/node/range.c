@@ -125,7 +125,7 @@ static enum tern_status collect(struct tern_worker *worker, struct tern_table *t
         return fail(TERN_INVALID, "table '%s' is sparse, and under policy '%s' has no ranges",
                     table->core.store.name, table->policy.name);
     enum tern_status status = store_collect(&table->core.store, begin, end, most, keys, n);
-    if (status || !worker->remote)
+    if (status || !worker->remote || table->piece)
         return status;
     struct gathered all = {.keys = *keys, .n = *n, .capacity = *n};
     const struct core *core = worker->remote->client.core;

@@ -199,7 +199,7 @@ static void prefetch(const struct store *store, uint64_t key)
 static void say_what_is_here(void *context, const uint64_t *keys, size_t n, bool *here)
 {
     const struct core_table *table = &((const struct asker *)context)->table->core;
-    if (!policy_is_managed(table->policy)) {
+    if (!core_is_managed(table)) {
         for (size_t i = 0; i < n; i++)
             here[i] = store_is_home(&table->store, keys[i]);
         return;

@@ -2,7 +2,6 @@
 #include "node/sync.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>
@@ -166,14 +165,8 @@ static bool has_news(const struct shard *shard)
 /* An all-reduce needs all nodes: this one may wait for a node that lives and itself waits for one that is dead. */
 static void look_for_dead(struct rounds *rounds)
 {
-    const struct engine *engine = rounds->sync->shard->engine;
-    uint32_t dead = atomic_load_explicit(&engine->dead, memory_order_relaxed);
-    if (rounds->round.awaits && dead)
-        round_fail(&rounds->round,
-                   fail(TERN_PEER,
-                        "node %" PRIu32 " at %s was given up: it gave no sign of life for %.1f s",
-                        dead - 1, engine->addresses[dead - 1],
-                        (double)engine->place.deadline_ns / 1e9));
+    if (rounds->round.awaits)
+        round_fail(&rounds->round, engine_check_dead(rounds->sync->shard->engine));
 }
 
 static void end_round(struct rounds *rounds, uint64_t now_ns)

@@ -177,10 +177,12 @@ static bool is_at_home(const void *context, uint64_t key)
 }
 
 static struct store_home home_of(const struct core *core, const struct tern_table_options *options,
-                                 const struct policy *policy)
+                                 const struct policy *policy, const struct piece *piece)
 {
     uint64_t begin = range_begin(core->node, options->n_keys, core->n_nodes);
     uint64_t end = range_begin(core->node + 1, options->n_keys, core->n_nodes);
+    if (piece)
+        return (struct store_home){.end = options->n_keys, .common = piece->memory};
     if (policy_is_tracked(policy))
         return (struct store_home){
             .tracked = true,
@@ -218,8 +220,33 @@ static bool manage(struct engine *engine, struct core_table *table)
            (core_is_managed(table) || !table->store.home.managed);
 }
 
+/* What the options say, of a table that all nodes have in common: its limit is what all of them grant. */
+static struct tern_table_options options_in_common(const struct tern_table_options *options,
+                                                   uint32_t n_nodes)
+{
+    struct tern_table_options common = *options;
+    if (common.memory_limit_bytes > UINT64_MAX / n_nodes)
+        common.memory_limit_bytes = 0;
+    common.memory_limit_bytes *= n_nodes;
+    return common;
+}
+
+static enum tern_status init_store(const struct tern_node *node, const char *name,
+                                   const struct piece *piece, struct tern_table *table)
+{
+    if (!node->engine)
+        return store_init(&table->core.store, name, &table->options, NULL);
+    const struct core *core = &node->engine->core;
+    struct store_home home = home_of(core, &table->options, &table->policy, piece);
+    struct tern_table_options options = table->options;
+    if (piece)
+        options = options_in_common(&options, core->n_nodes);
+    return store_init(&table->core.store, name, &options, &home);
+}
+
 static enum tern_status make(struct tern_node *node, uint32_t id, const char *name,
-                             const struct tern_table_options *options, struct tern_table **table)
+                             const struct tern_table_options *options, struct piece *piece,
+                             struct tern_table **table)
 {
     struct tern_table *made = calloc(1, sizeof *made);
     if (!made)
@@ -236,11 +263,7 @@ static enum tern_status make(struct tern_node *node, uint32_t id, const char *na
     made->options.policy = made->policy.name;
     /* The caller's; needed while the table is opened only. */
     made->options.replicated = made->options.frequencies = NULL;
-    struct store_home home;
-    if (node->engine)
-        home = home_of(&node->engine->core, options, &made->policy);
-    enum tern_status status =
-        store_init(&made->core.store, name, &made->options, node->engine ? &home : NULL);
+    enum tern_status status = init_store(node, name, piece, made);
     if (!status && node->engine && !manage(node->engine, &made->core)) {
         store_fini(&made->core.store);
         status = fail(TERN_NO_MEMORY, "no memory to manage table '%s'", name);
@@ -250,8 +273,10 @@ static enum tern_status make(struct tern_node *node, uint32_t id, const char *na
         return status;
     }
     if (!policy_is_bounded(&made->policy)) /* the very last 64-bit key takes the long way */
-        made->n_straight = made->core.store.last_key + (options->index == TERN_DENSE);
+        atomic_init(&made->n_straight, made->core.store.last_key + (options->index == TERN_DENSE));
     handle_init(&made->handle, HANDLE_TABLE);
+    made->piece = piece;
+    neighbours_use(&node->neighbours, piece, made);
     *table = made;
     return TERN_OK;
 }
@@ -279,6 +304,15 @@ static size_t shape_bytes(const char *name, const struct tern_table_options *opt
     return 2 + length + (size_t)n;
 }
 
+/* Whether all nodes are to have a table in common. */
+static bool is_common(const struct tern_node *node, const struct tern_table_options *options)
+{
+    struct policy policy;
+    policy_find(options->policy, &policy);
+    return policy.neighbours == NEIGHBOURS_SHARE && engine_is_one_host(node->engine) &&
+           common_bytes(options);
+}
+
 static struct turns *find_turns(struct tern_node *node, const char *name)
 {
     struct turns *turns = node->turns;
@@ -295,13 +329,15 @@ static struct turns *find_turns(struct tern_node *node, const char *name)
     return turns;
 }
 
-/* The number by which all nodes of a cluster know a table. */
+/* The number by which all nodes of a cluster know a table, and the memory in which all have it: *piece is what this node
+ * offers, and then what the first to open the table did. */
 static enum tern_status agree_on_number(struct tern_node *node, const char *name,
                                         const struct tern_table_options *options, uint64_t turn,
-                                        uint16_t *number)
+                                        uint16_t *number, uint64_t *piece)
 {
     uint8_t shape[SHAPE_BYTES];
     struct op op = {.a = turn,
+                    .b = *piece,
                     .payload = shape,
                     .payload_bytes = (uint32_t)shape_bytes(name, options, shape)};
     enum tern_status status = engine_call(&node->opening, 0, &op, FRAME_TABLE);
@@ -309,10 +345,32 @@ static enum tern_status agree_on_number(struct tern_node *node, const char *name
         return status;
     buffer_free(&op.answer_body);
     *number = op.answer.table;
+    *piece = op.answer.a;
     if (core_find_table(&node->engine->core, *number) ||
         core_has_closed(&node->engine->core, *number))
         return fail(TERN_PEER, "the coordinator gave table '%s' a number in use", name);
     return TERN_OK;
+}
+
+/* Agrees with the other nodes about a table: its number, and the memory that all have in common, or NULL. */
+static enum tern_status agree(struct tern_node *node, const char *name,
+                              const struct tern_table_options *options, const struct turns *turns,
+                              uint16_t *number, struct piece **piece)
+{
+    const struct tern_table_options common =
+        options_in_common(options, node->engine->core.n_nodes);
+    const bool shares = is_common(node, &common);
+    struct piece *offered = shares ? neighbours_offer(&node->neighbours, &common) : NULL;
+    uint64_t told = offered ? offered->name : 0;
+    enum tern_status status = agree_on_number(node, name, options, turns->n_closed, number, &told);
+    if (status || !shares)
+        told = 0;
+    enum tern_status taken = neighbours_take(&node->neighbours, offered, told, &common, piece);
+    if (!taken || status)
+        return status;
+    char why[STATUS_SENTENCE_BYTES];
+    snprintf(why, sizeof why, "%s", tern_error());
+    return fail(taken, "table '%s': %s; policy 'adaptive-apart' does without", name, why);
 }
 
 /* Lets other nodes' requests, and the rounds, reach the table. */
@@ -382,6 +440,7 @@ static void unmake(struct tern_table *table)
     bounded_free(table->core.bounded);
     manager_free_all(&table->core);
     hot_fini(&table->hot);
+    neighbours_leave(&table->node->neighbours, table->piece);
     store_fini(&table->core.store);
     handle_close(&table->handle);
 }
@@ -418,15 +477,16 @@ static enum tern_status open_locked(struct tern_node *node, const char *name,
                     TERN_MAX_TABLES);
     enum tern_status status = TERN_OK;
     uint16_t number = 0;
+    struct piece *piece = NULL;
     struct turns *turns = node->engine ? find_turns(node, name) : NULL;
     if (turns)
-        status = agree_on_number(node, name, options, turns->n_closed, &number);
+        status = agree(node, name, options, turns, &number, &piece);
     else if (node->engine)
         status = fail(TERN_NO_MEMORY, "no memory to open table '%s'", name);
     if (node->engine && !node->tables[number % TERN_MAX_TABLES])
         free_id = number % TERN_MAX_TABLES;
     if (!status)
-        status = make(node, free_id, name, options, table);
+        status = make(node, free_id, name, options, piece, table);
     if (status)
         return status;
     (*table)->core.number = number;

@@ -200,7 +200,10 @@ static void explain_fixed(struct text *text, const struct tern_table *table, uin
         return;
     }
     uint32_t home = core_home(&engine->core, store, key);
-    if (table->core.policy->replica == REPLICA_OF_EVERY_KEY)
+    if (table->piece)
+        say(text, "is in memory that all nodes share, by policy %s, since they are on one host.\n",
+            table->core.policy->name);
+    else if (table->core.policy->replica == REPLICA_OF_EVERY_KEY)
         say(text,
             "is at every node, by policy %s. The main copy is at its home, node %" PRIu32 ".\n",
             table->core.policy->name, home);
@@ -372,7 +375,7 @@ static enum tern_status file_open(const struct tern_table *table, uint32_t shard
 static enum copy fixed_copy(const struct tern_table *table, uint64_t key)
 {
     const struct engine *engine = table->node->engine;
-    if (!engine || core_home(&engine->core, &table->core.store, key) == engine->core.node)
+    if (!engine || table->piece || core_home(&engine->core, &table->core.store, key) == engine->core.node)
         return COPY_MAIN;
     return table->core.policy->replica == REPLICA_OF_EVERY_KEY ? COPY_REPLICA : COPY_NONE;
 }

@@ -31,7 +31,7 @@ enum frame_kind {
     FRAME_SET,       /* keys, payload of values -> DONE */
     FRAME_RANGE,     /* a..b, count at most -> VALUES: keys alone */
     FRAME_JOIN,      /* a: incarnation; payload: my address -> ROSTER, when all are there */
-    FRAME_TABLE,     /* payload: name and shape -> DONE with the table's number in `table` */
+    FRAME_TABLE,     /* a, b: see group.c; payload: name and shape -> DONE with the table's number in `table` */
     FRAME_BARRIER,   /* a: its number -> DONE, when all are there */
     FRAME_REDUCE,    /* a: its number, b: type; payload: elements -> VALUES: sums over all nodes */
     FRAME_BROADCAST, /* a: its number, b: root; payload of the root's -> VALUES */

@@ -86,8 +86,11 @@ static uint64_t count_wrong_sums(void)
 int main(int argc, char **argv)
 {
     uint64_t n_steps = argc > 1 ? strtoull(argv[1], NULL, 10) : 300;
-    struct tern_table_options options = {
-        .struct_size = sizeof options, .type = TERN_I64, .n_keys = N_KEYS, .length = LENGTH};
+    struct tern_table_options options = {.struct_size = sizeof options,
+                                         .type = TERN_I64,
+                                         .n_keys = N_KEYS,
+                                         .length = LENGTH,
+                                         .policy = "adaptive-apart"};
     uint64_t n_wrong = 0, keys[RUN];
     uint32_t self;
     alarm(HANGS_S);

@@ -198,11 +198,11 @@ int main(int argc, char **argv)
                                          .type = TERN_I64,
                                          .n_keys = sparse ? 0 : n_keys,
                                          .length = LENGTH,
-                                         .policy = argc > 5 ? argv[5] : NULL};
+                                         .policy = argc > 5 ? argv[5] : "adaptive-apart"};
     uint64_t listed[10];
     for (uint64_t i = 0; i < 10; i++)
         listed[i] = key_of(i % n_keys);
-    if (options.policy && !strcmp(options.policy, "multi")) {
+    if (!strcmp(options.policy, "multi")) {
         options.replicated = listed;
         options.n_replicated = 10;
     }

@@ -14,7 +14,7 @@ ready() {
     i=0
     for how in "$@"; do
         # shellcheck disable=SC2086
-        start $i "$n_nodes" "$programs/until_error" $how
+        start $i "$n_nodes" "$programs/until_error" $(echo "$how" | tr , ' ')
         i=$((i + 1))
     done
     i=0
@@ -70,6 +70,16 @@ for victim in 0 2; do
         # shellcheck disable=SC2086
         tell $rest
     done
+    new_unix
+    POLICY=adaptive ready 4 work test work intend
+    began_ms=$(now_ms)
+    eval "end \$pid_$victim"
+    # shellcheck disable=SC2086
+    collect $rest
+    # shellcheck disable=SC2086
+    check "kill -9 of node $victim, with which all share their rows: all others name it" all_name $victim $rest
+    # shellcheck disable=SC2086
+    tell $rest
     new_tcp
     ready 4 work barrier test work
     began_ms=$(now_ms)
@@ -101,6 +111,17 @@ for victim in 0 2; do
     tell $rest
     eval "kill -CONT \$pid_$victim"
     collect $victim
+done
+
+# A node dies in the middle of a write to a row that all share.
+for victim in 0 2; do
+    rest=$(others $victim)
+    new_unix
+    # shellcheck disable=SC2046
+    ready 4 $(for k in 0 1 2; do [ $k -eq $victim ] && echo latch,0.3 || echo latch; done) latch
+    # shellcheck disable=SC2086
+    collect $rest
+    check "node $victim dies with a latch that all wait for: all others name it" all_name $victim $rest
 done
 
 # Node 0 exchanges sums with 1 and 2, and learns from the coordinator that it is 3 for which these wait in vain.
@@ -262,8 +283,10 @@ while [ $i -lt "$tries_wanted" ]; do
     if [ $((i % 2)) -eq 0 ]; then new_unix; else new_tcp; fi
     victim=$(random 3)
     rest=
+    policy=adaptive-apart
+    [ $((i % 4)) -ne 0 ] || policy=adaptive
     for k in 0 1 2; do
-        start $k 3 "$programs/until_error" "$(echo work test barrier | cut -d' ' -f$((1 + $(random 3))))"
+        POLICY=$policy start $k 3 "$programs/until_error" "$(echo work test barrier | cut -d' ' -f$((1 + $(random 3))))"
         [ $k -eq "$victim" ] || rest="$rest $k"
     done
     sleep "0.$(printf %03d "$(random 400)")"

@@ -18,7 +18,7 @@ exact() {
         [ "$(grep -c ', 0 wrong sums, right range' "$out")" -eq "$(echo "$1" | wc -w)" ]
 }
 
-for policy in adaptive adaptive-replicate adaptive-relocate adaptive-at-once relocate multi replicate replicate-doubling \
+for policy in adaptive adaptive-apart adaptive-replicate adaptive-relocate adaptive-at-once relocate multi replicate replicate-doubling \
     static; do
     for index in dense sparse; do
         new_unix
@@ -33,16 +33,16 @@ done
 # Few keys that all workers use all the time, and no intent at all.
 new_unix
 for i in 0 1 2 3; do
-    start $i 4 "$programs/sums" dense 60 2 $steps adaptive 3
+    start $i 4 "$programs/sums" dense 60 2 $steps adaptive-apart 3
 done
 collect 0 1 2 3
-check 'sums: adaptive, 60 keys' exact '0 0 0 0'
+check 'sums: adaptive-apart, 60 keys' exact '0 0 0 0'
 new_unix
 for i in 0 1 2 3; do
-    start $i 4 "$programs/sums" sparse $keys 2 $steps adaptive
+    start $i 4 "$programs/sums" sparse $keys 2 $steps adaptive-apart
 done
 collect 0 1 2 3
-check 'sums: adaptive, no intent' exact '0 0 0 0'
+check 'sums: adaptive-apart, no intent' exact '0 0 0 0'
 
 # ---- What becomes of keys, case by case ------------------------------------------------------------
 
@@ -72,7 +72,7 @@ fi
 
 # ---- Broken connections ---------------------------------------------------------------------------
 
-for policy in adaptive relocate; do
+for policy in adaptive-apart relocate; do
     run_cut 3 "$programs/sums" sparse $keys 2 $cut_steps $policy 20
     check "sums: $policy, exact although $n_cut connections were cut" exact '0 0 0'
     check "connections were cut ($policy)" [ "$n_cut" -gt 20 ]

@@ -11,17 +11,20 @@
  *   barrier  passes one barrier after another
  *   late     as barrier, but works for SECONDS before each
  *   copies   changes copies that are kept alike by an all-reduce and flushes them; does nothing for SECONDS before
+ *   latch    pushes to rows that all nodes share and whose updater is the program's own; if it is given SECONDS it dies
+ *            in the updater after them, while the row is latched
  *   close    closes the node at once
  *   leave    ends the process without closing anything
  *   desert   ends the process while one of its threads waits at a barrier
  *
- * It prints "ready" when all nodes are there; then "error", the time in ns since 1970, the status and
+ * The variable POLICY names the policy of the table; adaptive-apart without it. It prints "ready" when all nodes are there; then "error", the time in ns since 1970, the status and
  * the sentence of the call that failed; then "closed" with the same of tern_node_close. With SECONDS it
  * stops working after them, and "done" takes the place of "error". The exit status is 0 unless something
  * else failed than another node. A process that hangs is ended by SIGALRM.
  */
 #include <inttypes.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -170,6 +173,46 @@ static enum tern_status flush_copies(void)
     return status;
 }
 
+static bool dies; /* in the updater */
+
+static void add_or_die(const struct tern_updater *updater, enum tern_type type, size_t length,
+                       void *row, void *state, const void *update)
+{
+    (void)updater;
+    (void)type;
+    (void)state;
+    for (size_t i = 0; i < length; i++)
+        ((int64_t *)row)[i] += ((const int64_t *)update)[i];
+    if (dies)
+        raise(SIGKILL);
+}
+
+static enum tern_status push_latched(void)
+{
+    struct tern_worker *worker;
+    struct tern_table *rows;
+    const struct tern_table_options options = {.struct_size = sizeof options,
+                                               .type = TERN_I64,
+                                               .n_keys = BATCH,
+                                               .length = LENGTH,
+                                               .updater = {.name = "add or die",
+                                                           .apply = add_or_die},
+                                               .policy = "adaptive"};
+    const uint64_t key = 1;
+    const int64_t ones[LENGTH] = {1, 1, 1, 1};
+    const uint64_t begin = now_ns(CLOCK_MONOTONIC);
+    must(tern_table_open(node, "rows", &options, &rows));
+    must(tern_worker_open(node, &worker));
+    enum tern_status status = TERN_OK;
+    while (!status) {
+        dies = seconds > 0 && (double)(now_ns(CLOCK_MONOTONIC) - begin) > seconds * 1e9;
+        status = tern_push(worker, rows, &key, 1, ones);
+    }
+    say("error", status);
+    must(tern_worker_close(worker));
+    return status;
+}
+
 static void *wait_at_barrier(void *context)
 {
     (void)context;
@@ -197,8 +240,12 @@ static void end_early(enum tern_status status)
 
 static void open_all(void)
 {
-    struct tern_table_options options = {
-        .struct_size = sizeof options, .type = TERN_I64, .n_keys = KEYS, .length = LENGTH};
+    const char *policy = getenv("POLICY");
+    struct tern_table_options options = {.struct_size = sizeof options,
+                                         .type = TERN_I64,
+                                         .n_keys = KEYS,
+                                         .length = LENGTH,
+                                         .policy = policy ? policy : "adaptive-apart"};
     enum tern_status status = tern_node_open(NULL, &node);
     if (status)
         end_early(status);
@@ -226,6 +273,8 @@ int main(int argc, char **argv)
         status = pass_barriers(how[0] == 'l');
     else if (!strcmp(how, "copies"))
         status = flush_copies();
+    else if (!strcmp(how, "latch"))
+        status = push_latched();
     else if (!strcmp(how, "leave"))
         _exit(0);
     else if (!strcmp(how, "desert"))

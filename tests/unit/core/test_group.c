@@ -457,6 +457,21 @@ static void tables_that_are_opened_again_are_new(void **state)
     scene_close(&s);
 }
 
+/* The first to open a table says where all are to have it, be it nowhere; each opening anew. */
+static void the_first_to_open_a_table_makes_its_memory(void **state)
+{
+    (void)state;
+    struct scene s;
+    join_all(&s, 3);
+    assert_int_equal(ask(&s, 1, FRAME_TABLE, 0, 11, "\1\0t", 3).frame.a, 11);
+    assert_int_equal(ask(&s, 0, FRAME_TABLE, 0, 22, "\1\0t", 3).frame.a, 11);
+    assert_int_equal(ask(&s, 1, FRAME_TABLE, 0, 33, "\1\0t", 3).frame.a, 11);
+    assert_int_equal(ask(&s, 0, FRAME_TABLE, 1, 44, "\1\0t", 3).frame.a, 44);
+    assert_int_equal(ask(&s, 2, FRAME_TABLE, 0, 0, "\1\0u", 3).frame.a, 0);
+    assert_int_equal(ask(&s, 0, FRAME_TABLE, 0, 55, "\1\0u", 3).frame.a, 0);
+    scene_close(&s);
+}
+
 static void malformed_tables_are_errors(void **state)
 {
     (void)state;
@@ -1316,6 +1331,7 @@ int main(void)
         cmocka_unit_test(a_name_keeps_its_number),
         cmocka_unit_test(tables_have_a_limit),
         cmocka_unit_test(tables_that_are_opened_again_are_new),
+        cmocka_unit_test(the_first_to_open_a_table_makes_its_memory),
         cmocka_unit_test(malformed_tables_are_errors),
         cmocka_unit_test(a_barrier_opens_when_all_are_there),
         cmocka_unit_test(who_did_not_look_gives_nobody_up),
