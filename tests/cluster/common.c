@@ -13,6 +13,8 @@
 
 #include <tern/tern.h>
 
+#include "cluster/hold.h"
+
 enum { N_KEYS = 1000, LENGTH = 3, HANGS_S = 60 };
 
 static struct tern_node *node;
@@ -20,22 +22,6 @@ static struct tern_worker *worker;
 static uint32_t self, n_nodes;
 static enum tern_index index_kind;
 static uint64_t keys[N_KEYS];
-
-static void check(enum tern_status status)
-{
-    if (status != TERN_OK) {
-        fprintf(stderr, "%s: %s\n", tern_status_name(status), tern_error());
-        exit(1);
-    }
-}
-
-#define hold(condition)                                                            \
-    do {                                                                           \
-        if (!(condition)) {                                                        \
-            fprintf(stderr, "line %d: does not hold: %s\n", __LINE__, #condition); \
-            exit(1);                                                               \
-        }                                                                          \
-    } while (0)
 
 static struct tern_table *open_table(const char *name, enum tern_type type, uint32_t length)
 {

@@ -15,28 +15,14 @@
 
 #include <tern/tern.h>
 
+#include "cluster/hold.h"
+
 enum { N_KEYS = 400, LENGTH = 4, HANGS_S = 100 };
 
 static struct tern_node *node;
 static struct tern_worker *worker;
 static uint32_t self, n_nodes;
 static uint64_t all_keys[N_KEYS];
-
-static void check(enum tern_status status)
-{
-    if (status != TERN_OK) {
-        fprintf(stderr, "%s: %s\n", tern_status_name(status), tern_error());
-        exit(1);
-    }
-}
-
-#define hold(condition)                                                            \
-    do {                                                                           \
-        if (!(condition)) {                                                        \
-            fprintf(stderr, "line %d: does not hold: %s\n", __LINE__, #condition); \
-            exit(1);                                                               \
-        }                                                                          \
-    } while (0)
 
 static struct tern_table *open_table(const char *name, enum tern_type type, const char *policy,
                                      const struct tern_updater *updater)

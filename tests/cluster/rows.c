@@ -14,6 +14,8 @@
 
 #include <tern/tern.h>
 
+#include "cluster/hold.h"
+
 enum {
     LENGTH = 100,
     N_KEYS = 6000,
@@ -26,14 +28,6 @@ static struct tern_node *node;
 static struct tern_table *table;
 static struct tern_worker *worker;
 static int64_t pushed[N_KEYS], values[RUN][LENGTH];
-
-static void check(enum tern_status status)
-{
-    if (status != TERN_OK) {
-        fprintf(stderr, "%s: %s\n", tern_status_name(status), tern_error());
-        exit(1);
-    }
-}
 
 static int64_t unit_of(uint64_t key)
 {

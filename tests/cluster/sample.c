@@ -16,6 +16,8 @@
 
 #include <tern/tern.h>
 
+#include "cluster/hold.h"
+
 #include "support/statistics.h"
 
 enum {
@@ -38,14 +40,6 @@ static uint8_t *classes, *others;                /* of the keys drawn here, and 
 static double fine[N_CLASSES], coarse[N_COARSE]; /* the probabilities of the classes */
 static int64_t n_pushed;
 static int n_wrong;
-
-static void check(enum tern_status status)
-{
-    if (status != TERN_OK) {
-        fprintf(stderr, "%s: %s\n", tern_status_name(status), tern_error());
-        exit(1);
-    }
-}
 
 static void expect(bool held, const char *level, const char *what, double figure)
 {

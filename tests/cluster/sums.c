@@ -22,6 +22,8 @@
 
 #include <tern/tern.h>
 
+#include "cluster/hold.h"
+
 enum { LENGTH = 4, BATCH = 50, HANGS_S = 200 };
 
 static struct tern_node *node;
@@ -34,14 +36,6 @@ static void stop_stepping(int signal)
 {
     (void)signal;
     atomic_store(&enough, true);
-}
-
-static void check(enum tern_status status)
-{
-    if (status != TERN_OK) {
-        fprintf(stderr, "%s: %s\n", tern_status_name(status), tern_error());
-        exit(1);
-    }
 }
 
 /* The key of a number: scattered over all 64 bits in a sparse table. */

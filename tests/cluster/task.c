@@ -25,6 +25,8 @@
 
 #include <tern/tern.h>
 
+#include "cluster/hold.h"
+
 enum { N_KEYS = 1000, GATE = 999, MAX_NODES = 8, MAX_N = 2000, HANGS_S = 100 };
 
 static struct tern_node *node;
@@ -33,22 +35,6 @@ static struct tern_worker *worker;
 static uint32_t self, n_nodes;
 static atomic_uint_fast64_t n_run; /* functions run here */
 static atomic_int n_met;
-
-static void check(enum tern_status status)
-{
-    if (status != TERN_OK) {
-        fprintf(stderr, "%s: %s\n", tern_status_name(status), tern_error());
-        exit(1);
-    }
-}
-
-#define hold(condition)                                                            \
-    do {                                                                           \
-        if (!(condition)) {                                                        \
-            fprintf(stderr, "line %d: does not hold: %s\n", __LINE__, #condition); \
-            exit(1);                                                               \
-        }                                                                          \
-    } while (0)
 
 /* The call fails with this status, and the sentence has this word. */
 static void refused(enum tern_status status, enum tern_status wanted, const char *word)

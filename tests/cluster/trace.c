@@ -18,6 +18,8 @@
 
 #include <tern/tern.h>
 
+#include "cluster/hold.h"
+
 enum { N_KEYS = 500, BATCH = 6, AHEAD = 20, USED_FOR = 4, HANGS_S = 200 };
 
 static struct tern_node *node;
@@ -27,14 +29,6 @@ static uint32_t self, n_nodes;
 static uint64_t random_state;
 static bool is_managed; /* not where keys are at home, or shared by the nodes of this host */
 static int n_wrong;
-
-static void check(enum tern_status status)
-{
-    if (status != TERN_OK) {
-        fprintf(stderr, "%s: %s\n", tern_status_name(status), tern_error());
-        exit(1);
-    }
-}
 
 static void expect(bool held, const char *what, uint64_t key)
 {
