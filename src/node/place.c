@@ -24,9 +24,11 @@
  *
  * Where the coordinator is when TERN_COORDINATOR does not say:
  *
- *   torchrun   MASTER_ADDR at MASTER_PORT + 1, because the port itself belongs to torchrun's store
- *   Open MPI   a Unix socket in $TMPDIR or /tmp named after the job, when all ranks are on one host
- *   Slurm      the first host of the step at port 20000 + SLURM_JOB_ID mod 10000
+ *   on one host  a Unix socket in $TMPDIR or /tmp named after the job, where the launcher says that there is no other
+ *                (torchrun: LOCAL_WORLD_SIZE, Open MPI: OMPI_COMM_WORLD_LOCAL_SIZE, Slurm: SLURM_STEP_NUM_NODES)
+ *   torchrun     MASTER_ADDR at MASTER_PORT + 1, because the port itself belongs to torchrun's store
+ *   Open MPI     is not known
+ *   Slurm        the first host of the step at port 20000 + SLURM_JOB_ID mod 10000
  *
  * A batch script's shell has Slurm's variables too, as if it were task 0, and would wait for tasks
  * that nobody started. What srun starts has a SLURM_STEP_ID besides; without one they do not count.
@@ -40,6 +42,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "net/address.h"
@@ -266,6 +269,34 @@ static enum tern_status write_address(struct place *place, const char *origin, c
     return TERN_OK;
 }
 
+/* Whether all nodes are on this host, by what a variable of the launcher counts. */
+static enum tern_status read_count(const char *name, uint64_t all, bool *is_all)
+{
+    const char *text = variable(name);
+    uint64_t count = 0;
+    *is_all = false;
+    if (text == NULL)
+        return TERN_OK;
+    enum tern_status status = read_number(name, text, 1, MAX_NODES, &count);
+    *is_all = status == TERN_OK && count == all;
+    return status;
+}
+
+/* The coordinator is at a Unix socket named after the job; false if its path, to which the others add their numbers,
+ * would be too long. The user's number keeps the jobs of different users apart. */
+static bool write_socket(struct place *place, const char *job)
+{
+    enum { NUMBER_BYTES = sizeof ".65535" };
+    const char *folder = variable("TMPDIR");
+    char path[sizeof((struct sockaddr_un *)NULL)->sun_path - NUMBER_BYTES];
+    int n = snprintf(path, sizeof path, "%s/tern-%u-%s", folder != NULL ? folder : "/tmp",
+                     (unsigned)getuid(), job);
+    if (n < 0 || (size_t)n >= sizeof path)
+        return false;
+    snprintf(place->coordinator, sizeof place->coordinator, "unix:%s", path);
+    return true;
+}
+
 static enum tern_status coordinate_tern(struct place *place, const char **origin)
 {
     (void)place;
@@ -283,35 +314,37 @@ static enum tern_status coordinate_torchrun(struct place *place, const char **or
         return missing("MASTER_PORT", "WORLD_SIZE");
     uint64_t number = 0;
     enum tern_status status = read_number("MASTER_PORT", port, 1, 65534, &number);
+    bool is_one_host = false;
+    if (status == TERN_OK)
+        status = read_count("LOCAL_WORLD_SIZE", place->n_nodes, &is_one_host);
     if (status != TERN_OK)
         return status;
+    /* The port tells the jobs of a host apart; a run's name need not. */
+    char job[32];
+    snprintf(job, sizeof job, "torchrun-%u", (unsigned)number);
     *origin = "MASTER_ADDR";
+    if (is_one_host && write_socket(place, job))
+        return TERN_OK;
     return write_address(place, *origin, host, (unsigned)number + 1);
 }
 
-static const struct launcher open_mpi;
+static const struct launcher open_mpi, slurm;
 
 static enum tern_status coordinate_open_mpi(struct place *place, const char **origin)
 {
-    const char *text = variable("OMPI_COMM_WORLD_LOCAL_SIZE");
-    uint64_t n_here = 0;
+    bool is_one_host;
     enum tern_status status =
-        text == NULL ? TERN_OK
-                     : read_number("OMPI_COMM_WORLD_LOCAL_SIZE", text, 1, MAX_NODES, &n_here);
+        read_count("OMPI_COMM_WORLD_LOCAL_SIZE", place->n_nodes, &is_one_host);
     if (status != TERN_OK)
         return status;
-    if (n_here != place->n_nodes)
+    if (!is_one_host)
         return need_coordinator("Open MPI does not say where rank 0 of several hosts is");
     char job[1024];
     if (!job_name(&open_mpi, sizeof job, job))
         return need_coordinator("Open MPI has set neither OMPI_MCA_ess_base_jobid nor "
                                 "PMIX_NAMESPACE to name the job");
-    const char *folder = variable("TMPDIR");
-    *origin = folder != NULL ? "TMPDIR" : open_mpi.job;
-    /* The user's number keeps the jobs of different users apart. */
-    int n = snprintf(place->coordinator, sizeof place->coordinator, "unix:%s/tern-%u-%s",
-                     folder != NULL ? folder : "/tmp", (unsigned)getuid(), job);
-    if (n < 0 || (size_t)n >= sizeof place->coordinator)
+    *origin = variable("TMPDIR") != NULL ? "TMPDIR" : open_mpi.job;
+    if (!write_socket(place, job))
         return need_coordinator("TMPDIR and the name of the job are too long for a socket's path");
     return TERN_OK;
 }
@@ -353,6 +386,13 @@ static enum tern_status coordinate_slurm(struct place *place, const char **origi
     const char *list = variable(*origin);
     if (list == NULL)
         return missing(*origin, "SLURM_NTASKS");
+    bool is_one_host;
+    status = read_count("SLURM_STEP_NUM_NODES", 1, &is_one_host);
+    if (status != TERN_OK)
+        return status;
+    char name[1024];
+    if (is_one_host && job_name(&slurm, sizeof name, name) && write_socket(place, name))
+        return TERN_OK;
     char host[200];
     if (!first_host(list, sizeof host, host))
         return fail(TERN_INVALID, "%s is '%.100s', which is not a list of hosts", *origin, list);

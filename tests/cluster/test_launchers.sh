@@ -62,12 +62,23 @@ for k in 0 1 2; do
 done
 collect 0 1 2
 check "torchrun's variables" exact 3
+for k in 0 1 2; do
+    as $k RANK=$k WORLD_SIZE=3 LOCAL_WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 MASTER_PORT="$port" TMPDIR="$tmp"
+done
+collect 0 1 2
+check "torchrun's variables on one host" exact 3
 
 for k in 0 1 2; do
     as $k SLURM_PROCID=$k SLURM_NTASKS=3 SLURM_JOB_ID=$$ SLURM_STEP_ID=0 SLURM_STEP_NODELIST=127.0.0.1
 done
 collect 0 1 2
 check "srun's variables" exact 3
+for k in 0 1 2; do
+    as $k SLURM_PROCID=$k SLURM_NTASKS=3 SLURM_JOB_ID=$$ SLURM_STEP_ID=0 SLURM_STEP_NODELIST=127.0.0.1 \
+        SLURM_STEP_NUM_NODES=1 TMPDIR="$tmp"
+done
+collect 0 1 2
+check "srun's variables on one host" exact 3
 
 check 'no process is left behind' [ -z "$(pgrep -f "^$programs/sums" || true)" ]
 finish

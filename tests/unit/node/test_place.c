@@ -34,6 +34,7 @@ static const char *const known[] = {
     "TERN_SHARDS",
     "RANK",
     "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
     "MASTER_ADDR",
     "MASTER_PORT",
     "TORCHELASTIC_RUN_ID",
@@ -49,6 +50,7 @@ static const char *const known[] = {
     "SLURM_STEP_ID",
     "SLURM_JOB_NODELIST",
     "SLURM_STEP_NODELIST",
+    "SLURM_STEP_NUM_NODES",
 };
 
 /* Sets the environment from "NAME=value" strings, up to NULL. */
@@ -399,6 +401,23 @@ static void torchrun(void **state)
     assert_string_equal(
         found("RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=::1", "MASTER_PORT=29500").coordinator,
         "[::1]:29501");
+    char coordinator[128], listen[132];
+    snprintf(coordinator, sizeof coordinator, "unix:/tmp/tern-%u-torchrun-29500", (unsigned)getuid());
+    snprintf(listen, sizeof listen, "%s.1", coordinator);
+    assert_place(found("RANK=1", "WORLD_SIZE=2", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1",
+                       "MASTER_PORT=29500"),
+                 1, 2, coordinator, listen);
+    assert_place(found("RANK=0", "WORLD_SIZE=4", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1",
+                       "MASTER_PORT=29500"),
+                 0, 4, "127.0.0.1:29501", "127.0.0.1:29501");
+    /* A path too long for a socket. */
+    char folder[128] = "TMPDIR=/";
+    memset(folder + 8, 'a', 100);
+    assert_place(found("RANK=0", "WORLD_SIZE=2", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1",
+                       "MASTER_PORT=29500", folder),
+                 0, 2, "127.0.0.1:29501", "127.0.0.1:29501");
+    refused("LOCAL_WORLD_SIZE", "'0'", "RANK=1", "WORLD_SIZE=2", "LOCAL_WORLD_SIZE=0",
+            "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29500");
     refused("MASTER_PORT", "'65535'", "RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1",
             "MASTER_PORT=65535");
     refused("MASTER_PORT", "'x'", "RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1",
@@ -466,6 +485,12 @@ static void slurm(void **state)
     assert_place(found("SLURM_PROCID=1", "SLURM_NTASKS=2", "SLURM_STEP_ID=0",
                        "TERN_COORDINATOR=127.0.0.1:4711"),
                  1, 2, "127.0.0.1:4711", "127.0.0.1:0");
+
+    char coordinator[128];
+    snprintf(coordinator, sizeof coordinator, "unix:/tmp/tern-%u-slurm-12.3", (unsigned)getuid());
+    assert_place(found("SLURM_PROCID=0", "SLURM_NTASKS=2", "SLURM_JOB_ID=12", "SLURM_STEP_ID=3",
+                       "SLURM_STEP_NODELIST=x1", "SLURM_STEP_NUM_NODES=1"),
+                 0, 2, coordinator, coordinator);
 
     /* Leading zeros belong to the host's name; .invalid is never found. */
     refused("SLURM_JOB_NODELIST", "'node03.invalid:20007'", "SLURM_PROCID=1", "SLURM_NTASKS=2",
