@@ -7,7 +7,7 @@
  * of their own, compute a dot product and an axpy with each, and add to the rows. In turns with that they also exchange
  * rows, a given number per key of a batch, through shared memory: one copy into a ring, one out of it, both prefetched.
  * No index, latch, intent or decision, nobody waits, and all know at all times which rows are to be sent. The ratio is
- * the most that a manager which moves so many rows can have of a single node that is as fast as plain arrays. `adaptive`
+ * the most that a manager which moves so many rows can have of a single node that is as fast as plain arrays. `adaptive-apart`
  * moves 0.32 rows per key under Zipf and 0.51 with uniform keys, of which half are at the other node: the bytes per
  * access that the benchmark prints, twice, since a key is pulled and pushed, over the 520 of a row and its key. Medians
  * of five repeats, and their spread.

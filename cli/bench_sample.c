@@ -55,7 +55,7 @@ static const struct option options[] = {
      .choices = part_names},
     {"level", OPTION_STRINGS, &args.levels, "CONFORM,BOUNDED,LONG_TERM,NON_CONFORM", "LIST",
      "levels of conformity in the mix", .choices = level_names},
-    {"policy", OPTION_STRING, &args.policy, "adaptive", "NAME",
+    {"policy", OPTION_STRING, &args.policy, "adaptive-apart", "NAME",
      .help = "of the tables of the mix; any but bsp, ssp:S and essp:S"},
     {"keys", OPTION_INT, &args.n_keys, "1000000", "N", "keys that are sampled from", .min = 2,
      .max = 4e9},

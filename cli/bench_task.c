@@ -38,7 +38,7 @@ static const struct option options[] = {
     {"link", OPTION_STRING, &args.link, .takes = "RATE[,DELAY]",
      .help = "make each node a host of its own, as 'tern run --link' does, such as 1gbit,0.1ms"},
     {"policies", OPTION_STRINGS, &args.policies,
-     "adaptive,adaptive-replicate,adaptive-relocate,static,replicate,relocate", "LIST",
+     "adaptive,adaptive-apart,adaptive-replicate,adaptive-relocate,static,replicate,relocate", "LIST",
      "policies to compare", .choices = NULL},
     {"epochs", OPTION_INT, &args.n_epochs, "3", "N", "times to go through the data", .min = 1,
      .max = TRAINING_MAX_EPOCHS},

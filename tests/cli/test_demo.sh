@@ -40,7 +40,7 @@ check 'runs on two nodes' grep -q '2 nodes with 1 thread' "$out"
 check 'trains all epochs' grep -q '^epoch 20 of 20: ' "$out"
 check 'asks for facts of the test' grep -q 'it was asked for [1-9][0-9]*\.)$' "$out"
 check 'reports the test' grep -q '^The test: MRR 0\.[0-9]* ' "$out"
-check 'reports local accesses' grep -q '^Of all accesses to parameters, [0-9.]*% found' "$out"
+check 'reports local accesses' grep -q '^Of all accesses to parameters, [0-9.]*% were to memory' "$out"
 check 'leaves vectors' [ -s "$build/demo/model/entities.npy" ]
 check 'leaves names for them' grep -q '\.v\.01$' "$build/demo/model/entities.txt"
 finish
