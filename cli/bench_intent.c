@@ -175,8 +175,11 @@ static bool signal_all(struct job *job)
 static int node_main(void *context)
 {
     struct job *job = context;
-    struct tern_table_options shape = {
-        .struct_size = sizeof shape, .n_keys = (uint64_t)args.n_keys, .length = 1};
+    /* Nodes that share the table would do nothing about intents. */
+    struct tern_table_options shape = {.struct_size = sizeof shape,
+                                       .n_keys = (uint64_t)args.n_keys,
+                                       .length = 1,
+                                       .policy = "adaptive-apart"};
     cluster_enter(job->cluster, job->node);
     bool ok = tern_node_open(NULL, &job->tern) == TERN_OK &&
               tern_table_open(job->tern, "intent", &shape, &job->table) == TERN_OK &&

@@ -82,6 +82,8 @@ check 'bench intent gives one line' n_lines 1
 for name in keys ns_per_key raw_ns_per_key waiting_bytes_per_key active_bytes_per_key; do
     check "bench intent: field $name is a number" has_number $name
 done
+check 'bench intent: intents that are acted on take memory' \
+    [ "$(sed -n 's/.*"active_bytes_per_key":\([0-9]*\).*/\1/p' "$out")" -ge 8 ]
 
 try "$tern" bench manage --json --keys 5000 --length 4 --repeats 1 --warm-up 0.1 --seconds 0.1 \
     --policies adaptive,multi --dists zipf,local
