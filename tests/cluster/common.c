@@ -189,7 +189,7 @@ static void again(void)
         check(tern_table_close(table));
     }
     check(tern_barrier(node));
-    hold(n_segments() <= before + 2 * (int)n_nodes);
+    hold(n_segments() < before + TIMES / 3); /* other tests may have some at the moment */
 }
 
 /* The limit of a table that all have in common is what all of them grant. */
