@@ -3,7 +3,8 @@
  *
  * node.c opens and closes nodes, table.c tables, worker.c workers; access.c has the calls on keys,
  * range.c those on ranges, sample.c those on samples, task.c those on tasks, together.c what all nodes do
- * at once. In a cluster, shard.c serves other nodes and remote.c asks them.
+ * at once. In a cluster, shard.c serves other nodes and remote.c asks them, unless all are on one host and have the
+ * table in common (neighbours.c).
  *
  * A node's lock guards its lists of tables, workers and distributions. The calls on keys never take
  * it: a worker counts what it does in memory of its own.
