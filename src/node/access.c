@@ -256,14 +256,20 @@ static enum tern_status set_here(struct tern_worker *worker, struct tern_table *
     return status;
 }
 
+/* Who died may have left a row of a table that all nodes share half written. */
+static enum tern_status check_neighbours(const struct tern_worker *worker,
+                                         const struct tern_table *table)
+{
+    return table->piece ? engine_check_dead(worker->node->engine) : TERN_OK;
+}
+
 /* One of the three operations, as far as it can be done here. */
 static enum tern_status do_here(struct tern_worker *worker, struct tern_table *table,
                                 enum frame_kind kind, const uint64_t *keys, size_t n, void *values)
 {
     if (policy_is_bounded(&table->policy))
         return do_bounded(worker, table, kind, keys, n, values);
-    /* Who died may have left a row half written. */
-    enum tern_status status = table->piece ? engine_check_dead(worker->node->engine) : TERN_OK;
+    enum tern_status status = check_neighbours(worker, table);
     if (status)
         return status;
     switch (kind) {
@@ -763,6 +769,8 @@ enum tern_status tern_pin(struct tern_worker *worker, struct tern_table *table,
                     store->name, table->policy.name);
     struct keymap *pins = &worker->space->pins[table->id];
     enum tern_status status = check_keys(store, keys, n);
+    if (!status)
+        status = check_neighbours(worker, table);
     if (!status && !keymap_reserve(pins, n))
         status = fail(TERN_NO_MEMORY, "no memory to pin %zu rows of table '%s'", n, store->name);
     if (!status)

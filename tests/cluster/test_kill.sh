@@ -122,6 +122,7 @@ for victim in 0 2; do
     # shellcheck disable=SC2086
     collect $rest
     check "node $victim dies with a latch that all wait for: all others name it" all_name $victim $rest
+    check 'nor can they pin the row' [ -z "$(cat "$tmp"/[0-3].out | grep '^broken')" ]
 done
 
 # Node 0 exchanges sums with 1 and 2, and learns from the coordinator that it is 3 for which these wait in vain.

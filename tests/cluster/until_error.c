@@ -209,6 +209,9 @@ static enum tern_status push_latched(void)
         status = tern_push(worker, rows, &key, 1, ones);
     }
     say("error", status);
+    void *row;
+    if (tern_pin(worker, rows, &key, 1, &row) != status)
+        say("broken", status);
     must(tern_worker_close(worker));
     return status;
 }
