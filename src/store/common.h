@@ -8,6 +8,9 @@
  *
  * What a process keeps for itself: how often it has pinned a row. Rows stay where they are, so nobody else need know.
  *
+ * Processes that share a table trust each other: one that writes nonsense to the memory breaks the others. They are of one
+ * user, and could do so in other ways.
+ *
  * A process that dies while it holds a latch leaves it behind. When the others know that it is dead, they look for latches
  * that do not change hands (common_find_stuck), and free those that are the same some time later (common_free_stuck).
  * What the dead one was writing may then be half written. An index that it was to change is mended (sparse_mend).
