@@ -7,6 +7,58 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct handle *closed[HANDLE_KEPT];
 static size_t n_closed;
+static struct handle *opened; /* a list */
+static bool was_forked;
+
+/* ---- Forking: the lock is held meanwhile, so that the child finds the list whole. ---------------- */
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+static void after_fork(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+static void mark_forked(void)
+{
+    was_forked |= opened != NULL;
+    for (struct handle *handle = opened; handle; handle = handle->next)
+        atomic_store_explicit(&handle->kind, HANDLE_FORKED, memory_order_relaxed);
+    opened = NULL;
+    pthread_mutex_unlock(&lock);
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(before_fork, after_fork, mark_forked);
+}
+
+bool handle_was_forked(void)
+{
+    pthread_mutex_lock(&lock);
+    bool was = was_forked;
+    pthread_mutex_unlock(&lock);
+    return was;
+}
+
+/* -------------------------------------------------------------------------------------------------- */
+
+void handle_init(struct handle *handle, enum handle_kind kind)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
+    pthread_mutex_lock(&lock);
+    atomic_store_explicit(&handle->kind, kind, memory_order_relaxed);
+    handle->before = NULL;
+    handle->next = opened;
+    if (opened)
+        opened->before = handle;
+    opened = handle;
+    pthread_mutex_unlock(&lock);
+}
 
 static const char *kind_name(uint32_t kind)
 {
@@ -19,6 +71,8 @@ static const char *kind_name(uint32_t kind)
         return "worker";
     case HANDLE_DIST:
         return "distribution";
+    case HANDLE_CHECKPOINT:
+        return "checkpoint";
     default:
         return "handle";
     }
@@ -32,16 +86,25 @@ enum tern_status handle_refuse(const struct handle *handle, enum handle_kind kin
     uint32_t found = atomic_load_explicit(&handle->kind, memory_order_relaxed);
     if (found == HANDLE_CLOSED)
         return fail(TERN_CLOSED, "the %s was closed before this call", wanted);
+    if (found == HANDLE_FORKED)
+        return fail(
+            TERN_CLOSED,
+            "the %s was opened by the process that this one was forked from, and cannot be used "
+            "here",
+            wanted);
     return fail(TERN_INVALID, "a %s is needed here, but a %s was given", wanted, kind_name(found));
 }
 
 void handle_close(struct handle *handle)
 {
-    atomic_store_explicit(&handle->kind, HANDLE_CLOSED, memory_order_relaxed);
     pthread_mutex_lock(&lock);
-    struct handle **place = &closed[n_closed++ % HANDLE_KEPT];
-    struct handle *oldest = *place;
-    *place = handle;
+    atomic_store_explicit(&handle->kind, HANDLE_CLOSED, memory_order_relaxed);
+    *(handle->before ? &handle->before->next : &opened) = handle->next;
+    if (handle->next)
+        handle->next->before = handle->before;
+    struct handle **kept = &closed[n_closed++ % HANDLE_KEPT];
+    struct handle *oldest = *kept;
+    *kept = handle;
     pthread_mutex_unlock(&lock);
     free(oldest);
 }

@@ -1,9 +1,13 @@
 /*
- * handle - what makes a wrong or closed handle an error instead of a crash.
+ * handle - what makes a wrong, closed or inherited handle an error instead of a crash.
  *
  * Every object given to the program begins with a struct handle that says what it is. Closing marks it
  * and puts its memory into a queue of the last HANDLE_KEPT closed ones; only what falls out at the
  * far end is freed. Objects therefore keep their large parts elsewhere and free those at once.
+ *
+ * A process that was forked has its parent's objects without the threads that serve them, and shares sockets and
+ * memory with it. So all handles that are open when a process forks are marked in the child, and every call with one
+ * is refused there. The check is the one that every call makes anyway.
  *
  * Any thread may call these at any time.
  */
@@ -22,17 +26,18 @@ enum handle_kind {
     HANDLE_TABLE,
     HANDLE_WORKER,
     HANDLE_DIST,
+    HANDLE_CHECKPOINT,
     HANDLE_CLOSED,
+    HANDLE_FORKED, /* opened by the process that this one was forked from */
 };
 
 struct handle {
     _Atomic uint32_t kind;
+    struct handle *next, *before; /* of the list of open ones */
 };
 
-static inline void handle_init(struct handle *handle, enum handle_kind kind)
-{
-    atomic_store_explicit(&handle->kind, kind, memory_order_relaxed);
-}
+/* Opens a handle. It must be closed, not freed, from then on. */
+void handle_init(struct handle *handle, enum handle_kind kind);
 
 /* Whether `handle` is an open one of this kind: the check of the fast path. */
 static inline bool handle_is(const struct handle *handle, enum handle_kind kind)
@@ -42,6 +47,9 @@ static inline bool handle_is(const struct handle *handle, enum handle_kind kind)
 
 /* The failure when it is not. */
 enum tern_status handle_refuse(const struct handle *handle, enum handle_kind kind);
+
+/* Whether this process was forked while handles were open. */
+bool handle_was_forked(void);
 
 /* Marks the handle closed and frees its memory when enough others have been closed after it. */
 void handle_close(struct handle *handle);

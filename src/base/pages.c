@@ -2,6 +2,7 @@
 #include "base/pages.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -86,13 +87,13 @@ void pages_drop(void *pages, size_t bytes)
     advise(pages, bytes, MADV_DONTNEED);
 }
 
-void pages_drop_common(void *memory, size_t bytes)
+void pages_drop_shared(void *memory, size_t bytes)
 {
     advise(memory, bytes, MADV_REMOVE);
 }
 
-/* The memory limit of the control group at `path`, or UINT64_MAX. */
-static uint64_t group_limit(const char *path)
+/* The number in a file, or UINT64_MAX. */
+static uint64_t read_limit(const char *path)
 {
     uint64_t limit = UINT64_MAX;
     FILE *file = fopen(path, "re");
@@ -104,6 +105,62 @@ static uint64_t group_limit(const char *path)
     return limit;
 }
 
+/* Whether a list with commas has a word. */
+static bool has_word(const char *list, const char *word)
+{
+    const size_t length = strlen(word);
+    while (strncmp(list, word, length) || (list[length] && list[length] != ',')) {
+        list += strcspn(list, ",");
+        if (!*list++)
+            return false;
+    }
+    return true;
+}
+
+/* The lowest limit of a control group and all those that it is in: the files of that name in `path` below `root` and in
+ * the folders above it. Inside a container the path may be one of the host's, and then only the root is there. */
+static uint64_t lowest_limit(const char *root, char *path, const char *file)
+{
+    uint64_t lowest = UINT64_MAX;
+    for (bool more = true; more;) {
+        char name[PATH_MAX];
+        snprintf(name, sizeof name, "%s%s/%s", root, path, file);
+        const uint64_t limit = read_limit(name);
+        lowest = limit < lowest ? limit : lowest;
+        char *last = strrchr(path, '/');
+        more = last != NULL;
+        if (last)
+            *last = '\0';
+    }
+    return lowest;
+}
+
+uint64_t pages_group_limit(const char *groups, const char *root)
+{
+    uint64_t lowest = UINT64_MAX;
+    FILE *file = fopen(groups, "re");
+    char line[PATH_MAX], v1_root[PATH_MAX];
+    snprintf(v1_root, sizeof v1_root, "%s/memory", root);
+    while (file && fgets(line, sizeof line, file)) {
+        /* NUMBER:CONTROLLERS:PATH, where version 2 is number 0 without controllers. */
+        line[strcspn(line, "\n")] = '\0';
+        char *controllers = strchr(line, ':'),
+             *path = controllers ? strchr(controllers + 1, ':') : NULL;
+        if (!path)
+            continue;
+        *path++ = '\0';
+        uint64_t limit = UINT64_MAX;
+        if (!strcmp(line, "0:"))
+            limit = lowest_limit(root, path, "memory.max");
+        else if (has_word(controllers + 1, "memory"))
+            limit = lowest_limit(v1_root, path, "memory.limit_in_bytes");
+        lowest = limit < lowest ? limit : lowest;
+    }
+    if (file)
+        fclose(file);
+    return lowest;
+}
+
 uint64_t pages_machine_bytes(void)
 {
     static _Atomic uint64_t known; /* 0: not yet */
@@ -111,7 +168,7 @@ uint64_t pages_machine_bytes(void)
     if (bytes)
         return bytes;
     uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-    uint64_t group = group_limit("/sys/fs/cgroup/memory.max");
+    uint64_t group = pages_group_limit("/proc/self/cgroup", "/sys/fs/cgroup");
     bytes = group < machine ? group : machine;
     atomic_store_explicit(&known, bytes, memory_order_relaxed);
     return bytes;

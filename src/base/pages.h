@@ -3,7 +3,7 @@
  *
  * A reservation costs address space; a page costs memory once it is touched. Reservations of at least
  * one huge page are aligned to it and ask for transparent huge pages, because a random access to a
- * row otherwise pays a TLB miss on top of the cache miss (figures in docs/RATIONALE.md). The
+ * row otherwise pays a TLB miss on top of the cache miss (figures in docs/decisions/003). The
  * environment variable TERN_HUGE_PAGES=off declines both. Small ones come from the heap.
  */
 #ifndef BASE_PAGES_H
@@ -26,9 +26,13 @@ void pages_ask_huge(void *pages, size_t bytes);
 void pages_drop(void *pages, size_t bytes);
 
 /* The same for memory that processes have in common (segment.h). */
-void pages_drop_common(void *memory, size_t bytes);
+void pages_drop_shared(void *memory, size_t bytes);
 
 /* Bytes of memory this machine, or the container the process is in, has. */
 uint64_t pages_machine_bytes(void);
+
+/* The memory limit of the control groups, of version 1 or 2, that the file `groups` (/proc/self/cgroup) names, which are
+ * below the folder `root`; UINT64_MAX if there is none. */
+uint64_t pages_group_limit(const char *groups, const char *root);
 
 #endif

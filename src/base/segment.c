@@ -2,101 +2,164 @@
 #include "base/segment.h"
 
 #include <errno.h>
-#include <inttypes.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/shm.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/pages.h"
 
-/* What a segment begins with. Numbers of segments that have ended are given out again; the word tells one from
- * another. */
-struct head {
-    uint32_t word;
-};
+enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
 
-enum { HEAD_BYTES = 4096 }; /* what is behind it is aligned to a page */
+/* Those that were made here. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct segment *made_here;
 
 static enum tern_status refuse(int error)
 {
-    return fail(TERN_NO_MEMORY, "memory that the nodes of this host share cannot be had: %s",
+    return fail(TERN_NO_MEMORY, "memory that the processes of this host share cannot be had: %s",
                 strerror(error));
 }
 
-/* Attaches a segment where huge pages may begin; NULL with errno. */
-static struct head *attach(int id, size_t bytes)
+static size_t whole_pages(size_t bytes)
 {
-    char *room = mmap(NULL, bytes + HUGE_PAGE_BYTES, PROT_NONE,
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return (bytes + page - 1) / page * page;
+}
+
+/* Maps a descriptor where huge pages may begin; NULL with errno. */
+static void *map(int fd, size_t bytes)
+{
+    const size_t used = whole_pages(bytes);
+    char *room = mmap(NULL, used + HUGE_PAGE_BYTES, PROT_NONE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (room == MAP_FAILED)
         return NULL;
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    const size_t used = (bytes + page - 1) / page * page, before = -(uintptr_t)room % HUGE_PAGE_BYTES;
-    void *memory = shmat(id, room + before, SHM_REMAP);
+    const size_t before = -(uintptr_t)room % HUGE_PAGE_BYTES;
+    void *memory = mmap(room + before, used, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd, 0);
     const int error = errno;
-    const bool failed = memory == (void *)-1;
-    munmap(room, failed ? bytes + HUGE_PAGE_BYTES : before);
+    const bool failed = memory == MAP_FAILED;
+    if (before)
+        munmap(room, before);
+    munmap(room + before + (failed ? 0 : used), HUGE_PAGE_BYTES - before + (failed ? used : 0));
     errno = error;
     if (failed)
         return NULL;
-    munmap(room + before + used, HUGE_PAGE_BYTES - before);
     pages_ask_huge(memory, used);
     madvise(memory, used, MADV_DONTDUMP); /* most of it may be room that is never used */
     return memory;
 }
 
-static uint64_t name_of(int id, uint32_t word)
+static uint64_t make_number(uint16_t maker)
 {
-    return (uint64_t)word << 32 | (uint32_t)id;
+    uint64_t number = 0;
+    if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)
+        number = clock_now_ns();
+    return (uint64_t)maker << 48 | number >> 16 | 1;
 }
 
-enum tern_status segment_new(size_t bytes, void **memory, uint64_t *name)
+/* A segment on a descriptor, which it owns; NULL with errno. */
+static struct segment *open_on(int fd, size_t bytes, uint64_t number)
 {
-    uint32_t word = 0;
-    if (getrandom(&word, sizeof word, 0) != (ssize_t)sizeof word || !word)
-        word = (uint32_t)getpid() | 1;
-    if (bytes > SIZE_MAX - HEAD_BYTES - HUGE_PAGE_BYTES)
-        return refuse(ENOMEM);
-    int id = shmget(IPC_PRIVATE, bytes + HEAD_BYTES, IPC_CREAT | SHM_NORESERVE | 0600);
-    if (id < 0)
-        return refuse(errno);
-    struct head *head = attach(id, bytes + HEAD_BYTES);
+    struct segment *segment = calloc(1, sizeof *segment);
+    if (!segment)
+        return NULL;
+    *segment =
+        (struct segment){.memory = map(fd, bytes), .bytes = bytes, .number = number, .fd = fd};
+    if (segment->memory)
+        return segment;
     const int error = errno;
-    shmctl(id, IPC_RMID, NULL);
-    if (!head)
+    free(segment);
+    errno = error;
+    return NULL;
+}
+
+enum tern_status segment_new(size_t bytes, uint16_t maker, struct segment **segment)
+{
+    if (bytes > (size_t)PTRDIFF_MAX - HUGE_PAGE_BYTES)
+        return refuse(ENOMEM);
+    int fd = memfd_create("tern table", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return refuse(errno);
+    struct segment *made = NULL;
+    if (!ftruncate(fd, (off_t)whole_pages(bytes)) && !fcntl(fd, F_ADD_SEALS, SEALS))
+        made = open_on(fd, bytes, make_number(maker));
+    if (!made) {
+        const int error = errno;
+        close(fd);
         return refuse(error);
-    head->word = word;
-    *memory = (char *)head + HEAD_BYTES;
-    *name = name_of(id, word);
-    return TERN_OK;
-}
-
-enum tern_status segment_attach(uint64_t name, size_t bytes, void **memory)
-{
-    const int id = (int)(uint32_t)name;
-    struct shmid_ds facts;
-    if (shmctl(id, IPC_STAT, &facts))
-        return refuse(errno);
-    if (facts.shm_segsz != bytes + HEAD_BYTES)
-        return fail(TERN_NO_MEMORY,
-                    "memory that the nodes of this host share has %zu bytes, not %zu: has one of them "
-                    "less memory than others?",
-                    (size_t)facts.shm_segsz, bytes + HEAD_BYTES);
-    struct head *head = attach(id, bytes + HEAD_BYTES);
-    if (!head)
-        return refuse(errno);
-    if (head->word != (uint32_t)(name >> 32)) {
-        shmdt(head);
-        return refuse(EIDRM);
     }
-    *memory = (char *)head + HEAD_BYTES;
+    pthread_mutex_lock(&lock);
+    made->next = made_here;
+    made_here = made;
+    pthread_mutex_unlock(&lock);
+    *segment = made;
     return TERN_OK;
 }
 
-void segment_free(void *memory)
+/* Whether a descriptor that came is of memory as it should be: a memfd of this user's that nobody can cut short. */
+static enum tern_status check(int fd, size_t bytes)
 {
-    if (memory)
-        shmdt((char *)memory - HEAD_BYTES);
+    struct stat about;
+    const int seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &about))
+        return fail(TERN_NO_MEMORY, "what another process sent as shared memory is none");
+    if (about.st_uid != geteuid())
+        return fail(TERN_NO_MEMORY, "shared memory that came belongs to another user (uid %u)",
+                    (unsigned)about.st_uid);
+    if ((uint64_t)about.st_size != whole_pages(bytes))
+        return fail(
+            TERN_NO_MEMORY,
+            "memory that the processes of this host share has %zu bytes, not %zu: has one of them "
+            "less memory than others?",
+            (size_t)about.st_size, whole_pages(bytes));
+    return TERN_OK;
+}
+
+enum tern_status segment_map(int fd, size_t bytes, uint64_t number, struct segment **segment)
+{
+    enum tern_status status = check(fd, bytes);
+    struct segment *made = status ? NULL : open_on(fd, bytes, number);
+    if (!status && !made)
+        status = refuse(errno);
+    close(fd);
+    if (status)
+        return status;
+    made->fd = -1;
+    *segment = made;
+    return TERN_OK;
+}
+
+int segment_descriptor(uint64_t number)
+{
+    pthread_mutex_lock(&lock);
+    const struct segment *found = made_here;
+    while (found && found->number != number)
+        found = found->next;
+    int fd = found ? fcntl(found->fd, F_DUPFD_CLOEXEC, 0) : -1;
+    pthread_mutex_unlock(&lock);
+    return fd;
+}
+
+void segment_close(struct segment *segment)
+{
+    if (!segment)
+        return;
+    if (segment->fd >= 0) {
+        pthread_mutex_lock(&lock);
+        struct segment **at = &made_here;
+        while (*at != segment)
+            at = &(*at)->next;
+        *at = segment->next;
+        pthread_mutex_unlock(&lock);
+        close(segment->fd);
+    }
+    munmap(segment->memory, whole_pages(segment->bytes));
+    free(segment);
 }

@@ -4,20 +4,37 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static _Thread_local char sentence[STATUS_SENTENCE_BYTES];
+/* The first is the program's, the second that of work aside. */
+static _Thread_local char sentences[2][STATUS_SENTENCE_BYTES];
+static _Thread_local unsigned n_aside;
+
+static char *sentence(void)
+{
+    return sentences[n_aside > 0];
+}
+
+void status_aside(void)
+{
+    n_aside++;
+}
+
+void status_back(void)
+{
+    n_aside--;
+}
 
 enum tern_status fail(enum tern_status status, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(sentence, sizeof sentence, format, arguments);
+    vsnprintf(sentence(), STATUS_SENTENCE_BYTES, format, arguments);
     va_end(arguments);
     return status;
 }
 
 const char *tern_error(void)
 {
-    return sentence;
+    return sentence();
 }
 
 const char *tern_status_name(enum tern_status status)
@@ -35,6 +52,7 @@ const char *tern_status_name(enum tern_status status)
         [TERN_PEER] = "TERN_PEER",
         [TERN_NETWORK] = "TERN_NETWORK",
         [TERN_LATE] = "TERN_LATE",
+        [TERN_INTERRUPTED] = "TERN_INTERRUPTED",
     };
     if ((unsigned)status >= sizeof names / sizeof names[0])
         return "unknown status";

@@ -16,4 +16,9 @@ enum { STATUS_SENTENCE_BYTES = 512 }; /* the longest, with the 0 at the end */
 enum tern_status fail(enum tern_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3), cold));
 
+/* Between these, failures of this thread are nobody's but the code's in between: a connection that is made again, another
+ * node's request that is refused. Their sentences are kept aside, so that tern_error() afterwards is what it was. */
+void status_aside(void);
+void status_back(void);
+
 #endif

@@ -62,47 +62,47 @@ static void add_i32(void *restrict to, const void *restrict from, size_t n)
 {
     uint32_t *x = to;
     const uint32_t *y = from;
-    foreach (i, n)
-        x[i] += y[i];
+    foreach(i, n) x[i] += y[i];
 }
 
 static void add_i64(void *restrict to, const void *restrict from, size_t n)
 {
     uint64_t *x = to;
     const uint64_t *y = from;
-    foreach (i, n)
-        x[i] += y[i];
+    foreach(i, n) x[i] += y[i];
 }
 
 /* What replicas exchange, for one type: unsigned where integers wrap around. x - x is +0, whose bits are
  * all zero; but not if x is infinite. A value becomes what the owner makes of it by adding the difference to what it
  * has, which may be another one where numbers are rounded: so both agree in every bit. */
-#define DELTA_LOOPS(name, type, bits)                                                              \
-    static bool take_##name(void *restrict delta, void *restrict base, void *restrict value,       \
-                            size_t n)                                                              \
-    {                                                                                              \
-        type *d = delta, *b = base, *v = value;                                                    \
-        bits any = 0;                                                                              \
-        foreach (i, n) {                                                                           \
-            type difference = v[i] == b[i] ? (type)0 : (type)(v[i] - b[i]);                        \
-            bits word;                                                                             \
-            memcpy(&word, &difference, sizeof word);                                               \
-            any |= word;                                                                           \
-            d[i] = difference;                                                                     \
-            b[i] = v[i] = (type)(b[i] + difference);                                               \
-        }                                                                                          \
-        return any != 0;                                                                           \
-    }                                                                                              \
-                                                                                                   \
-    static void rebase_##name(void *restrict value, void *restrict base,                           \
-                              const void *restrict theirs, size_t n)                               \
-    {                                                                                              \
-        type *v = value, *b = base;                                                                \
-        const type *t = theirs;                                                                    \
-        foreach (i, n) {                                                                           \
-            v[i] = v[i] == b[i] ? t[i] : (type)((type)(v[i] - b[i]) + t[i]);                       \
-            b[i] = t[i];                                                                           \
-        }                                                                                          \
+#define DELTA_LOOPS(name, type, bits)                                                        \
+    static bool take_##name(void *restrict delta, void *restrict base, void *restrict value, \
+                            size_t n)                                                        \
+    {                                                                                        \
+        type *d = delta, *b = base, *v = value;                                              \
+        bits any = 0;                                                                        \
+        foreach(i, n)                                                                        \
+        {                                                                                    \
+            type difference = v[i] == b[i] ? (type)0 : (type)(v[i] - b[i]);                  \
+            bits word;                                                                       \
+            memcpy(&word, &difference, sizeof word);                                         \
+            any |= word;                                                                     \
+            d[i] = difference;                                                               \
+            b[i] = v[i] = (type)(b[i] + difference);                                         \
+        }                                                                                    \
+        return any != 0;                                                                     \
+    }                                                                                        \
+                                                                                             \
+    static void rebase_##name(void *restrict value, void *restrict base,                     \
+                              const void *restrict theirs, size_t n)                         \
+    {                                                                                        \
+        type *v = value, *b = base;                                                          \
+        const type *t = theirs;                                                              \
+        foreach(i, n)                                                                        \
+        {                                                                                    \
+            v[i] = v[i] == b[i] ? t[i] : (type)((type)(v[i] - b[i]) + t[i]);                 \
+            b[i] = t[i];                                                                     \
+        }                                                                                    \
     }
 
 DELTA_LOOPS(f32, float, uint32_t)

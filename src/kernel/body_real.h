@@ -10,8 +10,7 @@ static void NAME(add)(void *restrict to, const void *restrict from, size_t n)
 {
     REAL *x = to;
     const REAL *y = from;
-    foreach (i, n)
-        x[i] += y[i];
+    foreach(i, n) x[i] += y[i];
 }
 
 static void NAME(sgd)(const double *p, size_t n, void *restrict value, void *restrict state,
@@ -21,8 +20,7 @@ static void NAME(sgd)(const double *p, size_t n, void *restrict value, void *res
     const REAL rate = (REAL)p[0];
     REAL *w = value;
     const REAL *g = update;
-    foreach (i, n)
-        w[i] -= rate * g[i];
+    foreach(i, n) w[i] -= rate * g[i];
 }
 
 static void NAME(momentum)(const double *p, size_t n, void *restrict value, void *restrict state,
@@ -33,7 +31,8 @@ static void NAME(momentum)(const double *p, size_t n, void *restrict value, void
     REAL *w = value;
     REAL *m = state;
     const REAL *g = update;
-    foreach (i, n) {
+    foreach(i, n)
+    {
         const REAL mean = decay * m[i] + g[i];
         m[i] = mean;
         w[i] -= rate * mean;
@@ -48,7 +47,8 @@ static void NAME(adagrad)(const double *p, size_t n, void *restrict value, void 
     REAL *w = value;
     REAL *s = state;
     const REAL *g = update;
-    foreach (i, n) {
+    foreach(i, n)
+    {
         const REAL sum = s[i] + g[i] * g[i];
         s[i] = sum;
         w[i] -= rate * g[i] / (SQRT(sum) + epsilon);
@@ -72,7 +72,8 @@ static void NAME(adam)(const double *p, size_t n, void *restrict value, void *re
     const REAL rate = (REAL)(p[0] / (1 - pow(p[1], (double)*t)));
     const REAL scale = (REAL)(1 / __builtin_sqrt(1 - pow(p[2], (double)*t)));
     const REAL epsilon = (REAL)p[3];
-    foreach (i, n) {
+    foreach(i, n)
+    {
         const REAL mean = keep_m * m[i] + take_m * g[i];
         const REAL square = keep_v * v[i] + take_v * g[i] * g[i];
         m[i] = mean;
@@ -92,7 +93,8 @@ static void NAME(ftrl)(const double *p, size_t n, void *restrict value, void *re
     REAL *z = state;
     REAL *sum = z + n;
     const REAL *g = update;
-    foreach (i, n) {
+    foreach(i, n)
+    {
         const REAL new_sum = sum[i] + g[i] * g[i];
         const REAL root = SQRT(new_sum);
         const REAL s = (root - SQRT(sum[i])) * inverse_alpha;

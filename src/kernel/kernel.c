@@ -7,9 +7,11 @@
 #include "kernel/kernel.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "kernel/sets.h"
 
 /* In ascending width. A machine that has one has all before it. */
@@ -35,14 +37,32 @@ static size_t n_usable(void)
     return sizeof sets / sizeof sets[0];
 }
 
-static const struct kernel *choose(void)
+/* The set that TERN_KERNEL names; NULL if it is not set, or this machine has no such set. */
+static const struct kernel *named(const char *name)
 {
     const size_t n = n_usable();
-    const char *name = getenv("TERN_KERNEL");
     for (size_t i = 0; name && i < n; i++)
         if (strcmp(name, sets[i]->name) == 0)
             return sets[i];
-    return sets[n - 1];
+    return NULL;
+}
+
+static const struct kernel *choose(void)
+{
+    const struct kernel *kernel = named(getenv("TERN_KERNEL"));
+    return kernel ? kernel : sets[n_usable() - 1];
+}
+
+enum tern_status kernel_check(void)
+{
+    const char *name = getenv("TERN_KERNEL");
+    if (!name || named(name))
+        return TERN_OK;
+    char names[64] = "";
+    for (size_t i = 0, n = n_usable(); i < n; i++)
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? ", " : "",
+                 sets[i]->name);
+    return fail(TERN_INVALID, "TERN_KERNEL is '%.40s', but this machine has: %s", name, names);
 }
 
 const struct kernel *kernel_get(void)

@@ -40,6 +40,9 @@ struct kernel {
 /* The set for this machine, chosen at the first call: the widest it has, or TERN_KERNEL's. */
 const struct kernel *kernel_get(void);
 
+/* Fails if TERN_KERNEL names a set that this machine does not have. */
+enum tern_status kernel_check(void);
+
 /* All sets this machine can run, scalar first, for the tests; NULL past the last. */
 const struct kernel *kernel_at(size_t i);
 

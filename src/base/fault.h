@@ -1,0 +1,44 @@
+/*
+ * fault - points at which a simulated process may lose its core, stop or die, and mistakes that can be switched on to prove
+ * that the simulation finds them. For memory that processes share.
+ *
+ * Only in builds with TERN_DEFECTS (tests/sim/test_shared.c); elsewhere nothing of it is left in the code.
+ */
+#ifndef BASE_FAULT_H
+#define BASE_FAULT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum fault_defect {
+    FAULT_NONE,
+    FAULT_LATCH_STOLEN,  /* a latch that was waited for in vain is taken all the same */
+    FAULT_TORN_ROW_READ, /* so is a row behind such a latch read */
+    FAULT_LOSS_UNSEEN,   /* that a process was lost is looked at before a wait, and not meanwhile */
+    FAULT_PATIENCE_ENDLESS, /* a process that is not known to be lost is waited for without end */
+    FAULT_LOSS_FORGOTTEN, /* a row that was missed because of a loss counts as one that is not there */
+    FAULT_GROWN_EARLY,    /* an array is published before the cells have moved there */
+    FAULT_INDEX_UNLATCHED, /* keys are inserted without a latch */
+    FAULT_STRIPE_KEPT,     /* the latch of a stripe is not released when it has grown */
+    FAULT_CELL_NOT_MARKED, /* a cell of a growing stripe is neither moved nor marked */
+    FAULT_ROW_COUNTED_TWICE,
+    N_FAULTS,
+};
+
+#ifdef TERN_DEFECTS
+enum { fault_is_simulated = 1 };
+extern enum fault_defect fault_defect;
+extern uint64_t fault_now_ns; /* virtual time */
+void fault_point(void);
+
+static inline bool fault(enum fault_defect which)
+{
+    return fault_defect == which;
+}
+#else
+enum { fault_is_simulated = 0 };
+#define fault(which) false
+#define fault_point() ((void)0)
+#endif
+
+#endif
