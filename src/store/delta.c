@@ -8,19 +8,6 @@
 
 #include "store/store.h"
 
-/* Latches an existing row and returns its entry; NULL if there is none. */
-static struct entry *latch_existing(const struct store *store, uint64_t key, uint64_t *word)
-{
-    for (unsigned tries = 0;; spin_wait(&tries)) {
-        struct entry *entry;
-        *word = store_look(store, key, &entry);
-        if (entry_readable(*word) && entry_try_latch(entry, *word))
-            return entry;
-        if (entry_is_absent(*word))
-            return NULL;
-    }
-}
-
 /* x -= y. */
 #define SUBTRACT(name, type)                               \
     static void name(void *to, const void *from, size_t n) \
@@ -50,33 +37,33 @@ static void (*const subtract[])(void *, const void *, size_t) = {
  * settle: raises the base by the sum of all, and the row by what of that is not its own. Each element is read once, and
  * written only if it changes: a program may write in place what nobody else does.
  */
-#define AGREE(type_name, type)                                                                     \
-    static inline type minus_##type_name(type x, type y)                                           \
-    {                                                                                              \
-        return x == y ? 0 : (type)(x - y);                                                         \
-    }                                                                                              \
-    static void changed_##type_name(void *delta, const void *row, const void *base, size_t n)      \
-    {                                                                                              \
-        type *d = delta;                                                                           \
-        const type *v = row, *b = base;                                                            \
-        for (size_t i = 0; i < n; i++)                                                             \
-            d[i] = minus_##type_name(v[i], b[i]);                                                  \
-    }                                                                                              \
-    static void settle_##type_name(void *row, void *base, const void *sum, const void *own,        \
-                                   size_t n)                                                       \
-    {                                                                                              \
-        type *v = row, *b = base;                                                                  \
-        const type *s = sum, *o = own;                                                             \
-        for (size_t i = 0; i < n; i++) {                                                           \
-            const type old = v[i];                                                                 \
-            type since = minus_##type_name(old, b[i]);                                             \
-            if (o)                                                                                 \
-                since = minus_##type_name(since, o[i]);                                            \
-            b[i] = (type)(b[i] + s[i]);                                                            \
-            const type new = since == 0 ? b[i] : (type)(b[i] + since);                             \
-            if (memcmp(&new, &old, sizeof new) != 0)                                               \
-                v[i] = new;                                                                        \
-        }                                                                                          \
+#define AGREE(type_name, type)                                                                \
+    static inline type minus_##type_name(type x, type y)                                      \
+    {                                                                                         \
+        return x == y ? 0 : (type)(x - y);                                                    \
+    }                                                                                         \
+    static void changed_##type_name(void *delta, const void *row, const void *base, size_t n) \
+    {                                                                                         \
+        type *d = delta;                                                                      \
+        const type *v = row, *b = base;                                                       \
+        for (size_t i = 0; i < n; i++)                                                        \
+            d[i] = minus_##type_name(v[i], b[i]);                                             \
+    }                                                                                         \
+    static void settle_##type_name(void *row, void *base, const void *sum, const void *own,   \
+                                   size_t n)                                                  \
+    {                                                                                         \
+        type *v = row, *b = base;                                                             \
+        const type *s = sum, *o = own;                                                        \
+        for (size_t i = 0; i < n; i++) {                                                      \
+            const type old = v[i];                                                            \
+            type since = minus_##type_name(old, b[i]);                                        \
+            if (o)                                                                            \
+                since = minus_##type_name(since, o[i]);                                       \
+            b[i] = (type)(b[i] + s[i]);                                                       \
+            const type new = since == 0 ? b[i] : (type)(b[i] + since);                        \
+            if (memcmp(&new, &old, sizeof new) != 0)                                          \
+                v[i] = new;                                                                   \
+        }                                                                                     \
     }
 
 AGREE(f32, float)
@@ -130,7 +117,7 @@ static bool take(struct store *store, uint32_t slot, void *delta)
 bool store_take_delta(struct store *store, uint64_t key, void *delta)
 {
     uint64_t word;
-    struct entry *entry = latch_existing(store, key, &word);
+    struct entry *entry = store_latch_row(store, key, NULL, &word);
     if (!entry)
         return false;
     bool any = take(store, entry_slot(word), delta);
@@ -143,7 +130,7 @@ enum marked store_marked(struct store *store, uint32_t slot, uint64_t *key, uint
     const struct slot_facts *facts = store_facts(store, slot);
     *key = store_key_of(store, slot);
     uint64_t word;
-    struct entry *entry = latch_existing(store, *key, &word);
+    struct entry *entry = store_latch_row(store, *key, NULL, &word);
     if (!entry)
         return MARKED_NOTHING;
     enum marked marked = MARKED_NOTHING;
@@ -162,7 +149,7 @@ bool store_take_changed(struct store *store, uint64_t key, uint32_t node, void *
                         uint32_t *location)
 {
     uint64_t word;
-    struct entry *entry = latch_existing(store, key, &word);
+    struct entry *entry = store_latch_row(store, key, NULL, &word);
     if (!entry)
         return false;
     bool any = false;
@@ -182,7 +169,7 @@ bool store_take_changed(struct store *store, uint64_t key, uint32_t node, void *
 bool store_return_delta(struct store *store, uint64_t key, const void *delta)
 {
     uint64_t word;
-    struct entry *entry = latch_existing(store, key, &word);
+    struct entry *entry = store_latch_row(store, key, NULL, &word);
     if (!entry)
         return false;
     if (entry_state(word) != ENTRY_REPLICA) {
@@ -208,7 +195,7 @@ enum tern_status store_merge_delta(struct store *store, uint64_t key, const void
     if (status)
         return status;
     uint64_t word;
-    struct entry *entry = latch_existing(store, key, &word);
+    struct entry *entry = store_latch_row(store, key, NULL, &word);
     *slot = entry_slot(word);
     void *row = slabs_at(&store->rows, *slot);
     if (store->updater.apply)
@@ -244,7 +231,7 @@ enum tern_status store_refresh(struct store *store, uint64_t key, const void *va
     if (status)
         return status;
     uint64_t word;
-    struct entry *entry = latch_existing(store, key, &word);
+    struct entry *entry = store_latch_row(store, key, NULL, &word);
     store_rebase(store, entry_slot(word), value);
     entry_release_same(entry, word);
     return TERN_OK;
@@ -253,7 +240,7 @@ enum tern_status store_refresh(struct store *store, uint64_t key, const void *va
 bool store_peek_delta(const struct store *store, uint64_t key, void *delta)
 {
     uint64_t word;
-    struct entry *entry = latch_existing(store, key, &word);
+    struct entry *entry = store_latch_row(store, key, NULL, &word);
     if (!entry)
         return false;
     uint32_t slot = entry_slot(word);
@@ -270,7 +257,7 @@ enum tern_status store_settle(struct store *store, uint64_t key, const void *sum
     if (status)
         return status;
     uint64_t word;
-    struct entry *entry = latch_existing(store, key, &word);
+    struct entry *entry = store_latch_row(store, key, NULL, &word);
     uint32_t slot = entry_slot(word);
     settle[store->type](slabs_at(&store->rows, slot), slabs_at(&store->bases, slot), sum, own,
                         store->length);

@@ -13,7 +13,7 @@
  * multiple of that many writes hit its key.)
  *
  * Writers latch the word with a compare-and-swap, change the row, and release it. A value of 4 bytes
- * that is in the word itself is read by one load; for how it is changed see areas.h.
+ * that is in the word itself, an *inline value*, is read by one load; for how it is changed see latch_stripes.h.
  *
  * An all-zero word means: no key has ever been here.
  */
@@ -24,6 +24,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/fault.h"
+#include "base/invariant.h"
 #include "base/spin.h"
 
 #if defined(__SANITIZE_THREAD__)
@@ -140,17 +142,41 @@ static inline bool entry_try_latch(struct entry *entry, uint64_t word)
     /* Readers must see the latch before they can see any write to the row. */
     atomic_thread_fence(memory_order_release);
 #endif
+    fault_point();
     return true;
 }
 
-/* Latches the entry and returns the word it had. */
-static inline uint64_t entry_latch(struct entry *entry)
+/* Latches the entry, which had *word; false if the wait was given up (base/spin.h). */
+static inline bool entry_latch(struct entry *entry, struct watch *watch, uint64_t *word)
 {
-    for (unsigned tries = 0;; spin_wait(&tries)) {
-        uint64_t word = atomic_load_explicit(&entry->word, memory_order_relaxed);
-        if (!(word & ENTRY_LATCHED) && entry_try_latch(entry, word))
-            return word;
+    for (struct spin spin = {0};;) {
+        *word = atomic_load_explicit(&entry->word, memory_order_relaxed);
+        if (!(*word & ENTRY_LATCHED) && entry_try_latch(entry, *word))
+            return true;
+        if (!spin_again(&spin, watch))
+            return false;
     }
+}
+
+/* Whether an entry may go from one state to another. A main copy that leaves is ELSEWHERE at once and becomes no replica; an
+ * inline value stays one, unless it is pinned, which makes it a row; and an entry that has MOVED stays so. */
+static inline bool entry_may_become(enum entry_state from, enum entry_state to)
+{
+    switch (from) {
+    case ENTRY_NONE:
+        return true;
+    case ENTRY_OWNED:
+    case ENTRY_SHARED:
+        return to != ENTRY_NONE && to != ENTRY_INLINE && to != ENTRY_REPLICA;
+    case ENTRY_INLINE:
+        return to == ENTRY_INLINE || to == ENTRY_OWNED || to == ENTRY_MOVED;
+    case ENTRY_ELSEWHERE:
+    case ENTRY_REPLICA:
+        return to != ENTRY_NONE && to != ENTRY_INLINE && to != ENTRY_SHARED;
+    case ENTRY_MOVED:
+        break;
+    }
+    return false;
 }
 
 /* Gives an unlatched entry, as it was seen, another state and slot; false if it is no longer the same. */
@@ -158,6 +184,7 @@ static inline bool entry_replace(struct entry *entry, uint64_t word, enum entry_
                                  uint32_t slot)
 {
     uint64_t sequence = (word & ENTRY_SEQUENCE_MASK) + ENTRY_SEQUENCE;
+    invariant(entry_may_become(entry_state(word), state));
     return atomic_compare_exchange_strong_explicit(&entry->word, &word,
                                                    sequence | entry_pack(state, slot),
                                                    memory_order_release, memory_order_relaxed);
@@ -168,12 +195,16 @@ static inline void entry_release(struct entry *entry, uint64_t word, enum entry_
                                  uint32_t slot)
 {
     uint64_t sequence = (word & ENTRY_SEQUENCE_MASK) + ENTRY_SEQUENCE;
+    invariant(!(word & ENTRY_LATCHED));
+    invariant(entry_may_become(entry_state(word), state));
     atomic_store_explicit(&entry->word, sequence | entry_pack(state, slot), memory_order_release);
 }
 
 /* Releases the latch of an entry whose state and slot stay as they were. */
 static inline void entry_release_same(struct entry *entry, uint64_t word)
 {
+    invariant(!(word & ENTRY_LATCHED));
+    fault_point();
     atomic_store_explicit(&entry->word, word + ENTRY_SEQUENCE, memory_order_release);
 }
 

@@ -13,7 +13,7 @@ INLINE TARGET struct entry *NAME(find_in)(struct index_line *line, uint64_t key)
 /* The entry of a key; NULL if it has none, or none in the first line of a sparse index. */
 INLINE TARGET struct entry *NAME(find_first)(const struct store *store, bool sparse, uint64_t key)
 {
-    return sparse ? NAME(find_in)(sparse_place(store->sparse, key), key) : &store->dense[key];
+    return sparse ? NAME(find_in)(sparse_line(store->sparse, key), key) : &store->dense[key];
 }
 
 /* The entry of a key of a sparse index that is not in its first line but in the second; NULL otherwise, and
@@ -21,7 +21,7 @@ INLINE TARGET struct entry *NAME(find_first)(const struct store *store, bool spa
  * hold it, until another key takes them. */
 INLINE TARGET struct entry *NAME(find_second)(const struct store *store, uint64_t key)
 {
-    struct index_line *line = sparse_buddy(sparse_place(store->sparse, key));
+    struct index_line *line = sparse_buddy(sparse_line(store->sparse, key));
     struct entry *entry = __builtin_expect(key != 0, 1) ? NAME(find_in)(line, key) : NULL;
     if (__builtin_expect(!entry, 0))
         prefetch(sparse_next(line), false);

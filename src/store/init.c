@@ -36,10 +36,11 @@ enum tern_status init_check(const struct tern_init *init, enum tern_type type, c
             "table '%s': a normal initialiser needs a floating type and init.b >= 0, not %g", name,
             init->b);
     if (init->kind == TERN_INIT_UNIFORM && (!(init->a < init->b) || !isfinite(init->b - init->a)))
-        return fail(TERN_INVALID,
-                    "table '%s': a uniform initialiser needs init.a < init.b, and a difference that is "
-                    "finite, not %g and %g",
-                    name, init->a, init->b);
+        return fail(
+            TERN_INVALID,
+            "table '%s': a uniform initialiser needs init.a < init.b, and a difference that is "
+            "finite, not %g and %g",
+            name, init->a, init->b);
     if (!is_float(type) && !(fits_integer(init->a, type) && fits_integer(init->b, type)))
         return fail(TERN_INVALID,
                     "table '%s': init.a = %g and init.b = %g must be integers of the table's type",

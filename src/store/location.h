@@ -17,7 +17,9 @@
 
 #define NOBODY UINT32_MAX
 
-enum { LOCATION_FAR = 1024 }; /* by so many moves nobody is behind, unless numbers have wrapped around */
+enum {
+    LOCATION_FAR = 1024
+}; /* by so many moves nobody is behind, unless numbers have wrapped around */
 
 static inline uint32_t location_make(uint32_t node, uint32_t number)
 {

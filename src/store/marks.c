@@ -32,8 +32,7 @@ uint64_t marks_take(struct marks *marks, size_t *word, size_t end)
             if (found >= end)
                 return 0;
             atomic_fetch_and_explicit(of_words, ~(words & -words), memory_order_relaxed);
-            uint64_t bits =
-                atomic_exchange_explicit(&marks->slots[found], 0, memory_order_acq_rel);
+            uint64_t bits = atomic_exchange_explicit(&marks->slots[found], 0, memory_order_acq_rel);
             if (!bits)
                 continue;
             *word = found;

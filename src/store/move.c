@@ -1,5 +1,5 @@
 /*
- * move - rows of managed tables that come from other nodes and go there: see store.h.
+ * move - rows that come from other nodes and go there: see store.h.
  *
  * Everything that happens to a row happens under its latch, in one step: a reader or writer finds the
  * row as it was before or learns that it is elsewhere. Slots are used again; whoever copied a row while
@@ -97,7 +97,7 @@ static void fill_slot(struct store *store, uint32_t slot, uint64_t key, const vo
     memcpy(slabs_at(&store->rows, slot), value, store->value_bytes);
     struct slot_facts *facts = store_facts(store, slot);
     atomic_store_explicit(&facts->key, key, memory_order_relaxed);
-    facts->shared = 0;
+    facts->note = 0;
     atomic_fetch_add_explicit(&store->counts->n_rows, 1, memory_order_relaxed);
 }
 

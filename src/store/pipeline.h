@@ -16,14 +16,15 @@
 #define INLINE static inline __attribute__((always_inline))
 
 enum {
-    GROUP = 16,       /* keys that go through the steps together, */
-    GROUP_SHORT = 40, /* and where rows are short: the fewer groups, the fewer ends of loops, which none foretells */
+    GROUP = 16, /* keys that go through the steps together, */
+    GROUP_SHORT =
+        40, /* and where rows are short: the fewer groups, the fewer ends of loops, which none foretells */
     SHORT_BYTES = 128,
     INDEX_AHEAD = 128, /* keys between the prefetch of a line of the index and its use, where no row
                           follows; a power of two */
-    INDEX_AGAIN = 16, /* the same for a second one to the first cache, before a push */
-    ROWS_AHEAD = 28,  /* keys between the prefetch of a row and its use */
-    NATURAL_AHEAD = 32, /* the same for rows in their natural places, entry and row at once */
+    INDEX_AGAIN = 16,  /* the same for a second one to the first cache, before a push */
+    ROWS_AHEAD = 28,   /* keys between the prefetch of a row and its use */
+    NATURAL_AHEAD = 32, /* the same for rows in their natural slots, entry and row at once */
     WORDS_AHEAD = 24,   /* the same for values that are in the entries of a dense table */
     LINE_BYTES = 64,
     LINES_AHEAD = 32,  /* of a long row; the hardware's own prefetcher follows from there */
@@ -65,7 +66,7 @@ INLINE char *row_at(const struct layout *l, uint32_t slot)
     return slab + (slot & l->mask) * l->stride;
 }
 
-/* The natural place of a key's row. */
+/* The natural slot of a key's row. */
 INLINE char *natural_row(const struct layout *l, uint64_t key)
 {
     return (char *)(l->natural + key * l->stride);
@@ -110,7 +111,7 @@ INLINE void prefetch_at_once(const char *from, size_t bytes)
         prefetch(from + i, true);
 }
 
-/* Prefetches entry and row of a dense table's key whose row is in its natural place. */
+/* Prefetches entry and row of a dense table's key whose row is in its natural slot. */
 INLINE void prefetch_natural(const struct layout *l, bool write, uint64_t key)
 {
     prefetch_far(&l->entries[key], write);
@@ -130,40 +131,41 @@ INLINE void place_group(const struct store *store, bool sparse, const uint64_t *
                         struct index_line **lines)
 {
     const struct sparse *index = store->sparse;
+    const uintptr_t uniform = sparse ? sparse_uniform(index) : 0;
     const struct entry *entries = store->dense;
     for (size_t i = 0; i < n; i++) {
         if (sparse)
-            lines[i] = sparse_place(index, keys[i]);
+            lines[i] = sparse_line_by(index, uniform, keys[i]);
         prefetch_far(sparse ? (const void *)lines[i] : &entries[keys[i]], false);
     }
 }
 
 /*
  * Where keys need nothing but their lines of the index, a ring of INDEX_AHEAD holds those on their way. The first of n
- * keys are sent for by place_first; next_line gives the line of the i-th and sends for a later one in its place. They
- * are fetched into the second cache, which can wait for more of them (figures in docs/RATIONALE.md).
+ * keys are sent for by first_lines; next_line gives the line of the i-th and sends for a later one in its place. They
+ * are fetched into the second cache, which can wait for more of them (figures in docs/decisions/005).
  */
-INLINE struct index_line *place_ahead(const struct sparse *index, uintptr_t common, uint64_t key)
+INLINE struct index_line *line_ahead(const struct sparse *index, uintptr_t uniform, uint64_t key)
 {
-    struct index_line *line = sparse_place_among(index, common, key);
+    struct index_line *line = sparse_line_by(index, uniform, key);
     prefetch_far(line, false);
     return line;
 }
 
-INLINE void place_first(const struct sparse *index, uintptr_t common, const uint64_t *keys,
+INLINE void first_lines(const struct sparse *index, uintptr_t uniform, const uint64_t *keys,
                         size_t n, struct index_line **ring)
 {
     for (size_t i = 0; i < n && i < INDEX_AHEAD; i++)
-        ring[i] = place_ahead(index, common, keys[i]);
+        ring[i] = line_ahead(index, uniform, keys[i]);
 }
 
-INLINE struct index_line *next_line(const struct sparse *index, uintptr_t common,
+INLINE struct index_line *next_line(const struct sparse *index, uintptr_t uniform,
                                     const uint64_t *keys, size_t n, size_t i,
                                     struct index_line **ring)
 {
-    struct index_line **place = &ring[i % INDEX_AHEAD], *line = *place;
+    struct index_line **slot = &ring[i % INDEX_AHEAD], *line = *slot;
     if (__builtin_expect(i + INDEX_AHEAD < n, 1))
-        *place = place_ahead(index, common, keys[i + INDEX_AHEAD]);
+        *slot = line_ahead(index, uniform, keys[i + INDEX_AHEAD]);
     return line;
 }
 

@@ -3,7 +3,7 @@
  *
  * No latch, no allocation, no call per key. The loops are instantiated per instruction set, because a
  * function call for each row's copy keeps the processor from overlapping the cache misses of
- * successive keys (figures in docs/RATIONALE.md), and per kind of index and common sizes; which
+ * successive keys (figures in docs/decisions/001), and per kind of index and common sizes; which
  * instance a store uses is decided when it is made.
  */
 #include "store/pull.h"
@@ -20,16 +20,15 @@ INLINE void put_word(char *value, uint64_t word)
     memcpy(value, &bits, sizeof bits);
 }
 
-/* Pulls a key whose row was being written or was not where it was looked for; false if it has none. */
+/* Pulls a key whose row was being written or was not where it was looked for; false if it has none, or the wait was
+ * given up. */
 static __attribute__((noinline)) bool pull_again(const struct store *store, uint64_t key,
                                                  char *value)
 {
-    for (unsigned tries = 0;; spin_wait(&tries)) {
+    for (struct spin spin = {0};;) {
         struct entry *entry;
         uint64_t word = store_look(store, key, &entry);
-        if (word & ENTRY_LATCHED)
-            continue;
-        switch (entry_state(word)) {
+        switch (word & ENTRY_LATCHED ? ENTRY_MOVED : entry_state(word)) {
         case ENTRY_NONE:
         case ENTRY_ELSEWHERE:
             return false;
@@ -43,8 +42,13 @@ static __attribute__((noinline)) bool pull_again(const struct store *store, uint
             if (entry_unchanged(entry, word))
                 return true;
             break;
-        case ENTRY_MOVED:
+        case ENTRY_MOVED: /* or latched */
             break;
+        }
+        if (!spin_again(&spin, store->watch)) {
+            if (fault(FAULT_TORN_ROW_READ) && entry_in_slabs(word))
+                memcpy(value, slabs_at(&store->rows, entry_slot(word)), store->value_bytes);
+            return fault(FAULT_TORN_ROW_READ) && entry_in_slabs(word);
         }
     }
 }

@@ -13,7 +13,7 @@ INLINE TARGET bool NAME(copy_row)(const struct entry *entry, uint64_t word, cons
     return entry_unchanged(entry, word);
 }
 
-/* Copies the row of a key from its natural place; false if it is not there, or is being written. Its
+/* Copies the row of a key from its natural slot; false if it is not there, or is being written. Its
  * address does not depend on the entry's content, so both are fetched at once. */
 INLINE TARGET bool NAME(copy_natural)(const struct layout *l, uint64_t key, char *value)
 {
@@ -51,7 +51,7 @@ INLINE TARGET bool NAME(one)(const struct store *store, bool sparse, struct layo
     return true;
 }
 
-/* Many keys whose rows are mostly in their natural places: entry and row are prefetched together. */
+/* Many keys whose rows are mostly in their natural slots: entry and row are prefetched together. */
 INLINE TARGET size_t NAME(many_natural)(const struct store *store, struct layout l,
                                         const uint64_t *keys, size_t n, char *values,
                                         uint32_t *missed)
@@ -163,10 +163,10 @@ TARGET static size_t NAME(words_sparse)(const struct store *store, const uint64_
     const struct sparse *index = store->sparse;
     struct index_line *ring[INDEX_AHEAD];
     size_t n_missed = 0;
-    const uintptr_t common = sparse_common(index);
-    place_first(index, common, keys, n, ring);
+    const uintptr_t uniform = sparse_uniform(index);
+    first_lines(index, uniform, keys, n, ring);
     for (size_t i = 0; i < n; i++) {
-        struct index_line *line = next_line(index, common, keys, n, i, ring);
+        struct index_line *line = next_line(index, uniform, keys, n, i, ring);
         const struct entry *entry = NAME(find_in)(line, keys[i]);
         uint64_t word = __builtin_expect(entry != NULL, 1) ? entry_read(entry) : 0;
         if (__builtin_expect(entry_is_inline(word), 1)) {
@@ -179,7 +179,7 @@ TARGET static size_t NAME(words_sparse)(const struct store *store, const uint64_
     return NAME(read_missed)(store, keys, values, missed, n_missed);
 }
 
-/* Instances for values of `size` bytes: of rows in their natural places, and of a sparse table. */
+/* Instances for values of `size` bytes: of rows in their natural slots, and of a sparse table. */
 #define INSTANCES(suffix, size, stride)                                                            \
     TARGET static bool NAME(one_natural_##suffix)(const struct store *store, uint64_t key,         \
                                                   char *value)                                     \
@@ -215,7 +215,7 @@ INSTANCES(256, 256, 256)
 INSTANCES(512, 512, 512)
 INSTANCES(any, store->value_bytes, store->rows.stride)
 
-/* A dense table that has no natural places takes any size. */
+/* A dense table that has no natural slots takes any size. */
 TARGET static bool NAME(one_dense)(const struct store *store, uint64_t key, char *value)
 {
     return NAME(one)(store, false, layout_of(store, store->value_bytes, store->rows.stride), key,

@@ -3,7 +3,7 @@
  *
  * First all entries are found and missing rows made (store_reserve), which may fail; then values are
  * changed, which may not. A row is latched, changed and released, one at a time; for values that are in
- * the entries themselves see words.h. Finding entries, and the most common change, adding floats of a
+ * the entries themselves see inline.h. Finding entries, and the most common change, adding floats of a
  * common length, have loops of their own per instruction set and length (push_body.h). Each loop is
  * instantiated per index and kind of change, so that neither choice is made per key. No allocation; a wait
  * for a row another thread is writing gives up the core after a while.
@@ -12,7 +12,7 @@
 
 #include "store/pipeline.h"
 #include "store/repeats.h"
-#include "store/words.h"
+#include "store/inline.h"
 
 enum { LATER = 64 }; /* keys that are looked for in a second line together */
 enum change { ADD, UPDATE, SET };
@@ -27,25 +27,18 @@ struct latched {
 static __attribute__((noinline)) struct latched latch_again(const struct store *store, uint64_t key,
                                                             struct entry *entry)
 {
-    for (unsigned tries = 0;; spin_wait(&tries)) {
-        uint64_t word = entry ? entry_read(entry) : 0;
-        if (!entry_in_slabs(word) && !(word & ENTRY_LATCHED)) {
-            word = store_look(store, key, &entry);
-            if (entry_is_absent(word))
-                return (struct latched){0};
-        }
-        if (entry_readable(word) && entry_try_latch(entry, word))
-            return (struct latched){entry, word};
-    }
+    uint64_t word;
+    entry = store_latch_row(store, key, entry, &word);
+    return (struct latched){entry, word};
 }
 
-/* Latches the row of a key in slabs. Its entry was last seen with `word`, or is NULL. Who is alone needs no
+/* Latches the row of a key in slabs. Its entry was last seen with `word`, or is NULL. An exclusive worker needs no
  * latch, but releases it as if there were one. */
 INLINE struct latched latch_row(const struct store *store, uint64_t key, struct entry *entry,
-                                uint64_t word, bool alone)
+                                uint64_t word, bool exclusive)
 {
     if (__builtin_expect(!entry_readable(word), 0) ||
-        (!alone && __builtin_expect(!entry_try_latch(entry, word), 0)))
+        (!exclusive && __builtin_expect(!entry_try_latch(entry, word), 0)))
         return latch_again(store, key, entry);
     return (struct latched){entry, word};
 }
@@ -56,7 +49,7 @@ INLINE uint64_t word_of(const struct entry *entry)
     return __builtin_expect(entry != NULL, 1) ? entry_read(entry) : 0;
 }
 
-/* Prefetches the row of the i-th key, in its natural place or where its entry says, and with `state`,
+/* Prefetches the row of the i-th key, in its natural slot or where its entry says, and with `state`,
  * which is a constant, the updater's. */
 INLINE void prefetch_changed(const struct store *store, const struct layout *l, bool natural,
                              bool state, const uint64_t *keys, struct entry *const *entries,
@@ -115,7 +108,7 @@ INLINE bool can_change(const struct store *store, enum change change, uint64_t w
 INLINE size_t different_rows(struct store *store, bool natural, enum change change,
                              const uint64_t *keys, size_t n, const struct repeats *repeats,
                              struct entry *const *entries, const char *values, uint32_t *missed,
-                             bool alone)
+                             bool exclusive)
 {
     struct layout l = layout_of(store, store->value_bytes, store->rows.stride);
     size_t n_missed = 0;
@@ -127,8 +120,8 @@ INLINE size_t different_rows(struct store *store, bool natural, enum change chan
                              repeats_first(repeats, k + ROWS_AHEAD));
         size_t i = repeats_first(repeats, k);
         struct entry *entry = natural ? &l.entries[keys[i]] : entries[i];
-        struct latched latched =
-            latch_row(store, keys[i], entry, natural ? entry_read(entry) : word_of(entry), alone);
+        struct latched latched = latch_row(store, keys[i], entry,
+                                           natural ? entry_read(entry) : word_of(entry), exclusive);
         bool here = latched.entry && can_change(store, change, latched.word);
         do {
             if (here)
@@ -144,16 +137,17 @@ INLINE size_t different_rows(struct store *store, bool natural, enum change chan
     return n_missed;
 }
 
-/* Many keys. Nobody takes a row away from one who is alone, so that repeats cost nothing. */
+/* Many keys. Nobody takes a row away from an exclusive worker, so repeats cost nothing. */
 INLINE size_t rows(struct store *store, bool natural, enum change change, const uint64_t *keys,
                    size_t n, struct entry *const *entries, const char *values, uint32_t *missed,
-                   bool alone)
+                   bool exclusive)
 {
     struct repeats repeats;
-    if (!alone && repeats_find(&repeats, keys, n))
+    if (!exclusive && repeats_find(&repeats, keys, n))
         return different_rows(store, natural, change, keys, repeats.n, &repeats, entries, values,
                               missed, false);
-    return different_rows(store, natural, change, keys, n, NULL, entries, values, missed, alone);
+    return different_rows(store, natural, change, keys, n, NULL, entries, values, missed,
+                          exclusive);
 }
 
 /* If the entry of a key at home here, or NULL, shows no row: makes the row, and gives its entry. */
@@ -161,7 +155,7 @@ INLINE enum tern_status reserve_one(struct store *store, uint64_t key, struct en
 {
     if ((*entry && entry_has_row(entry_read(*entry))) || !store_is_home(store, key))
         return TERN_OK;
-    enum tern_status status = store_create(store, key);
+    enum tern_status status = store->reserve_new(store, key);
     *entry = store_find(store, key);
     return status;
 }
@@ -223,7 +217,7 @@ typedef float unaligned_64 __attribute__((vector_size(64), aligned(1), may_alias
 struct add_loops push_add_for(const struct store *store)
 {
     if (store->inlined)
-        return words_add_for(store);
+        return inline_add_for(store);
     if (store->type != TERN_F32 || (store->index == TERN_DENSE && !store->n_natural) ||
         store->updater.apply || store->changed[0].slots)
         return (struct add_loops){0};
@@ -240,29 +234,30 @@ struct add_loops push_add_for(const struct store *store)
 /* One instance of each loop for each kind of change. */
 INLINE size_t change_keys(struct store *store, enum change change, const uint64_t *keys, size_t n,
                           struct entry *const *entries, const void *values, uint32_t *missed,
-                          bool alone)
+                          bool exclusive)
 {
-    return store->n_natural ? rows(store, true, change, keys, n, entries, values, missed, alone)
-                            : rows(store, false, change, keys, n, entries, values, missed, alone);
+    return store->n_natural
+               ? rows(store, true, change, keys, n, entries, values, missed, exclusive)
+               : rows(store, false, change, keys, n, entries, values, missed, exclusive);
 }
 
 INLINE size_t push_keys(struct store *store, const uint64_t *keys, size_t n,
                         struct entry *const *entries, const void *updates, uint32_t *missed,
-                        bool alone)
+                        bool exclusive)
 {
     if (store->updater.apply)
-        return change_keys(store, UPDATE, keys, n, entries, updates, missed, alone);
+        return change_keys(store, UPDATE, keys, n, entries, updates, missed, exclusive);
     if (store->add.many)
-        return store->add.many(store, keys, n, entries, updates, missed, alone);
-    return change_keys(store, ADD, keys, n, entries, updates, missed, alone);
+        return store->add.many(store, keys, n, entries, updates, missed, exclusive);
+    return change_keys(store, ADD, keys, n, entries, updates, missed, exclusive);
 }
 
 INLINE size_t set_keys(struct store *store, const uint64_t *keys, size_t n,
                        struct entry *const *entries, const void *values, uint32_t *missed,
-                       bool alone)
+                       bool exclusive)
 {
-    return store->inlined ? words_set(store, keys, n, entries, values, missed, alone)
-                          : change_keys(store, SET, keys, n, entries, values, missed, alone);
+    return store->inlined ? inline_set(store, keys, n, entries, values, missed, exclusive)
+                          : change_keys(store, SET, keys, n, entries, values, missed, exclusive);
 }
 
 size_t store_push(struct store *store, const uint64_t *keys, size_t n, struct entry *const *entries,
@@ -271,8 +266,8 @@ size_t store_push(struct store *store, const uint64_t *keys, size_t n, struct en
     return push_keys(store, keys, n, entries, updates, missed, false);
 }
 
-size_t store_push_alone(struct store *store, const uint64_t *keys, size_t n,
-                        struct entry *const *entries, const void *updates, uint32_t *missed)
+size_t store_push_exclusive(struct store *store, const uint64_t *keys, size_t n,
+                            struct entry *const *entries, const void *updates, uint32_t *missed)
 {
     return push_keys(store, keys, n, entries, updates, missed, true);
 }
@@ -283,20 +278,20 @@ size_t store_set(struct store *store, const uint64_t *keys, size_t n, struct ent
     return set_keys(store, keys, n, entries, values, missed, false);
 }
 
-size_t store_set_alone(struct store *store, const uint64_t *keys, size_t n,
-                       struct entry *const *entries, const void *values, uint32_t *missed)
+size_t store_set_exclusive(struct store *store, const uint64_t *keys, size_t n,
+                           struct entry *const *entries, const void *values, uint32_t *missed)
 {
     return set_keys(store, keys, n, entries, values, missed, true);
 }
 
 /* One key of a table that has no loop of its own for it. */
 static __attribute__((noinline)) bool push_one(struct store *store, uint64_t key,
-                                               const void *update, bool alone)
+                                               const void *update, bool exclusive)
 {
     struct entry *entry = store_find(store, key);
     uint32_t none;
     return !change_keys(store, store->updater.apply ? UPDATE : ADD, &key, 1, &entry, update, &none,
-                        alone);
+                        exclusive);
 }
 
 bool store_push_one(struct store *store, uint64_t key, const void *update)
@@ -305,7 +300,7 @@ bool store_push_one(struct store *store, uint64_t key, const void *update)
                           : push_one(store, key, update, false);
 }
 
-bool store_push_one_alone(struct store *store, uint64_t key, const void *update)
+bool store_push_one_exclusive(struct store *store, uint64_t key, const void *update)
 {
     return store->add.one ? store->add.one(store, key, update, true)
                           : push_one(store, key, update, true);
@@ -314,7 +309,7 @@ bool store_push_one_alone(struct store *store, uint64_t key, const void *update)
 enum tern_status store_reserve(struct store *store, const uint64_t *keys, size_t n,
                                struct entry **entries)
 {
-    /* A dense home range that is complete needs neither rows nor, in natural places or the entries
+    /* A dense home range that is complete needs neither rows nor, in natural slots or the entries
      * themselves, entries. */
     uint64_t n_home = store->home.end - store->home.begin;
     if (store->index == TERN_DENSE)

@@ -34,14 +34,14 @@ TARGET static enum tern_status NAME(reserve_sparse)(struct store *store, const u
                                                     size_t n, struct entry **entries)
 {
     const struct sparse *index = store->sparse;
-    const uintptr_t common = sparse_common(index);
+    const uintptr_t uniform = sparse_uniform(index);
     size_t later[LATER], n_later = 0;
     for (size_t i = 0; i < n && i < INDEX_AHEAD; i++)
-        entries[i] = place_ahead(index, common, keys[i])->entries;
+        entries[i] = line_ahead(index, uniform, keys[i])->entries;
     for (size_t i = 0; i < n; i++) {
         if (__builtin_expect(i + INDEX_AHEAD < n, 1)) {
             prefetch(entries[i + INDEX_AGAIN], true);
-            entries[i + INDEX_AHEAD] = place_ahead(index, common, keys[i + INDEX_AHEAD])->entries;
+            entries[i + INDEX_AHEAD] = line_ahead(index, uniform, keys[i + INDEX_AHEAD])->entries;
         }
         struct index_line *line = line_of_first(entries[i]);
         struct entry *entry = NAME(find_in)(line, keys[i]);
@@ -71,7 +71,7 @@ INLINE TARGET size_t NAME(add_different)(struct store *store, struct layout l, b
                                          const uint64_t *keys, size_t n,
                                          const struct repeats *repeats,
                                          struct entry *const *entries, const char *values,
-                                         uint32_t *missed, bool alone)
+                                         uint32_t *missed, bool exclusive)
 {
     size_t n_missed = 0;
     for (size_t k = 0; k < ROWS_AHEAD && k < n; k++)
@@ -82,8 +82,8 @@ INLINE TARGET size_t NAME(add_different)(struct store *store, struct layout l, b
                              repeats_first(repeats, k + ROWS_AHEAD));
         size_t i = repeats_first(repeats, k);
         struct entry *entry = natural ? &l.entries[keys[i]] : entries[i];
-        struct latched latched =
-            latch_row(store, keys[i], entry, natural ? entry_read(entry) : word_of(entry), alone);
+        struct latched latched = latch_row(store, keys[i], entry,
+                                           natural ? entry_read(entry) : word_of(entry), exclusive);
         if (__builtin_expect(!latched.entry, 0)) {
             for (missed[n_missed++] = (uint32_t)i; (i = repeats_next(repeats, i)) != 0;)
                 missed[n_missed++] = (uint32_t)i;
@@ -103,20 +103,21 @@ INLINE TARGET size_t NAME(add_different)(struct store *store, struct layout l, b
 
 INLINE TARGET size_t NAME(add_rows)(struct store *store, struct layout l, bool natural,
                                     const uint64_t *keys, size_t n, struct entry *const *entries,
-                                    const char *values, uint32_t *missed, bool alone)
+                                    const char *values, uint32_t *missed, bool exclusive)
 {
     struct repeats repeats;
-    if (!alone && repeats_find(&repeats, keys, n))
+    if (!exclusive && repeats_find(&repeats, keys, n))
         return NAME(add_different)(store, l, natural, keys, repeats.n, &repeats, entries, values,
                                    missed, false);
-    return NAME(add_different)(store, l, natural, keys, n, NULL, entries, values, missed, alone);
+    return NAME(add_different)(store, l, natural, keys, n, NULL, entries, values, missed,
+                               exclusive);
 }
 
 /* Adds to the row of one key; false if it has none. The row is prefetched
  * before it is latched: a locked instruction lets nothing after it begin, but a row that is on its way
  * arrives beside those of the calls before. */
 INLINE TARGET bool NAME(add_one)(struct store *store, struct layout l, bool natural, uint64_t key,
-                                 const char *value, bool alone)
+                                 const char *value, bool exclusive)
 {
     struct entry *entry = NAME(find_first)(store, !natural, key);
     uint64_t word = natural ? entry_read(entry) : word_of(entry);
@@ -124,7 +125,7 @@ INLINE TARGET bool NAME(add_one)(struct store *store, struct layout l, bool natu
         prefetch_at_once(natural_row(&l, key), l.bytes);
     if (!natural && __builtin_expect(entry_in_slabs(word), 1))
         prefetch_at_once(row_at(&l, entry_slot(word)), l.bytes);
-    struct latched latched = latch_row(store, key, entry, word, alone);
+    struct latched latched = latch_row(store, key, entry, word, exclusive);
     if (__builtin_expect(!latched.entry, 0))
         return false;
     NAME(add_row)(row_at(&l, entry_slot(latched.word)), value, l.bytes);
@@ -133,18 +134,18 @@ INLINE TARGET bool NAME(add_one)(struct store *store, struct layout l, bool natu
 }
 
 /* The two for rows of `size` bytes. */
-#define INSTANCE(index, natural, size)                                                         \
-    TARGET static size_t NAME(add_rows_##index##_##size)(                                      \
-        struct store * store, const uint64_t *keys, size_t n, struct entry *const *entries,    \
-        const void *values, uint32_t *missed, bool alone)                                      \
-    {                                                                                          \
-        return NAME(add_rows)(store, layout_of(store, size, size), natural, keys, n, entries,  \
-                              values, missed, alone);                                          \
-    }                                                                                          \
-    TARGET static bool NAME(add_one_##index##_##size)(struct store * store, uint64_t key,      \
-                                                      const void *value, bool alone)           \
-    {                                                                                          \
-        return NAME(add_one)(store, layout_of(store, size, size), natural, key, value, alone); \
+#define INSTANCE(index, natural, size)                                                             \
+    TARGET static size_t NAME(add_rows_##index##_##size)(                                          \
+        struct store * store, const uint64_t *keys, size_t n, struct entry *const *entries,        \
+        const void *values, uint32_t *missed, bool exclusive)                                      \
+    {                                                                                              \
+        return NAME(add_rows)(store, layout_of(store, size, size), natural, keys, n, entries,      \
+                              values, missed, exclusive);                                          \
+    }                                                                                              \
+    TARGET static bool NAME(add_one_##index##_##size)(struct store * store, uint64_t key,          \
+                                                      const void *value, bool exclusive)           \
+    {                                                                                              \
+        return NAME(add_one)(store, layout_of(store, size, size), natural, key, value, exclusive); \
     }
 
 #define INSTANCES(size)                                                                            \

@@ -1,9 +1,8 @@
 /* sparse - see sparse.h. */
 #include "store/sparse.h"
 
-#include <errno.h>
-
 #include "base/pages.h"
+#include "base/rand.h"
 
 enum {
     FIRST_BITS = SPARSE_STRIPE_BITS + 2, /* two pairs of lines for each stripe */
@@ -54,34 +53,37 @@ static struct index_line *line_at(uintptr_t array, uint64_t hash, uint64_t i)
     return first + ((pair + i) & (n_lines(array) - 1));
 }
 
-/* Before its first array a stripe has two pairs of lines. The first pair has a key that belongs in the second, and the
- * other way round: 1 and 0. */
-static void init(struct sparse *sparse, const pthread_mutexattr_t *kind)
+/* An odd number above 2^63 that is a fraction of 2^64 with random partial quotients of 1 to 4: multiples of it are spread
+ * evenly. */
+static uint64_t make_multiplier(uint64_t seed)
 {
-    *sparse = (struct sparse){0};
+    if (!seed)
+        return UINT64_C(0x9e3779b97f4a7c15); /* the golden ratio, whose quotients are all 1 */
+    uint64_t p = 0, q = 1, last_p = 1, last_q = 0;
+    for (uint64_t i = 0; q < UINT64_C(1) << 60; i++) {
+        const uint64_t quotient = i ? 1 + rand_below(rand_at(seed, i), 4) : 1;
+        const uint64_t next_p = quotient * p + last_p, next_q = quotient * q + last_q;
+        last_p = p, last_q = q;
+        p = next_p, q = next_q;
+    }
+    return (uint64_t)(((unsigned __int128)p << 64) / q) | 1;
+}
+
+/* Before its first array a stripe has two pairs of lines. The first pair has a key that belongs in the second, and the
+ * other way round: 1, since its hash is the multiplier, and 0. */
+void sparse_init(struct sparse *sparse, uint64_t seed)
+{
+    *sparse = (struct sparse){.multiplier = make_multiplier(seed)};
     for (size_t i = 0; i < 2 * SPARSE_CELLS; i++)
         atomic_init(&sparse->none[i / SPARSE_CELLS].keys[i % SPARSE_CELLS], 1);
-    pthread_mutex_init(&sparse->lock, kind);
-    for (int i = 0; i < SPARSE_STRIPES; i++) {
-        atomic_init(&sparse->arrays[i],
-                    array_of(sparse->none, NO_LINES_BITS) - (uintptr_t)sparse);
-        pthread_mutex_init(&sparse->stripes[i].lock, kind);
-    }
+    for (int i = 0; i < SPARSE_STRIPES; i++)
+        atomic_init(&sparse->arrays[i], array_of(sparse->none, NO_LINES_BITS) - (uintptr_t)sparse);
 }
 
-void sparse_init(struct sparse *sparse)
+void sparse_init_shared(struct sparse *sparse, struct index_line *room, unsigned room_bits,
+                        uint64_t seed)
 {
-    init(sparse, NULL);
-}
-
-void sparse_init_common(struct sparse *sparse, struct index_line *room, unsigned room_bits)
-{
-    pthread_mutexattr_t kind;
-    pthread_mutexattr_init(&kind);
-    pthread_mutexattr_setpshared(&kind, PTHREAD_PROCESS_SHARED);
-    pthread_mutexattr_setrobust(&kind, PTHREAD_MUTEX_ROBUST);
-    init(sparse, &kind);
-    pthread_mutexattr_destroy(&kind);
+    sparse_init(sparse, seed);
     sparse->room_bits = room_bits;
     sparse->room = (uintptr_t)room - (uintptr_t)sparse;
 }
@@ -101,31 +103,15 @@ unsigned sparse_bits_for(uint64_t n_keys)
     return bits;
 }
 
-/* Whether a lock was taken, from its owner if that is dead. */
-static bool is_taken(int outcome, pthread_mutex_t *lock)
-{
-    if (outcome == EOWNERDEAD)
-        pthread_mutex_consistent(lock);
-    return outcome == 0 || outcome == EOWNERDEAD;
-}
-
-static void take(pthread_mutex_t *lock)
-{
-    (void)is_taken(pthread_mutex_lock(lock), lock);
-}
-
 void sparse_fini(struct sparse *sparse)
 {
     for (unsigned bits = 0; bits < SPARSE_SIZES; bits++)
         pages_free(sparse->lines[bits], sizeof(struct index_line) << bits);
-    for (int i = 0; i < SPARSE_STRIPES; i++)
-        pthread_mutex_destroy(&sparse->stripes[i].lock);
-    pthread_mutex_destroy(&sparse->lock);
 }
 
 struct entry *sparse_search(const struct sparse *sparse, uint64_t key)
 {
-    uint64_t hash = sparse_hash(key);
+    uint64_t hash = sparse_hash(sparse, key);
     uintptr_t array, now = sparse_array(sparse, stripe_of(hash));
     do {
         array = now;
@@ -143,37 +129,44 @@ struct entry *sparse_search(const struct sparse *sparse, uint64_t key)
 }
 
 /* Puts a key into the first free cell for it; nobody else writes to the array. */
-static struct entry *put(uintptr_t array, uint64_t key, uint64_t word)
+static struct entry *put(const struct sparse *sparse, uintptr_t array, uint64_t key, uint64_t word)
 {
-    uint64_t hash = sparse_hash(key), i = 0;
+    uint64_t hash = sparse_hash(sparse, key), i = 0;
     struct index_line *line = line_at(array, hash, 0);
     while (atomic_load_explicit(&line->entries[i % SPARSE_CELLS].word, memory_order_relaxed))
         if (++i % SPARSE_CELLS == 0)
             line = line_at(array, hash, i / SPARSE_CELLS);
     struct entry *entry = &line->entries[i % SPARSE_CELLS];
     atomic_store_explicit(&line->keys[i % SPARSE_CELLS], key, memory_order_relaxed);
+    fault_point();
     /* Release: whoever sees the word sees the key. */
     atomic_store_explicit(&entry->word, word, memory_order_release);
     return entry;
 }
 
-/* Moves the cells of a stripe to an array that is not yet published. */
-static void move_cells(uintptr_t from, uintptr_t to, unsigned stripe)
+/* Moves the cells of a stripe to an array that is not yet published; false if a wait was given up. */
+static bool move_cells(const struct sparse *sparse, uintptr_t from, uintptr_t to, unsigned stripe,
+                       struct watch *watch)
 {
     struct index_line *line = first_line(from, stripe), *end = line + n_lines(from);
     for (; line < end; line++) {
         for (unsigned i = 0; i < SPARSE_CELLS; i++) {
             struct entry *entry = &line->entries[i];
-            uint64_t seen = atomic_load_explicit(&entry->word, memory_order_relaxed);
-            if (!seen)
+            uint64_t word;
+            if (!atomic_load_explicit(&entry->word, memory_order_relaxed))
                 break;
-            if (entry_state(seen) == ENTRY_MOVED)
+            if (!entry_latch(entry, watch, &word))
+                return false;
+            if (fault(FAULT_CELL_NOT_MARKED) && i == 0) {
+                entry_release_same(entry, word);
                 continue;
-            uint64_t word = entry_latch(entry);
-            put(to, atomic_load_explicit(&line->keys[i], memory_order_relaxed), word);
+            }
+            put(sparse, to, atomic_load_explicit(&line->keys[i], memory_order_relaxed), word);
+            fault_point();
             entry_release(entry, word, ENTRY_MOVED, 0);
         }
     }
+    return true;
 }
 
 /* The lines of a size for all stripes; NULL when memory is used up. */
@@ -183,40 +176,44 @@ static struct index_line *lines_of_size(struct sparse *sparse, unsigned bits)
         return bits <= sparse->room_bits
                    ? (struct index_line *)((uintptr_t)sparse + sparse->room) + (UINT64_C(1) << bits)
                    : NULL;
-    pthread_mutex_lock(&sparse->lock);
+    latch_take(&sparse->latch, NULL);
     if (!sparse->lines[bits])
         sparse->lines[bits] = pages_new(sizeof(struct index_line) << bits);
     struct index_line *lines = sparse->lines[bits];
-    pthread_mutex_unlock(&sparse->lock);
+    latch_release(&sparse->latch);
     return lines;
 }
 
 /* Looks whether all stripes have the same array by now. Acquire: what each of them has published is what
- * sparse_common's reader gets to see. */
-static void note_common(struct sparse *sparse)
+ * sparse_uniform's reader gets to see. If the wait is given up it stays as it was: readers check what they find. */
+static void note_uniform(struct sparse *sparse, struct watch *watch)
 {
-    take(&sparse->lock);
-    uintptr_t common = atomic_load_explicit(&sparse->arrays[0], memory_order_acquire);
+    if (!latch_take(&sparse->latch, watch))
+        return;
+    uintptr_t uniform = atomic_load_explicit(&sparse->arrays[0], memory_order_acquire);
     for (int i = 1; i < SPARSE_STRIPES; i++)
-        if (atomic_load_explicit(&sparse->arrays[i], memory_order_acquire) != common)
-            common = 0;
-    atomic_store_explicit(&sparse->common, common, memory_order_release);
-    pthread_mutex_unlock(&sparse->lock);
+        if (atomic_load_explicit(&sparse->arrays[i], memory_order_acquire) != uniform)
+            uniform = 0;
+    atomic_store_explicit(&sparse->uniform, uniform, memory_order_release);
+    latch_release(&sparse->latch);
 }
 
 /* Gives the memory of an old array back. */
 static void drop(const struct sparse *sparse, void *lines, size_t bytes)
 {
     if (sparse->room_bits)
-        pages_drop_common(lines, bytes);
+        pages_drop_shared(lines, bytes);
     else
         pages_drop(lines, bytes);
 }
 
-/* Moves the stripe into an array of twice the size. The caller holds the stripe's lock. Who died here may have moved a
- * part, or be found to have put one key twice: the first counts. */
-static bool grow(struct sparse *sparse, unsigned stripe, uint64_t limit_bytes)
+/* Moves the stripe into an array of twice the size. The caller holds the stripe's latch. False for want of memory, or if a
+ * wait was given up: what was moved is in the new array, which is never published then. */
+static bool grow(struct sparse *sparse, unsigned stripe, uint64_t limit_bytes, struct watch *watch)
 {
+    /* An attempt that was given up has left cells in the new array: once a process is lost, nothing grows any more. */
+    if (watch && watch_lost(watch))
+        return false;
     uintptr_t array = sparse_array(sparse, stripe);
     unsigned bits = is_none(array) ? FIRST_BITS : bits_of(array) + 1;
     uint64_t old_bytes = n_lines(array) * sizeof(struct index_line);
@@ -226,22 +223,30 @@ static bool grow(struct sparse *sparse, unsigned stripe, uint64_t limit_bytes)
     struct index_line *lines = lines_of_size(sparse, bits);
     if (!lines)
         return false;
-    atomic_fetch_add_explicit(&sparse->bytes, more, memory_order_relaxed);
-
     uintptr_t grown = array_of(lines, bits);
-    struct area *area = &sparse->areas[stripe >> (SPARSE_STRIPE_BITS - AREA_BITS)];
-    area_latch(area);
-    sparse->stripes[stripe].grows = true;
-    move_cells(array, grown, stripe);
-    if (is_none(array) && stripe == stripe_of(sparse_hash(0))) {
-        put(grown, 0, ENTRY_SEQUENCE);
-        sparse->stripes[stripe].n_keys++;
+    struct latch_stripe *latch =
+        &sparse->latch_stripes[stripe >> (SPARSE_STRIPE_BITS - LATCH_STRIPE_BITS)];
+    if (!stripe_latch(latch, watch))
+        return false;
+    if (fault(FAULT_GROWN_EARLY))
+        atomic_store_explicit(&sparse->arrays[stripe], grown - (uintptr_t)sparse,
+                              memory_order_release);
+    bool moved = move_cells(sparse, array, grown, stripe, watch);
+    fault_point();
+    if (moved) {
+        atomic_fetch_add_explicit(&sparse->bytes, more, memory_order_relaxed);
+        if (is_none(array) && stripe == stripe_of(sparse_hash(sparse, 0))) {
+            put(sparse, grown, 0, ENTRY_SEQUENCE);
+            sparse->stripes[stripe].n_keys++;
+        }
+        /* Release: partner of the acquire in sparse_line and sparse_search; the new cells are complete. */
+        atomic_store_explicit(&sparse->arrays[stripe], grown - (uintptr_t)sparse,
+                              memory_order_release);
     }
-    /* Release: partner of the acquire in sparse_place and sparse_search; the new cells are complete. */
-    atomic_store_explicit(&sparse->arrays[stripe], grown - (uintptr_t)sparse, memory_order_release);
-    sparse->stripes[stripe].grows = false;
-    area_release(area);
-    note_common(sparse);
+    stripe_release(latch);
+    if (!moved)
+        return false;
+    note_uniform(sparse, watch);
     if (old_bytes)
         drop(sparse, first_line(array, stripe), old_bytes);
     return true;
@@ -253,40 +258,34 @@ static bool is_full(const struct sparse *sparse, unsigned stripe)
     return sparse->stripes[stripe].n_keys >= n_lines(array) * SPARSE_CELLS / 4 * 3;
 }
 
-struct entry *sparse_insert(struct sparse *sparse, uint64_t key, uint64_t limit_bytes)
+struct entry *sparse_insert(struct sparse *sparse, uint64_t key, uint64_t limit_bytes,
+                            struct watch *watch)
 {
-    unsigned stripe = stripe_of(sparse_hash(key));
-    take(&sparse->stripes[stripe].lock);
-    if (__builtin_expect(sparse->stripes[stripe].grows, 0))
-        grow(sparse, stripe, UINT64_MAX);
+    unsigned stripe = stripe_of(sparse_hash(sparse, key));
+    const bool latches = !fault(FAULT_INDEX_UNLATCHED);
+    if (latches && !latch_take(&sparse->stripes[stripe].latch, watch))
+        return NULL;
     struct entry *entry = sparse_search(sparse, key);
-    if (!entry && is_full(sparse, stripe) && grow(sparse, stripe, limit_bytes))
+    fault_point();
+    const bool grows = !entry && is_full(sparse, stripe);
+    if (grows && grow(sparse, stripe, limit_bytes, watch))
         entry = sparse_search(sparse, key); /* key 0 has come with the first array */
     if (!entry && !is_full(sparse, stripe)) {
-        entry = put(sparse_array(sparse, stripe), key, ENTRY_SEQUENCE);
+        entry = put(sparse, sparse_array(sparse, stripe), key, ENTRY_SEQUENCE);
+        fault_point();
         sparse->stripes[stripe].n_keys++;
     }
-    pthread_mutex_unlock(&sparse->stripes[stripe].lock);
+    if (latches && !(grows && fault(FAULT_STRIPE_KEPT)))
+        latch_release(&sparse->stripes[stripe].latch);
     return entry;
 }
 
-void sparse_mend(struct sparse *sparse)
-{
-    for (unsigned stripe = 0; stripe < SPARSE_STRIPES; stripe++) {
-        pthread_mutex_t *lock = &sparse->stripes[stripe].lock;
-        if (!is_taken(pthread_mutex_trylock(lock), lock))
-            continue; /* who has it does the same */
-        if (sparse->stripes[stripe].grows)
-            grow(sparse, stripe, UINT64_MAX);
-        pthread_mutex_unlock(lock);
-    }
-}
-
 void sparse_visit(struct sparse *sparse, void (*visit)(void *, uint64_t key, uint64_t word),
-                  void *context)
+                  void *context, struct watch *watch)
 {
     for (unsigned stripe = 0; stripe < SPARSE_STRIPES; stripe++) {
-        take(&sparse->stripes[stripe].lock);
+        if (!latch_take(&sparse->stripes[stripe].latch, watch))
+            return;
         uintptr_t array = sparse_array(sparse, stripe);
         struct index_line *line = first_line(array, stripe), *end = line + n_lines(array);
         for (; line < end; line++) {
@@ -297,18 +296,6 @@ void sparse_visit(struct sparse *sparse, void (*visit)(void *, uint64_t key, uin
                           word);
             }
         }
-        pthread_mutex_unlock(&sparse->stripes[stripe].lock);
-    }
-}
-
-void sparse_visit_entries(const struct sparse *sparse, void (*visit)(void *, struct entry *entry),
-                          void *context)
-{
-    for (unsigned stripe = 0; stripe < SPARSE_STRIPES; stripe++) {
-        uintptr_t array = sparse_array(sparse, stripe);
-        struct index_line *line = first_line(array, stripe), *end = line + n_lines(array);
-        for (; line < end; line++)
-            for (unsigned i = 0; i < SPARSE_CELLS; i++)
-                visit(context, &line->entries[i]);
+        latch_release(&sparse->stripes[stripe].latch);
     }
 }

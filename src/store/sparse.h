@@ -14,7 +14,7 @@
  *
  *  1. The cells of a line are used in order, each once: first the key, then, released, the entry's
  *     word, which is never zero again. A cell whose word is zero has no row, whatever its key.
- *  2. To grow, a stripe latches its area (areas.h), then every entry of the old array and marks it
+ *  2. To grow, a stripe latches its latch stripe (latch_stripes.h), then every entry of the old array and marks it
  *     ENTRY_MOVED, copies the words to the new array and publishes that. Whoever meets ENTRY_MOVED looks
  *     the key up again.
  *  3. Old arrays keep their addresses until the index ends, so a late reader touches valid memory; but
@@ -27,17 +27,20 @@
  *     stripe without an array has lines with keys that nobody looks for there. So a look-up that begins
  *     with the first line needs to test for neither.
  *
- * Insertion and growth hold the stripe's lock. No thread takes it while it holds an entry's latch.
+ * Insertion and growth hold the stripe's latch. No thread takes it while it holds an entry's latch.
  *
- * An index may be in memory that several processes have at different addresses (common.h). So arrays are told by their
- * distance from the index, and lie where all know: the lines of a size behind those of all smaller ones. A process may
- * die while it inserts or grows. Its locks are then taken over; what was not complete, the next one does again, and
- * sparse_mend does if nobody comes.
+ * An index may be in memory that several processes map at different addresses (shared.h). So arrays are given by their
+ * distance from the index, and lie where all processes know: the lines of a size behind those of all smaller ones. A
+ * process that dies while it inserts or grows leaves latches that nobody frees: what it left undone is never seen, and
+ * waits for it are given up (base/spin.h).
+ *
+ * The hash is one multiplication, since it is on the way of every access, by a number that is secret and differs
+ * between tables. A stream of keys that collide can then not be made up by those who send keys. Keys in a row are
+ * spread as evenly as by the golden ratio: of the secret fraction of 2^64, too, all partial quotients are small.
  */
 #ifndef STORE_SPARSE_H
 #define STORE_SPARSE_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,7 +49,8 @@
 #include <immintrin.h>
 #endif
 
-#include "store/areas.h"
+#include "base/latch.h"
+#include "store/latch_stripes.h"
 
 enum {
     SPARSE_STRIPE_BITS = 6,
@@ -62,65 +66,61 @@ struct index_line {
 
 struct stripe {
     uint64_t n_keys;
-    bool grows; /* set while it does: left set by who died meanwhile */
-    pthread_mutex_t lock;
+    struct latch latch;
 } __attribute__((aligned(64)));
 
 struct sparse {
     /* Of each stripe: the distance from here to where the lines of its size begin, of all stripes that have reached it,
      * plus the number of bits by which to shift a hash to get the number of its line. */
     _Atomic uintptr_t arrays[SPARSE_STRIPES];
-    _Atomic uintptr_t common; /* what all of these are; 0 while they differ */
+    _Atomic uintptr_t uniform; /* what all of these are; 0 while they differ */
+    uint64_t multiplier;       /* of the hash; odd */
     struct stripe stripes[SPARSE_STRIPES];
-    struct index_line none[4] __attribute__((aligned(128))); /* what a stripe has before its first array: pairs */
-    struct area areas[AREAS];               /* of values in entries: some stripes each */
-    _Atomic uint64_t bytes;                 /* memory of the published arrays */
-    pthread_mutex_t lock;                   /* taken inside a stripe's; guards: */
+    struct index_line none[4]
+        __attribute__((aligned(128))); /* what a stripe has before its first array: pairs */
+    struct latch_stripe latch_stripes[LATCH_STRIPES]; /* of inline values: some stripes each */
+    _Atomic uint64_t bytes;                           /* memory of the published arrays */
+    struct latch latch;                     /* taken inside a stripe's; guards `uniform` and: */
     struct index_line *lines[SPARSE_SIZES]; /* lines[i]: 2^i, for all stripes together */
-    /* In common memory, instead: log2 of the lines of the largest size there can be, and the distance to their room. */
+    /* In shared memory, instead: log2 of the lines of the largest size there can be, and the distance to their room. */
     unsigned room_bits;
     size_t room;
 };
 
-void sparse_init(struct sparse *sparse);
+/* `seed` makes the hash; 0 is the one that is no secret. */
+void sparse_init(struct sparse *sparse, uint64_t seed);
 void sparse_fini(struct sparse *sparse);
 
-/* The same for an index that processes have in common; it has room for sparse_room_bytes at `room`, zeroed. There is
- * nothing to end: processes leave one by one. */
-void sparse_init_common(struct sparse *sparse, struct index_line *room, unsigned room_bits);
+/* The same for an index in shared memory; it has room for sparse_room_bytes at `room`, zeroed. There is nothing to end:
+ * processes leave one by one. */
+void sparse_init_shared(struct sparse *sparse, struct index_line *room, unsigned room_bits,
+                        uint64_t seed);
 size_t sparse_room_bytes(unsigned room_bits);
 
 /* log2 of the lines, of all stripes together, that surely hold so many keys. */
 unsigned sparse_bits_for(uint64_t n_keys);
 
-/* Completes what a process left undone that has died. The latches that it held must be free. */
-void sparse_mend(struct sparse *sparse);
-
-/* The entry of `key`, made if it is not there, or NULL when memory, of which the index may take
- * `limit_bytes`, is used up. A new one has no row (ENTRY_NONE). */
-struct entry *sparse_insert(struct sparse *sparse, uint64_t key, uint64_t limit_bytes);
+/* The entry of `key`, made if it is not there. NULL when memory, of which the index may take `limit_bytes`, runs out, or a
+ * wait was given up. A new entry has no row (ENTRY_NONE). */
+struct entry *sparse_insert(struct sparse *sparse, uint64_t key, uint64_t limit_bytes,
+                            struct watch *watch);
 
 /* Calls visit(context, key, word) for every key that was there all the time, in no order; key 0 may be
- * among them without ever having been inserted, and has no row then. */
+ * among them without ever having been inserted, and has no row then. Ends early if a wait is given up. */
 void sparse_visit(struct sparse *sparse, void (*visit)(void *, uint64_t key, uint64_t word),
-                  void *context);
+                  void *context, struct watch *watch);
 
-/* Calls visit(context, entry) for the entries of all lines that are in use, without any lock. */
-void sparse_visit_entries(const struct sparse *sparse, void (*visit)(void *, struct entry *entry),
-                          void *context);
-
-/* The keys' own hash: its upper bits choose the stripe, those below the line. One multiplication, since
- * it is on the way of every access. Each bit of a key counts in the bits of the product from there on
- * upwards, so all of them in the bits that are used. */
-static inline uint64_t sparse_hash(uint64_t key)
+/* The keys' own hash: its upper bits choose the stripe, those below the line. Each bit of a key counts in the bits of
+ * the product from there on upwards, so all of them in the bits that are used. */
+static inline uint64_t sparse_hash(const struct sparse *sparse, uint64_t key)
 {
-    return key * UINT64_C(0x9e3779b97f4a7c15);
+    return key * sparse->multiplier;
 }
 
-/* The area of a key: that of its stripe. */
-static inline unsigned sparse_area(uint64_t key)
+/* The latch stripe of a key: that of its stripe. */
+static inline unsigned sparse_latch_stripe(const struct sparse *sparse, uint64_t key)
 {
-    return (unsigned)(sparse_hash(key) >> (64 - AREA_BITS));
+    return (unsigned)(sparse_hash(sparse, key) >> (64 - LATCH_STRIPE_BITS));
 }
 
 static inline struct index_line *sparse_line_of(uintptr_t array, uint64_t hash)
@@ -135,25 +135,25 @@ static inline uintptr_t sparse_array(const struct sparse *sparse, uint64_t strip
 }
 
 /* The line where the search for `key` begins. */
-static inline struct index_line *sparse_place(const struct sparse *sparse, uint64_t key)
+static inline struct index_line *sparse_line(const struct sparse *sparse, uint64_t key)
 {
-    uint64_t hash = sparse_hash(key);
+    uint64_t hash = sparse_hash(sparse, key);
     return sparse_line_of(sparse_array(sparse, hash >> (64 - SPARSE_STRIPE_BITS)), hash);
 }
 
-/* For loops over many keys: the address of all stripes, as long as they are of one size, or 0; and the line of a key by
- * it. As with a stripe's own, a stripe may have grown since. Acquire: as above. */
-static inline uintptr_t sparse_common(const struct sparse *sparse)
+/* For loops over many keys: the address of the arrays of all stripes, while they are of one size, or 0; and the line of a
+ * key by it. As with a stripe's own, a stripe may have grown since. Acquire: as above. */
+static inline uintptr_t sparse_uniform(const struct sparse *sparse)
 {
-    uintptr_t common = atomic_load_explicit(&sparse->common, memory_order_acquire);
-    return common ? common + (uintptr_t)sparse : 0;
+    uintptr_t uniform = atomic_load_explicit(&sparse->uniform, memory_order_acquire);
+    return uniform ? uniform + (uintptr_t)sparse : 0;
 }
 
-static inline struct index_line *sparse_place_among(const struct sparse *sparse, uintptr_t common,
-                                                    uint64_t key)
+static inline struct index_line *sparse_line_by(const struct sparse *sparse, uintptr_t uniform,
+                                                uint64_t key)
 {
-    return __builtin_expect(common != 0, 1) ? sparse_line_of(common, sparse_hash(key))
-                                            : sparse_place(sparse, key);
+    return __builtin_expect(uniform != 0, 1) ? sparse_line_of(uniform, sparse_hash(sparse, key))
+                                             : sparse_line(sparse, key);
 }
 
 /* The line where it goes on. */
@@ -204,7 +204,7 @@ struct entry *sparse_search(const struct sparse *sparse, uint64_t key);
 /* The entry of `key`, or NULL. It may be ENTRY_MOVED by the time it is used. */
 static inline struct entry *sparse_find(const struct sparse *sparse, uint64_t key)
 {
-    struct index_line *line = sparse_place(sparse, key);
+    struct index_line *line = sparse_line(sparse, key);
     unsigned match = sparse_match(line, key);
     return match ? sparse_matched(line, match) : sparse_search(sparse, key);
 }

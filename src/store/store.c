@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/pages.h"
-#include "store/common.h"
+#include "store/shared.h"
 
 size_t store_state_bytes(const struct tern_table_options *options)
 {
@@ -39,17 +39,34 @@ static enum tern_status check_dense_fits(const struct store *store)
                 (double)limit / unit, few ? 'M' : 'G');
 }
 
+enum tern_status store_check_lost(const struct store *store)
+{
+    const uint32_t lost = store->watch ? watch_lost(store->watch) : 0;
+    if (!lost || fault(FAULT_LOSS_FORGOTTEN))
+        return TERN_OK;
+    if (lost == WATCH_STUCK)
+        return fail(
+            TERN_PEER,
+            "table '%s' is lost: a process of this host that shares it has kept a row latched for "
+            "%.1f s",
+            store->name, (double)store->watch->patience_ns / 1e9);
+    return fail(TERN_PEER,
+                "table '%s' is lost: node %" PRIu32
+                ", a process of this host that shared it, has died or "
+                "gave no sign of life, and may have left rows half written",
+                store->name, lost - 1);
+}
+
 /* Reserves the rows of a dense table in the order of its keys. */
 static bool reserve_natural(struct store *store)
 {
     uint64_t n = store->home.end - store->home.begin;
-    if (store->index != TERN_DENSE || store->inlined || store->home.managed || n == 0 ||
+    if (store->index != TERN_DENSE || store->inlined || store->home.rows_move || n == 0 ||
         n > TERN_MAX_ROWS)
         return true;
-    bool has_memory = store->home.common != NULL; /* common_lay_out */
-    if (!has_memory &&
-        (!slabs_reserve(&store->rows, n) || !slabs_reserve(&store->states, n) ||
-         !slabs_reserve(&store->bases, n) || !slabs_reserve(&store->facts, n)))
+    bool has_memory = store->home.shared != NULL;
+    if (!has_memory && (!slabs_reserve(&store->rows, n) || !slabs_reserve(&store->states, n) ||
+                        !slabs_reserve(&store->bases, n) || !slabs_reserve(&store->facts, n)))
         return false;
     store->n_natural = n;
     store->natural = (uintptr_t)slabs_at(&store->rows, 0) - store->home.begin * store->rows.stride;
@@ -58,20 +75,21 @@ static bool reserve_natural(struct store *store)
     return true;
 }
 
-static struct area *areas_new(void)
+static struct latch_stripe *latch_stripes_new(void)
 {
-    struct area *areas = aligned_alloc(_Alignof(struct area), AREAS * sizeof *areas);
-    if (areas)
-        memset(areas, 0, AREAS * sizeof *areas);
-    return areas;
+    struct latch_stripe *stripes =
+        aligned_alloc(_Alignof(struct latch_stripe), LATCH_STRIPES * sizeof *stripes);
+    if (stripes)
+        memset(stripes, 0, LATCH_STRIPES * sizeof *stripes);
+    return stripes;
 }
 
-/* The index, and areas if values are in it; false when memory is used up. */
+/* The index, with latch stripes if values are inline; false when memory runs out. */
 static bool make_dense(struct store *store)
 {
     store->dense = pages_new(store->n_keys * sizeof(struct entry));
-    store->areas = store->inlined ? areas_new() : NULL;
-    return store->dense && (!store->inlined || store->areas);
+    store->latch_stripes = store->inlined ? latch_stripes_new() : NULL;
+    return store->dense && (!store->inlined || store->latch_stripes);
 }
 
 static bool make_sparse(struct store *store)
@@ -79,8 +97,8 @@ static bool make_sparse(struct store *store)
     store->sparse = aligned_alloc(_Alignof(struct sparse), sizeof(struct sparse));
     if (!store->sparse)
         return false;
-    sparse_init(store->sparse);
-    store->areas = store->sparse->areas;
+    sparse_init(store->sparse, store->home.hash_seed);
+    store->latch_stripes = store->sparse->latch_stripes;
     return true;
 }
 
@@ -90,7 +108,7 @@ static enum tern_status init_index(struct store *store)
     enum tern_status status = is_dense ? check_dense_fits(store) : TERN_OK;
     if (status)
         return status;
-    bool made = store->home.common ? common_lay_out(store)
+    bool made = store->home.shared ? shared_lay_out(store)
                 : is_dense         ? make_dense(store)
                                    : make_sparse(store);
     if (!made || !reserve_natural(store))
@@ -98,9 +116,33 @@ static enum tern_status init_index(struct store *store)
     return TERN_OK;
 }
 
+/* Makes the counters of a table that admits keys; in shared memory they are there. */
+static enum tern_status init_admission(struct store *store,
+                                       const struct tern_table_options *options)
+{
+    store->counter_bytes = admission_bytes(options);
+    store->reserve_new = options->admit ? store_leave : store_create;
+    if (store->counter_bytes > store->limit_bytes)
+        return fail(TERN_NO_MEMORY,
+                    "table '%s': memory_limit_bytes %" PRIu64 " has no room for %" PRIu64
+                    " bytes of counters; expect fewer keys",
+                    store->name, store->limit_bytes, store->counter_bytes);
+    if (!options->admit || store->home.shared)
+        return TERN_OK;
+    const uint64_t align = _Alignof(struct admission);
+    const uint64_t bytes = (store->counter_bytes + align - 1) / align * align;
+    store->admission = bytes <= pages_machine_bytes() ? aligned_alloc(align, bytes) : NULL;
+    if (!store->admission)
+        return fail(TERN_NO_MEMORY, "table '%s': no memory for %" PRIu64 " bytes of counters",
+                    store->name, store->counter_bytes);
+    memset(store->admission, 0, bytes);
+    admission_init(store->admission, options, store->home.hash_seed);
+    return TERN_OK;
+}
+
 static bool init_tracking(struct store *store)
 {
-    if (!store->home.tracked && !store->home.managed)
+    if (!store->home.rows_everywhere && !store->home.rows_move)
         return true;
     uint64_t n_slots =
         store->index == TERN_DENSE && store->n_keys < TERN_MAX_ROWS ? store->n_keys : TERN_MAX_ROWS;
@@ -131,7 +173,7 @@ enum tern_status store_init(struct store *store, const char *name,
     store->counts = &store->own_counts;
     strcpy(store->name, name);
     store->inlined = store->value_bytes == sizeof(uint32_t) && !store->updater.apply &&
-                     !store->home.tracked && !store->home.managed;
+                     !store->home.rows_everywhere && !store->home.rows_move;
     pthread_mutex_init(&store->slot_lock, NULL);
     size_t element = type_bytes(store->type);
     enum tern_status status = TERN_OK;
@@ -139,6 +181,8 @@ enum tern_status store_init(struct store *store, const char *name,
         !slabs_init(&store->states, slabs_stride(store_state_bytes(options), element)) ||
         !slabs_init(&store->pins, sizeof(uint32_t)) || !init_tracking(store))
         status = fail(TERN_NO_MEMORY, "no memory for the rows of table '%s'", name);
+    if (!status)
+        status = init_admission(store, options);
     if (!status)
         status = init_index(store);
     if (status) {
@@ -152,16 +196,18 @@ enum tern_status store_init(struct store *store, const char *name,
 
 void store_fini(struct store *store)
 {
-    if (store->home.common)
+    if (store->home.shared)
         store->sparse = NULL;
     else if (store->index == TERN_DENSE) {
         pages_free(store->dense, store->n_keys * sizeof(struct entry));
-        free(store->areas);
+        free(store->latch_stripes);
     }
     if (store->sparse) {
         sparse_fini(store->sparse);
         free(store->sparse);
     }
+    if (!store->home.shared)
+        free(store->admission);
     slabs_fini(&store->rows);
     slabs_fini(&store->states);
     slabs_fini(&store->pins);
@@ -178,7 +224,7 @@ uint64_t store_memory_bytes(const struct store *store)
     uint64_t index = store->index == TERN_DENSE
                          ? store->n_keys * sizeof(struct entry)
                          : atomic_load_explicit(&store->sparse->bytes, memory_order_relaxed);
-    return index + store_slots(store) * slot_bytes(store);
+    return index + store->counter_bytes + store_slots(store) * slot_bytes(store);
 }
 
 size_t store_mark_words(const struct store *store)
@@ -188,12 +234,15 @@ size_t store_mark_words(const struct store *store)
     return words < all ? words : all;
 }
 
+/* The failure of a store that could not make a row. */
 static enum tern_status out_of_memory(const struct store *store)
 {
+    enum tern_status status = store_check_lost(store);
+    if (status)
+        return status;
     return fail(TERN_NO_MEMORY,
                 "table '%s' has %" PRIu64 " rows in %.1f MB and no memory for another%s",
-                store->name, store_rows(store),
-                (double)store_memory_bytes(store) / 1e6,
+                store->name, store_rows(store), (double)store_memory_bytes(store) / 1e6,
                 store->limit_bytes == UINT64_MAX ? "" : "; raise its memory_limit_bytes");
 }
 
@@ -248,8 +297,8 @@ void store_give_slot(struct store *store, uint32_t slot)
 /* A slot for the row of a key that is at home here. */
 static bool take_slot(struct store *store, uint64_t key, uint32_t *slot)
 {
-    if (store->home.common)
-        return common_take_slot(store, key, slot);
+    if (store->home.shared)
+        return shared_take_slot(store, key, slot);
     if (key - store->home.begin >= store->n_natural)
         return store_take_slot(store, slot);
     atomic_fetch_add_explicit(&store->counts->n_slots, 1, memory_order_relaxed);
@@ -269,7 +318,7 @@ void store_reset_state(struct store *store, uint32_t slot)
 
 static enum entry_state state_of_new(const struct store *store, uint64_t key)
 {
-    if (!store->home.tracked)
+    if (!store->home.rows_everywhere)
         return ENTRY_OWNED;
     return store_tracks_main(store, key) ? ENTRY_SHARED : ENTRY_REPLICA;
 }
@@ -287,7 +336,7 @@ static bool make_row(struct store *store, uint64_t key, struct entry *entry, uin
         atomic_store_explicit(&facts->key, key, memory_order_relaxed);
         atomic_store_explicit(&facts->age, 0, memory_order_relaxed);
     }
-    if (store->home.tracked)
+    if (store->home.rows_everywhere)
         store_begin_base(store, slot);
     entry_release(entry, word, state_of_new(store, key), slot);
     return true;
@@ -296,45 +345,53 @@ static bool make_row(struct store *store, uint64_t key, struct entry *entry, uin
 /* What the sparse index may take beside the rows. */
 static uint64_t index_limit(const struct store *store)
 {
-    uint64_t rows = store_slots(store) * slot_bytes(store);
-    return rows < store->limit_bytes ? store->limit_bytes - rows : 0;
+    uint64_t others = store->counter_bytes + store_slots(store) * slot_bytes(store);
+    return others < store->limit_bytes ? store->limit_bytes - others : 0;
 }
 
 /* The entry of a key, made if it is not there; NULL when memory is used up. */
-static struct entry *place(struct store *store, uint64_t key)
+static struct entry *find_or_insert(struct store *store, uint64_t key)
 {
-    return store->index == TERN_DENSE ? &store->dense[key]
-                                      : sparse_insert(store->sparse, key, index_limit(store));
+    return store->index == TERN_DENSE
+               ? &store->dense[key]
+               : sparse_insert(store->sparse, key, index_limit(store), store->watch);
 }
 
 struct entry *store_latch(struct store *store, uint64_t key, uint64_t *word)
 {
-    for (;;) {
-        struct entry *entry = place(store, key);
+    for (struct spin spin = {0};;) {
+        struct entry *entry = find_or_insert(store, key);
         if (!entry)
             return NULL;
-        *word = entry_latch(entry);
+        if (!entry_latch(entry, store->watch, word)) {
+            if (!fault(FAULT_LATCH_STOLEN) || !entry_in_slabs(*word))
+                return NULL;
+            *word &= ~ENTRY_LATCHED;
+        }
         if (store->index == TERN_DENSE || (*word && entry_state(*word) != ENTRY_MOVED))
             return entry;
         /* The index grew in between. Put back what was there, and look again. */
         atomic_store_explicit(&entry->word, *word, memory_order_release);
+        if (!spin_again(&spin, store->watch))
+            return NULL;
     }
 }
 
 static void count_row(struct store *store)
 {
     /* Release: partner of the acquire in store_reserve. */
-    atomic_fetch_add_explicit(&store->counts->n_rows, 1, memory_order_release);
+    atomic_fetch_add_explicit(&store->counts->n_rows, fault(FAULT_ROW_COUNTED_TWICE) ? 2 : 1,
+                              memory_order_release);
 }
 
 /* Puts the initial value into the entry of a key that has no row. The entry is not latched: it may have a value by now,
- * whose entry is latched in other ways (areas.h). */
+ * which is latched in other ways (latch_stripes.h). */
 static enum tern_status create_inline(struct store *store, uint64_t key)
 {
     uint32_t value;
     init_value(&store->init, store->type, key, 1, &value);
-    for (unsigned tries = 0;; spin_wait(&tries)) {
-        struct entry *entry = place(store, key);
+    for (struct spin spin = {0};;) {
+        struct entry *entry = find_or_insert(store, key);
         if (!entry)
             return out_of_memory(store);
         uint64_t word = entry_read(entry);
@@ -345,6 +402,8 @@ static enum tern_status create_inline(struct store *store, uint64_t key)
             count_row(store);
             return TERN_OK;
         }
+        if (!spin_again(&spin, store->watch))
+            return store_check_lost(store);
     }
 }
 
@@ -371,7 +430,7 @@ enum tern_status store_create(struct store *store, uint64_t key)
 bool store_has_replica(const struct store *store, const uint64_t *keys, size_t n)
 {
     bool found = false;
-    for (size_t i = 0; !found && i < n; i++) {
+    for (size_t i = 0; !store_is_homebound(store) && !found && i < n; i++) {
         struct entry *entry;
         found = entry_state(store_look(store, keys[i], &entry)) == ENTRY_REPLICA;
     }
@@ -382,27 +441,32 @@ enum tern_status store_pull_new(struct store *store, uint64_t key, void *value, 
 {
     struct entry *entry;
     enum entry_state state = entry_state(store_look(store, key, &entry));
+    enum tern_status status = store_check_lost(store);
     *here = true;
-    if (state == ENTRY_NONE && store->init.kind == TERN_INIT_ZERO) {
+    if (status)
+        return status;
+    if (state == ENTRY_NONE && (store->init.kind == TERN_INIT_ZERO || store->admission)) {
         memset(value, 0, store->value_bytes);
         return TERN_OK;
     }
-    enum tern_status status = store_create(store, key);
+    status = store_create(store, key);
     if (!status)
         *here = store_pull_one(store, key, value);
-    return status;
+    return status || *here ? status : store_check_lost(store);
 }
 
-/* Moves a value out of its entry into the slabs, where it can be pointed to; false when memory is used up. Those who
- * latch the entry without the area wait for nothing meanwhile. */
+/* Moves an inline value to the slabs, where it can be pointed to; false when memory runs out or a wait was given up. A
+ * thread that latches the entry without the stripe waits for nothing meanwhile. */
 static bool move_to_slabs(struct store *store, uint64_t key)
 {
-    struct area *area = store_area(store, key);
-    area_latch(area);
+    struct latch_stripe *stripe = store_stripe(store, key);
+    if (!stripe_latch(stripe, store->watch))
+        return false;
     struct entry *entry;
     bool done = true;
-    if (entry_has_row(store_look(store, key, &entry))) {
-        uint64_t word = entry_latch(entry);
+    uint64_t word;
+    if (entry_has_row(store_look(store, key, &entry)) &&
+        (done = entry_latch(entry, store->watch, &word))) {
         uint32_t slot = entry_slot(word);
         bool is_inline = entry_state(word) == ENTRY_INLINE;
         done = !is_inline || take_slot(store, key, &slot);
@@ -413,7 +477,7 @@ static bool move_to_slabs(struct store *store, uint64_t key)
             entry_release_same(entry, word);
         }
     }
-    area_release(area);
+    stripe_release(stripe);
     return done;
 }
 
@@ -430,15 +494,19 @@ static _Atomic uint32_t *pin_count(struct store *store, uint32_t slot)
     return slabs_at(&store->pins, slot);
 }
 
-/* Latches the row of a key that is in the slabs; NULL if it has none there. */
-static struct entry *latch_in_slabs(const struct store *store, uint64_t key, uint64_t *word)
+struct entry *store_latch_row(const struct store *store, uint64_t key, struct entry *entry,
+                              uint64_t *word)
 {
-    for (unsigned tries = 0;; spin_wait(&tries)) {
-        struct entry *entry;
-        *word = store_look(store, key, &entry);
+    for (struct spin spin = {0};;) {
+        *word = entry ? entry_read(entry) : 0;
+        if (!entry_in_slabs(*word) && !(*word & ENTRY_LATCHED)) {
+            *word = store_look(store, key, &entry);
+            if (entry_is_absent(*word) || entry_is_inline(*word))
+                return NULL;
+        }
         if (entry_readable(*word) && entry_try_latch(entry, *word))
             return entry;
-        if (entry_is_absent(*word) || entry_is_inline(*word))
+        if (!spin_again(&spin, store->watch))
             return NULL;
     }
 }
@@ -449,9 +517,9 @@ enum tern_status store_pin(struct store *store, uint64_t key, void **row)
     if (store->inlined && !move_to_slabs(store, key))
         return out_of_memory(store);
     uint64_t word;
-    struct entry *entry = latch_in_slabs(store, key, &word);
+    struct entry *entry = store_latch_row(store, key, NULL, &word);
     if (!entry)
-        return TERN_OK;
+        return store_check_lost(store);
     if (entry_state(word) == ENTRY_REPLICA && store->updater.apply) {
         entry_release_same(entry, word);
         return TERN_OK;
@@ -477,7 +545,7 @@ uint32_t store_pins_of(const struct store *store, uint32_t slot)
 bool store_unpin(struct store *store, uint64_t key)
 {
     uint64_t word;
-    struct entry *entry = latch_in_slabs(store, key, &word);
+    struct entry *entry = store_latch_row(store, key, NULL, &word);
     if (!entry)
         return false;
     uint32_t slot = entry_slot(word);
@@ -508,9 +576,9 @@ struct collection {
  * knows of every one that was ever made: so each counts once, wherever it is at the moment. */
 static bool is_told_here(const struct store *store, uint64_t key, uint64_t word)
 {
-    if (store->home.managed)
+    if (store->home.rows_move)
         return store_is_home(store, key) && entry_state(word) > ENTRY_MOVED;
-    return store->home.tracked ? entry_has_row(word) : entry_is_main(word);
+    return store->home.rows_everywhere ? entry_has_row(word) : entry_is_main(word);
 }
 
 static int compare_keys(const void *a, const void *b)
@@ -564,12 +632,16 @@ enum tern_status store_collect(struct store *store, uint64_t begin, uint64_t end
                 collect(&found, key, word);
         }
     } else {
-        sparse_visit(store->sparse, collect, &found);
+        sparse_visit(store->sparse, collect, &found, store->watch);
         sort_lowest(&found);
     }
-    if (found.failed) {
+    enum tern_status status = store_check_lost(store);
+    if (!status && found.failed)
+        status =
+            fail(TERN_NO_MEMORY, "no memory for the keys of a range of table '%s'", store->name);
+    if (status) {
         free(found.keys);
-        return fail(TERN_NO_MEMORY, "no memory for the keys of a range of table '%s'", store->name);
+        return status;
     }
     *keys = found.keys;
     *n = found.n;

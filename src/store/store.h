@@ -7,14 +7,17 @@
  *
  *  1. A row exists if its entry says so (entry.h). Of ENTRY_INLINE, a value of 4 bytes without updater
  *     is in the entry itself, which saves the second cache miss, until it is pinned. Rows are made by
- *     store_create or store_reserve; in a managed table they also come from other nodes and go there
+ *     store_create or store_reserve; where rows move they also come from other nodes and go there
  *     (move.c), otherwise they stay where they are until the store ends.
- *  2. In a dense table that is not managed the rows of the keys at home here lie in the order of the
+ *  2. In a dense table whose rows do not move those of the keys at home here lie in the order of the
  *     keys, so that a row's address can be had without waiting for the entry. But only the entry counts.
  *  3. Row and state are written only while the entry is latched. A row made is complete when its entry
  *     is released.
  *  4. At most one entry's latch is held by a thread, and nothing is waited for while it is held, except
- *     the store's slot lock. The latches of areas (areas.h) are taken before it.
+ *     the store's slot lock. Latch stripes (latch_stripes.h) are taken before it.
+ *  5. In a table that processes share (shared.h) a wait may be given up (base/spin.h). The store is *lost* then, for
+ *     good: accesses miss rows that are there, and store_check_lost fails. The caller of an access that missed a row checks
+ *     it.
  *
  * The calls on many keys (pull.c, push.c) deal with rows that exist and report the positions of the
  * others.
@@ -28,7 +31,8 @@
 #include "base/hash.h"
 #include "base/status.h"
 #include "kernel/kernel.h"
-#include "store/areas.h"
+#include "store/admission.h"
+#include "store/latch_stripes.h"
 #include "store/init.h"
 #include "store/location.h"
 #include "store/marks.h"
@@ -39,13 +43,13 @@
 struct store;
 
 /* Adds values to the rows of n keys with the entries given; reports the positions of those without a row.
- * `alone`: see store_push_alone. */
+ * `exclusive`: see store_push_exclusive. */
 typedef size_t add_function(struct store *store, const uint64_t *keys, size_t n,
                             struct entry *const *entries, const void *values, uint32_t *missed,
-                            bool alone);
+                            bool exclusive);
 
 /* The same for one key; false if it has no row. */
-typedef bool add_one_function(struct store *store, uint64_t key, const void *value, bool alone);
+typedef bool add_one_function(struct store *store, uint64_t key, const void *value, bool exclusive);
 
 struct add_loops {
     add_one_function *one;
@@ -61,25 +65,26 @@ struct store_home {
     /* Sparse: whether a key is. NULL: all are. */
     bool (*has)(const void *context, uint64_t key);
     const void *context;
-    /* Whether the changes of all rows are tracked, because every node has every row (delta.c). All keys
-     * then count as at home here; those outside the following range, or for which `has` says no, are
-     * replicas. */
-    bool tracked;
+    /* Every key that is used here has a row here, and its changes are marked (delta.c). All keys then count as at
+     * home; those outside the following range, or for which `has` says no, are replicas. */
+    bool rows_everywhere;
     uint64_t main_begin, main_end;
-    /* Whether rows come and go, and are tracked while they are shared (move.c). */
-    bool managed;
+    /* Rows come and go; their changes are marked while there are other copies (move.c). */
+    bool rows_move;
     uint32_t n_shards; /* that the keys are cut into (store_shard); 0 is 1 */
-    /* Memory of common_bytes, zero when the first node of the host took it, in which all have the table (common.h); all
-     * keys are at home here then. NULL: none. */
-    struct common *common;
+    /* Memory in which several processes have the table (shared.h), which was formatted; all keys are at home here then.
+     * NULL: the table is in this process's memory. */
+    struct shared_table *shared;
+    uint64_t hash_seed; /* of a sparse index in this process's memory (sparse.h) */
 };
 
 enum {
     STORE_MAX_SHARDS = 16,
-    SHARD_KEYS = 16, /* of a dense table that lie together, and so has what is kept of them in lines of memory */
+    SHARD_KEYS =
+        16, /* of a dense table that lie together, and so has what is kept of them in lines of memory */
 };
 
-/* What is known of a slot in tables that are tracked or managed. */
+/* What is known of a slot in tables whose rows are everywhere or move. */
 struct slot_facts {
     _Atomic uint64_t key; /* who looks at a mark may see a slot change hands */
     union {
@@ -87,9 +92,11 @@ struct slot_facts {
             /* Of a main copy: the number of its moves so far, in the lower half. Of a replica: where
              * the main copy is (location.h). Read by any thread. */
             _Atomic uint32_t location;
-            uint32_t shared; /* of a main copy with replicas elsewhere: for core/manager.c */
+            uint32_t
+                note; /* of a main copy with replicas elsewhere: what the caller keeps with it; 0 at first */
         };
-        _Atomic uint64_t age; /* in tables with bounded reads: for core/bounded.c */
+        _Atomic uint64_t
+            age; /* where rows are everywhere: how recent it is, as the caller counts; 0 at first */
     };
 };
 
@@ -118,24 +125,31 @@ struct store {
     /* For pushes that add; NULL: none for this type, length or place. The one case in which pushed
      * values need no alignment. */
     struct add_loops add;
-    bool inlined;       /* values of 4 bytes that are only added to live in their entries */
-    struct area *areas; /* of these values */
+    bool inlined; /* values of 4 bytes that are only added to live in their entries */
+    struct latch_stripe *latch_stripes; /* of these values */
+    struct watch *
+        watch; /* of a table that processes share; NULL: others' latches are waited for without end */
     uint32_t n_shards;
     const struct kernel *kernel;
     struct tern_updater updater; /* apply is NULL for addition */
     struct tern_init init;
+    struct admission *admission; /* NULL: a key gets its row when it is first written */
+    /* What store_reserve does for a key at home here without a row: store_create; or store_leave, where store_push_new
+     * decides about it. */
+    enum tern_status (*reserve_new)(struct store *store, uint64_t key);
 
     /* Slots. */
-    struct store_counts *counts; /* own_counts, or those that all processes have in common */
+    struct store_counts *counts; /* own_counts, or those that processes share */
     struct store_counts own_counts;
     _Atomic uint64_t next_slot; /* the next that is not natural; changed under slot_lock */
     uint64_t limit_bytes;       /* UINT64_MAX: none */
+    uint64_t counter_bytes;     /* of `admission` */
     pthread_mutex_t slot_lock;
     uint32_t *free_slots; /* that had a row, to be used again; a stack under slot_lock */
     size_t n_free_slots, max_free_slots;
     struct slabs pins; /* how often each slot is pinned */
 
-    /* Of tracked and managed tables (delta.c, move.c). */
+    /* Of tables whose rows are everywhere or move (delta.c, move.c). */
     struct slabs bases; /* the value at the last exchange; with an updater: what was pushed since */
     struct slabs facts; /* struct slot_facts */
     /* Slots changed since they were last taken, by shard; without: not tracked. */
@@ -148,8 +162,8 @@ struct store {
 /* Bytes of the updater's state of one row. */
 size_t store_state_bytes(const struct tern_table_options *options);
 
-/* Makes an empty store of the given shape, which node/ has checked except for memory; or one with what is in memory that
- * processes have in common. `home` is NULL on a node that is alone. */
+/* Makes an empty store of the given shape, which node/ has checked except for memory; or one with what is in
+ * shared memory. `home` is NULL on a single node. */
 enum tern_status store_init(struct store *store, const char *name,
                             const struct tern_table_options *options,
                             const struct store_home *home);
@@ -169,19 +183,24 @@ static inline bool store_gives_up(const struct store *store, uint64_t word)
            (!(word & ~ENTRY_LATCHED) || entry_state(word) == ENTRY_MOVED);
 }
 
-/* The entry of a key with its word as of now; 0 if the key was never here. */
+/* The entry of a key with its word as of now; 0 if the key was never here. If a wait is given up, the word of an entry
+ * that is latched. */
 static inline uint64_t store_look(const struct store *store, uint64_t key, struct entry **entry)
 {
-    uint64_t word = 0;
-    for (unsigned tries = 0;; spin_wait(&tries)) {
+    for (struct spin spin = {0};;) {
         *entry = store_find(store, key);
-        word = *entry ? entry_read(*entry) : 0;
+        uint64_t word = *entry ? entry_read(*entry) : 0;
         if (!*entry || !store_gives_up(store, word))
             return word;
+        if (!spin_again(&spin, store->watch))
+            return ENTRY_LATCHED;
     }
 }
 
-/* The part of the keys that one belongs to: each part is looked after by itself (core/manager.h). */
+/* Fails with TERN_PEER if a process that shared the table was lost. */
+enum tern_status store_check_lost(const struct store *store);
+
+/* The part of the keys that one belongs to: each part is looked after by its own threads. */
 static inline uint32_t store_shard(const struct store *store, uint64_t key)
 {
     if (store->n_shards == 1)
@@ -190,15 +209,17 @@ static inline uint32_t store_shard(const struct store *store, uint64_t key)
     return (uint32_t)((hash_u64(~block) >> 32) * store->n_shards >> 32);
 }
 
-/* The area of a key (areas.h). Those of a dense table whose entries share a line share it, too. */
-static inline unsigned dense_area(uint64_t key)
+/* The latch stripe of a key. Keys of a dense table whose entries share a cache line also share it. */
+static inline unsigned dense_stripe(uint64_t key)
 {
-    return key * sizeof(struct entry) / AREA_LINE % AREAS;
+    return key * sizeof(struct entry) / LATCH_STRIPE_BYTES % LATCH_STRIPES;
 }
 
-static inline struct area *store_area(const struct store *store, uint64_t key)
+static inline struct latch_stripe *store_stripe(const struct store *store, uint64_t key)
 {
-    return &store->areas[store->index == TERN_DENSE ? dense_area(key) : sparse_area(key)];
+    return &store->latch_stripes[store->index == TERN_DENSE
+                                     ? dense_stripe(key)
+                                     : sparse_latch_stripe(store->sparse, key)];
 }
 
 /* Whether sets of rows of which a replica is here are done at the owner: the updater's state is there; and the
@@ -206,7 +227,7 @@ static inline struct area *store_area(const struct store *store, uint64_t key)
  * push of a difference all the same. */
 static inline bool store_sets_at_owner(const struct store *store)
 {
-    return store->updater.apply || (store->home.managed && store->type <= TERN_F64);
+    return store->updater.apply || (store->home.rows_move && store->type <= TERN_F64);
 }
 
 /* Whether one of n keys has a replica here. */
@@ -228,10 +249,11 @@ static inline bool store_is_home(const struct store *store, uint64_t key)
 {
     if (store->index == TERN_DENSE)
         return key - store->home.begin < store->home.end - store->home.begin;
-    return store->home.tracked || !store->home.has || store->home.has(store->home.context, key);
+    return store->home.rows_everywhere || !store->home.has ||
+           store->home.has(store->home.context, key);
 }
 
-/* Of a table that is tracked: whether the main copy of a key is here. */
+/* Where rows are everywhere: whether the main copy of a key is here. */
 static inline bool store_tracks_main(const struct store *store, uint64_t key)
 {
     if (store->index == TERN_DENSE)
@@ -239,22 +261,43 @@ static inline bool store_tracks_main(const struct store *store, uint64_t key)
     return store->home.has(store->home.context, key);
 }
 
+/* Whether other nodes may ask this one for a key, if only to hear where it is. */
+static inline bool store_may_be_asked(const struct store *store, uint64_t key)
+{
+    if (store->home.rows_move)
+        return true;
+    return store->home.rows_everywhere ? store_tracks_main(store, key) : store_is_home(store, key);
+}
+
 /* Whether no key is ever here but those at home. */
 static inline bool store_is_homebound(const struct store *store)
 {
-    return !store->home.tracked && !store->home.managed;
+    return !store->home.rows_everywhere && !store->home.rows_move;
 }
 
-/* The latched entry of a key, made if it is not there, and the word it had; NULL when memory is used up. */
+/* The latched entry of a key, made if it is not there, and the word it had; NULL when memory runs out or the wait was
+ * given up. */
 struct entry *store_latch(struct store *store, uint64_t key, uint64_t *word);
+
+/* The latched entry of a key whose row is in the slabs, and the word it had; NULL if there is no such row, or the wait was
+ * given up. `entry` is where the key was found before, or NULL. */
+struct entry *store_latch_row(const struct store *store, uint64_t key, struct entry *entry,
+                              uint64_t *word);
 
 /* Gives the key a row with its initial value, unless it has one or is known to be elsewhere. */
 enum tern_status store_create(struct store *store, uint64_t key);
 
 /* The same for those of n keys that are at home here; the entries, as of now, go to `entries`. All rows that
- * were made before a failure stay. */
+ * were made before a failure stay. Where keys are admitted (admission.h), those that have no row yet get none. */
 enum tern_status store_reserve(struct store *store, const uint64_t *keys, size_t n,
                                struct entry **entries);
+
+/* The same, also where keys are admitted: for what does not wait until a key was counted often enough. */
+enum tern_status store_reserve_all(struct store *store, const uint64_t *keys, size_t n,
+                                   struct entry **entries);
+
+/* Makes no row. */
+enum tern_status store_leave(struct store *store, uint64_t key);
 
 /*
  * Access to the rows of n keys (pull.c, push.c). The positions of keys that have no row are written to
@@ -273,10 +316,10 @@ size_t store_set(struct store *store, const uint64_t *keys, size_t n, struct ent
                  const void *values, uint32_t *missed);
 
 /* The same by a thread that has the store for itself meanwhile: rows are not latched. */
-size_t store_push_alone(struct store *store, const uint64_t *keys, size_t n,
-                        struct entry *const *entries, const void *updates, uint32_t *missed);
-size_t store_set_alone(struct store *store, const uint64_t *keys, size_t n,
-                       struct entry *const *entries, const void *values, uint32_t *missed);
+size_t store_push_exclusive(struct store *store, const uint64_t *keys, size_t n,
+                            struct entry *const *entries, const void *updates, uint32_t *missed);
+size_t store_set_exclusive(struct store *store, const uint64_t *keys, size_t n,
+                           struct entry *const *entries, const void *values, uint32_t *missed);
 
 /* The same for one key; false if it has no row. */
 static inline bool store_pull_one(const struct store *store, uint64_t key, void *value)
@@ -284,12 +327,19 @@ static inline bool store_pull_one(const struct store *store, uint64_t key, void 
     return store->pull.one(store, key, value);
 }
 
-/* Reads a key that has no row: zero without making one, any other initial value by making it. *here is
- * set to false if the key turns out to be elsewhere. */
+/* Reads a key that has no row: zero without making one, any other initial value by making it, unless keys are admitted. *here
+ * is set to false if the key turns out to be elsewhere. */
 enum tern_status store_pull_new(struct store *store, uint64_t key, void *value, bool *here);
 
+/* Pushes to a key at home here that had no row where keys are admitted: counts it, and makes the row if it was counted often
+ * enough; otherwise the update is dropped. *here is set to false if the key turns out to be elsewhere. */
+enum tern_status store_push_new(struct store *store, uint64_t key, const void *update, bool *here);
+
+/* Counts a key at home here n times where keys are admitted, unless it has a row. */
+enum tern_status store_count(struct store *store, uint64_t key, uint32_t n);
+
 bool store_push_one(struct store *store, uint64_t key, const void *update);
-bool store_push_one_alone(struct store *store, uint64_t key, const void *update);
+bool store_push_one_exclusive(struct store *store, uint64_t key, const void *update);
 bool store_set_one(struct store *store, uint64_t key, const void *value);
 
 /* The updater's state of a row; NULL if it keeps none. */
@@ -375,7 +425,7 @@ bool store_peek_delta(const struct store *store, uint64_t key, void *delta);
 enum tern_status store_settle(struct store *store, uint64_t key, const void *sum, const void *own);
 
 /*
- * Rows of managed tables (move.c). Rows that come need a slot that was taken before they were asked for,
+ * Rows that move (move.c). Rows that come need a slot that was taken before they were asked for,
  * so that nothing can fail when they are there.
  */
 #define NO_SLOT UINT32_MAX
