@@ -27,7 +27,7 @@ enum field {
     AT_TABLE = 4,
     AT_STATUS = 6,
     AT_NUMBER = 8,
-    AT_A = 16,
+    AT_FIELDS = 16,
     AT_B = 24,
     AT_EPOCH = 32,
     AT_COUNT = 36,
@@ -60,8 +60,8 @@ void frame_encode(const struct frame *frame, uint8_t header[FRAME_HEADER_BYTES])
     put_u16(header + AT_TABLE, frame->table);
     put_u16(header + AT_STATUS, frame->status);
     put_u64(header + AT_NUMBER, frame->number);
-    put_u64(header + AT_A, frame->a);
-    put_u64(header + AT_B, frame->b);
+    put_u64(header + AT_FIELDS, frame->fields.raw[0]);
+    put_u64(header + AT_FIELDS + 8, frame->fields.raw[1]);
     put_u32(header + AT_EPOCH, frame->epoch);
     put_u32(header + AT_COUNT, frame->count);
     put_u32(header + AT_KEYS_BYTES, frame->keys_bytes);
@@ -147,8 +147,7 @@ enum tern_status frame_decode(const uint8_t header[FRAME_HEADER_BYTES], struct f
         .keys_bytes = get_u32(header + AT_KEYS_BYTES),
         .body_bytes = get_u32(header + AT_BODY_BYTES),
         .body_check = get_u32(header + AT_BODY_CHECK),
-        .a = get_u64(header + AT_A),
-        .b = get_u64(header + AT_B),
+        .fields.raw = {get_u64(header + AT_FIELDS), get_u64(header + AT_FIELDS + 8)},
     };
     status = check_kind(&read);
     if (status == TERN_OK)
@@ -161,18 +160,19 @@ enum tern_status frame_decode(const uint8_t header[FRAME_HEADER_BYTES], struct f
 const char *frame_kind_name(enum frame_kind kind)
 {
     static const char *const names[FRAME_KINDS] = {
-        [FRAME_HELLO] = "HELLO",   [FRAME_PULL] = "PULL",
-        [FRAME_PUSH] = "PUSH",     [FRAME_SET] = "SET",
-        [FRAME_RANGE] = "RANGE",   [FRAME_JOIN] = "JOIN",
-        [FRAME_TABLE] = "TABLE",   [FRAME_BARRIER] = "BARRIER",
-        [FRAME_REDUCE] = "REDUCE", [FRAME_BROADCAST] = "BROADCAST",
-        [FRAME_SYNC] = "SYNC",     [FRAME_ROUND] = "ROUND",
-        [FRAME_NEWS] = "NEWS",    [FRAME_PING] = "PING",
-        [FRAME_BYE] = "BYE",       [FRAME_WELCOME] = "WELCOME",
-        [FRAME_VALUES] = "VALUES", [FRAME_DONE] = "DONE",
-        [FRAME_ROSTER] = "ROSTER", [FRAME_MOVED] = "MOVED",
-        [FRAME_TASK] = "TASK",     [FRAME_FINISHED] = "FINISHED",
-        [FRAME_ERROR] = "ERROR",   [FRAME_HOLD] = "HOLD",
+        [FRAME_HELLO] = "HELLO",         [FRAME_PULL] = "PULL",
+        [FRAME_PUSH] = "PUSH",           [FRAME_SET] = "SET",
+        [FRAME_RANGE] = "RANGE",         [FRAME_JOIN] = "JOIN",
+        [FRAME_TABLE] = "TABLE",         [FRAME_BARRIER] = "BARRIER",
+        [FRAME_REDUCE] = "REDUCE",       [FRAME_BROADCAST] = "BROADCAST",
+        [FRAME_ROUND] = "ROUND",         [FRAME_ROUND_REPLY] = "ROUND_REPLY",
+        [FRAME_PING] = "PING",           [FRAME_BYE] = "BYE",
+        [FRAME_WELCOME] = "WELCOME",     [FRAME_VALUES] = "VALUES",
+        [FRAME_DONE] = "DONE",           [FRAME_ROSTER] = "ROSTER",
+        [FRAME_MOVED] = "MOVED",         [FRAME_TASK] = "TASK",
+        [FRAME_FINISHED] = "FINISHED",   [FRAME_ERROR] = "ERROR",
+        [FRAME_HOLD] = "HOLD",           [FRAME_PROOF] = "PROOF",
+        [FRAME_CHALLENGE] = "CHALLENGE", [FRAME_COUNT] = "COUNT",
     };
     if ((unsigned)kind >= FRAME_KINDS || names[kind] == NULL)
         return "unknown kind";

@@ -15,7 +15,7 @@
 #include "base/status.h"
 
 enum {
-    FRAME_VERSION = 1,
+    FRAME_VERSION = 2,
     FRAME_HEADER_BYTES = 56,
     FRAME_MAX_KEYS = 1 << 16,
     FRAME_MAX_TABLES = 1 << 16, /* that `table` can tell apart */
@@ -23,43 +23,119 @@ enum {
         (1 << 24) + (1 << 20), /* one value of TERN_MAX_VALUE_BYTES, and its keys */
 };
 
+/* Two numbers of the header belong to the kind of a frame: see union frame_fields, whose members have the kinds' names. */
 enum frame_kind {
     /* Requests, from the side that opened the connection. */
     FRAME_HELLO = 1, /* the first one: who calls */
-    FRAME_PULL,      /* keys -> VALUES */
+    FRAME_PULL,      /* keys -> VALUES; flag FRAME_PRESENT */
     FRAME_PUSH,      /* keys, payload of updates -> DONE */
     FRAME_SET,       /* keys, payload of values -> DONE */
-    FRAME_RANGE,     /* a..b, count at most -> VALUES: keys alone */
-    FRAME_JOIN,      /* a: incarnation; payload: my address -> ROSTER, when all are there */
-    FRAME_TABLE,     /* a, b: see group.c; payload: name and shape -> DONE with the table's number in `table` */
-    FRAME_BARRIER,   /* a: its number -> DONE, when all are there */
-    FRAME_REDUCE,    /* a: its number, b: type; payload: elements -> VALUES: sums over all nodes */
-    FRAME_BROADCAST, /* a: its number, b: root; payload of the root's -> VALUES */
-    FRAME_SYNC,      /* keys, payload of changes -> VALUES with keys, a and b as of NEWS */
-    FRAME_ROUND,     /* sections (section.h) -> NEWS: a round of a managed table; b: FRAME_KNOCK, or doubling.h */
-    FRAME_PING,      /* -> DONE; a: 1 + the number of a dead node, or 0 */
-    FRAME_BYE,       /* an orderly end -> DONE */
-    FRAME_TASK,      /* a: its time, b: its number; payload: task.h -> DONE, when it is noted */
-    FRAME_FINISHED,  /* a: the task's number, b: whose; payload: task.h -> DONE */
+    FRAME_RANGE,     /* count at most -> VALUES: keys alone */
+    FRAME_JOIN,      /* payload: my address -> ROSTER, when all are there */
+    FRAME_TABLE,     /* payload: name and shape -> DONE with the table's number in `table` */
+    FRAME_BARRIER,   /* -> DONE, when all are there */
+    FRAME_REDUCE,    /* payload: elements -> VALUES: sums over all nodes */
+    FRAME_BROADCAST, /* payload of the root's -> VALUES */
+    FRAME_ROUND, /* one question of a round; what it has is its technique's matter -> ROUND_REPLY */
+    FRAME_PING,  /* -> DONE */
+    FRAME_BYE,   /* an orderly end -> DONE */
+    FRAME_TASK,  /* payload: task.h -> DONE, when it is noted */
+    FRAME_FINISHED, /* payload: task.h -> DONE */
     /* Replies; `number` is the request's. */
-    FRAME_WELCOME, /* to HELLO; a: my incarnation, b: the last request executed */
+    FRAME_WELCOME, /* to PROOF */
     FRAME_VALUES,
     FRAME_DONE,
     FRAME_ROSTER, /* payload: all addresses */
-    FRAME_MOVED,  /* payload: a u32 location for each key of the request, none of which was served */
-    FRAME_NEWS,   /* to ROUND: sections; a: how much is left to tell, 0 for nothing; b: see sweep.h */
-    FRAME_ERROR,  /* status; payload: the sentence */
-    FRAME_HOLD,   /* no answer yet, but a sign of life: the request waits for its table to be opened */
+    FRAME_MOVED, /* payload: a u32 location for each key of the request, none of which was served */
+    FRAME_ROUND_REPLY,
+    FRAME_ERROR, /* status; payload: the sentence */
+    FRAME_HOLD, /* no answer yet, but a sign of life: the request waits for its table to be opened */
+    /* The rest of the handshake after HELLO (node/hello.h). */
+    FRAME_CHALLENGE, /* to HELLO; payload: nonce and proof */
+    FRAME_PROOF,     /* to CHALLENGE -> WELCOME; payload: proof */
+    /* A request again: the numbers above stay what they were. */
+    FRAME_COUNT, /* keys, payload: a u32 for each, how often it was used -> DONE */
     FRAME_KINDS,
 };
 
 enum frame_flags {
     FRAME_KEYS_DELTA = 1, /* keys ascend and are coded as differences; else 8 bytes each */
     FRAME_CHECKED = 2,    /* body_check covers the body */
-    FRAME_FLAGS = 3,      /* all that are known */
+    /* Of a PULL: its VALUES begin with a bit for each key, whether it has a row; values of keys without one are left out */
+    FRAME_PRESENT = 4,
+    FRAME_FLAGS = 7, /* all that are known */
 };
 
-#define FRAME_KNOCK (UINT64_MAX - 1) /* b of a ROUND that asks whether the table is open, and no more */
+#define FRAME_OPEN_PROBE (UINT64_MAX - 1) /* round.step: is the table open? There is nothing else */
+
+/* The two numbers of a frame that depend on its kind. */
+union frame_fields {
+    uint64_t raw[2];
+    struct {
+        uint64_t incarnation; /* 0: PROOF tells it */
+        uint64_t lane;
+    } hello;
+    struct {
+        uint64_t incarnation;
+    } join, proof;
+    struct {
+        uint64_t unused;
+        uint64_t oldest; /* the number of the oldest request that the sender still has */
+    } access;            /* PULL, PUSH, SET, COUNT */
+    struct {
+        uint64_t begin, end;
+    } range;
+    struct {
+        uint64_t generation; /* of tables in this slot */
+        uint64_t segment;    /* of shared memory that the sender has made for it; 0: none */
+    } table;
+    struct {
+        uint64_t number;
+        uint64_t detail; /* that all must agree on */
+    } collective;        /* BARRIER, REDUCE and BROADCAST */
+    struct {
+        uint64_t number, type;
+    } reduce;
+    struct {
+        uint64_t number, root;
+    } broadcast;
+    struct {
+        uint64_t number, step; /* of a sum over all nodes (core/doubling.h); or FRAME_OPEN_PROBE */
+    } round;
+    struct {
+        uint64_t time, number;
+    } task;
+    struct {
+        uint64_t number, worker; /* of the task */
+    } finished;
+    struct {
+        uint64_t incarnation;
+        uint64_t executed; /* the last request executed on this lane */
+    } welcome;
+    struct {
+        uint64_t epoch, n_shards;
+    } roster;
+    struct {
+        uint64_t left;   /* how much is left to tell; 0: nothing */
+        uint64_t passed; /* see core/sweep.h */
+    } round_reply;
+    struct {
+        uint64_t hops; /* 0: it waits rightly; else see core/peers.h */
+    } hold;
+    struct {
+        uint64_t
+            behind; /* DONE of a PUSH or SET: not 0 if the technique has more to tell the sender */
+    } write_done;
+    struct {
+        uint64_t dead; /* DONE of a PING: 1 + the number of a dead node, or 0 */
+    } ping_done;
+    struct {
+        uint64_t segment; /* DONE of a TABLE: that of the first to open it */
+    } table_done;
+};
+
+#define FRAME_BRIEF \
+    UINT64_C(1) /* round.step of a managed table: news of replicas are not asked for */
 
 struct frame {
     enum frame_kind kind;
@@ -67,12 +143,12 @@ struct frame {
     uint16_t table;
     uint16_t status; /* of an ERROR: an enum tern_status */
     uint32_t epoch;
-    uint64_t number; /* requests of a lane are numbered from 1; HELLO and WELCOME have 0 */
+    uint64_t number; /* requests of a lane are numbered from 1; the frames of a handshake have 0 */
     uint32_t count;
     uint32_t keys_bytes;
     uint32_t body_bytes; /* keys and payload */
     uint32_t body_check;
-    uint64_t a, b;
+    union frame_fields fields;
 };
 
 /* Writes the header, with a check sum of its own. */
@@ -84,6 +160,12 @@ enum tern_status frame_decode(const uint8_t header[FRAME_HEADER_BYTES], struct f
 
 /* The check sum for body_check. */
 uint32_t frame_body_check(const void *body, size_t bytes);
+
+/* The bytes of one bit for each of n keys. */
+static inline size_t frame_bits_bytes(size_t n)
+{
+    return (n + 7) / 8;
+}
 
 static inline uint32_t frame_payload_bytes(const struct frame *frame)
 {

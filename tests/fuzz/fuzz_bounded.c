@@ -20,13 +20,13 @@ struct site {
 static void site_open(struct site *site, const char *policy, bool sparse)
 {
     const struct tern_table_options options = table_options(sparse);
-    const struct store_home home = {.tracked = true,
+    const struct store_home home = {.rows_everywhere = true,
                                     .end = options.n_keys,
-                                    .main_end = range_begin(1, options.n_keys, FUZZ_NODES),
+                                    .main_end = range_end(view_of(FUZZ_NODES), 0, options.n_keys),
                                     .has = is_home_of,
                                     .context = &site->core};
-    *site = (struct site){.core = {.n_nodes = FUZZ_NODES, .ring = ring_new(FUZZ_NODES)}};
-    require(site->core.ring && store_init(&site->store, "fuzz", &options, &home) == TERN_OK);
+    *site = (struct site){.core = {.view = view_of(FUZZ_NODES)}};
+    require(store_init(&site->store, "fuzz", &options, &home) == TERN_OK);
     require(policy_find(policy, &site->policy));
     site->bounded = bounded_new(&site->core, &site->store, &site->policy);
     require(site->bounded);
@@ -37,7 +37,6 @@ static void site_close(struct site *site)
 {
     bounded_free(site->bounded);
     store_fini(&site->store);
-    ring_free(site->core.ring);
 }
 
 /* ---- What must hold ------------------------------------------------------------------------------ */
@@ -85,8 +84,10 @@ static void serve(struct site *site, uint32_t from, const uint8_t *body, size_t 
 /* Asks a peer, which answers with these bytes. */
 static void ask(struct site *site, uint32_t peer, const uint8_t *body, size_t bytes)
 {
-    const struct frame answer = {
-        .kind = FRAME_NEWS, .number = 1, .a = bytes & 1, .body_bytes = (uint32_t)bytes};
+    const struct frame answer = {.kind = FRAME_ROUND_REPLY,
+                                 .number = 1,
+                                 .fields.round_reply.left = bytes & 1,
+                                 .body_bytes = (uint32_t)bytes};
     struct buffer sent = {0};
     if (bounded_has_request(site->bounded, peer)) {
         require(bounded_request(site->bounded, peer, &sent) == TERN_OK);

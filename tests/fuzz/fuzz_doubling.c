@@ -17,15 +17,15 @@ struct site {
 static void site_open(struct site *site, uint32_t node, bool sparse)
 {
     const struct tern_table_options options = table_options(sparse);
-    const struct store_home home = {.tracked = true,
-                                    .end = options.n_keys,
-                                    .main_begin = range_begin(node, options.n_keys, FUZZ_NODES),
-                                    .main_end = range_begin(node + 1, options.n_keys, FUZZ_NODES),
-                                    .has = is_home_of,
-                                    .context = &site->core};
-    *site =
-        (struct site){.core = {.node = node, .n_nodes = FUZZ_NODES, .ring = ring_new(FUZZ_NODES)}};
-    require(site->core.ring && store_init(&site->store, "fuzz", &options, &home) == TERN_OK);
+    const struct store_home home = {
+        .rows_everywhere = true,
+        .end = options.n_keys,
+        .main_begin = range_begin(view_of(FUZZ_NODES), node, options.n_keys),
+        .main_end = range_end(view_of(FUZZ_NODES), node, options.n_keys),
+        .has = is_home_of,
+        .context = &site->core};
+    *site = (struct site){.core = {.node = node, .view = view_of(FUZZ_NODES)}};
+    require(store_init(&site->store, "fuzz", &options, &home) == TERN_OK);
     site->doubling = doubling_new(&site->core, &site->store);
     require(site->doubling);
     doubling_limit(site->doubling, 256);
@@ -35,7 +35,6 @@ static void site_close(struct site *site)
 {
     doubling_free(site->doubling);
     store_fini(&site->store);
-    ring_free(site->core.ring);
 }
 
 /* A copy of what a part may change, to compare. */
@@ -63,8 +62,8 @@ static void serve(struct site *site, uint32_t from, const uint8_t *bytes, size_t
         return;
     const struct frame request = {.kind = FRAME_ROUND,
                                   .number = 1,
-                                  .a = site->doubling->round + bytes[0] - 1,
-                                  .b = bytes[1] == 255 ? DOUBLING_PROBE : bytes[1],
+                                  .fields.round = {site->doubling->round + bytes[0] - 1,
+                                                   bytes[1] == 255 ? DOUBLING_PROBE : bytes[1]},
                                   .body_bytes = (uint32_t)(n - 2)};
     /* The server aligns what it hands over. */
     uint8_t *body = malloc(n);

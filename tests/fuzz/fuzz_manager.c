@@ -6,7 +6,7 @@
  */
 #include "fuzz/steps.h"
 
-#include "core/managed.h"
+#include "core/manager_internal.h"
 #include "core/policy.h"
 
 struct site {
@@ -19,14 +19,14 @@ struct site {
 static void site_open(struct site *site, const char *policy, bool sparse)
 {
     const struct tern_table_options options = table_options(sparse);
-    const struct store_home home = {.end = range_begin(1, options.n_keys, FUZZ_NODES),
+    const struct store_home home = {.end = range_end(view_of(FUZZ_NODES), 0, options.n_keys),
                                     .has = is_home_of,
                                     .context = &site->core,
-                                    .managed = true};
-    site->core = (struct core){.n_nodes = FUZZ_NODES, .ring = ring_new(FUZZ_NODES)};
-    require(site->core.ring && store_init(&site->store, "fuzz", &options, &home) == TERN_OK);
+                                    .rows_move = true};
+    site->core = (struct core){.view = view_of(FUZZ_NODES)};
+    require(store_init(&site->store, "fuzz", &options, &home) == TERN_OK);
     require(policy_find(policy, &site->policy));
-    site->manager = manager_new(&site->core, &site->store, &site->policy, 1);
+    site->manager = manager_new(&site->core, &site->store, &site->policy, 0, NULL);
     require(site->manager);
 }
 
@@ -34,7 +34,6 @@ static void site_close(struct site *site)
 {
     manager_free(site->manager);
     store_fini(&site->store);
-    ring_free(site->core.ring);
 }
 
 /* ---- What must hold ------------------------------------------------------------------------------ */
@@ -107,7 +106,8 @@ static void serve(struct site *site, uint32_t from, const uint8_t *body, size_t 
 /* Asks a peer, which answers with these bytes. */
 static void ask(struct site *site, uint32_t peer, const uint8_t *body, size_t bytes)
 {
-    const struct frame answer = {.kind = FRAME_NEWS, .number = 1, .body_bytes = (uint32_t)bytes};
+    const struct frame answer = {
+        .kind = FRAME_ROUND_REPLY, .number = 1, .body_bytes = (uint32_t)bytes};
     struct buffer sent = {0};
     bool more;
     require(manager_take(site->manager) == TERN_OK);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/core.h"
+#include "support/view.h"
 
 enum { FUZZ_KEYS = 16, FUZZ_LENGTH = 2, FUZZ_NODES = 3, FUZZ_STEPS = 64, FUZZ_MOST = 256 };
 
@@ -19,7 +20,7 @@ struct site; /* of the target: the node with its table */
 static inline bool is_home_of(const void *context, uint64_t key)
 {
     const struct core *core = context;
-    return ring_home(core->ring, key) == core->node;
+    return ring_home(core->view, key) == core->node;
 }
 
 static inline struct tern_table_options table_options(bool sparse)
