@@ -151,6 +151,19 @@ bool address_is_wildcard(const struct address *address)
     return address->any.sa_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&address->v6.sin6_addr);
 }
 
+uint64_t address_source(const struct address *address)
+{
+    uint64_t network = 0;
+    const uint8_t *v6 = address->v6.sin6_addr.s6_addr;
+    if (address->any.sa_family == AF_INET)
+        return 1 + (uint64_t)ntohl(address->v4.sin_addr.s_addr);
+    if (address->any.sa_family != AF_INET6)
+        return 0;
+    for (int i = 0; i < 8; i++)
+        network = network << 8 | v6[IN6_IS_ADDR_V4MAPPED(&address->v6.sin6_addr) ? 8 + i : i];
+    return IN6_IS_ADDR_V4MAPPED(&address->v6.sin6_addr) ? 1 + (network & UINT32_MAX) : network;
+}
+
 /* A UDP socket that is connected tells without sending anything. */
 bool address_towards(const struct address *peer, struct address *own)
 {

@@ -40,6 +40,9 @@ bool address_is_wildcard(const struct address *address);
 /* The address this machine would send from to `peer`, with port 0; false if it knows no way there. */
 bool address_towards(const struct address *peer, struct address *own);
 
+/* The host of an address as a number; see stream_source. */
+uint64_t address_source(const struct address *address);
+
 /* Whether an address is a Unix socket's, and so of this host. */
 bool address_is_unix(const char *text);
 

@@ -7,6 +7,9 @@
  * not arrive, because something between them passes on bytes alone, it is the socket, and the stream becomes
  * an ordinary one.
  *
+ * A connection may also be for one segment of memory (base/segment.h) alone: it begins with ASK_SEGMENT and the segment's
+ * number, the answer is GIVE_SEGMENT with the descriptor, or OFFER_SOCKET if there is none, and then it ends.
+ *
  * There is a ring of bytes for each direction, with the numbers of bytes written and read since the
  * beginning. A side that has found nothing to read, or no room to write, says so in the ring (`reader_waits`,
  * `writer_waits`) and looks once more; a byte on the socket, a *bell*, then tells it that this has changed. So
@@ -33,9 +36,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/segment.h"
+
 enum {
     OFFER_MEMORY = 'M',
     OFFER_SOCKET = 'S',
+    ASK_SEGMENT = 'A',
+    GIVE_SEGMENT = 'G',
     RING_BYTES = 1 << 20, /* a power of two */
     LINE_BYTES = 64,
     HEAD_BYTES = 4096, /* the two heads, in front of the bytes of both rings */
@@ -350,6 +358,29 @@ static bool send_offer(int socket_fd, char offer, int fd)
     return n == 1;
 }
 
+/* The descriptors beside a message: the first, if it is the only one, or -1. Others were not agreed on, and are
+ * closed here: the kernel has opened them all in this process. */
+static int take_descriptor(struct msghdr *message)
+{
+    int fd = -1, n = 0;
+    for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header;
+         header = CMSG_NXTHDR(message, header)) {
+        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
+            continue;
+        const size_t n_bytes = header->cmsg_len - CMSG_LEN(0);
+        for (size_t at = 0; at + sizeof fd <= n_bytes; at += sizeof fd, n++) {
+            if (fd >= 0)
+                close(fd);
+            memcpy(&fd, CMSG_DATA(header) + at, sizeof fd);
+        }
+    }
+    if (n > 1) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
 /* Receives a byte, and in *fd a descriptor or -1. As recv. */
 static ssize_t receive_offer(int socket_fd, char *offer, int *fd)
 {
@@ -363,11 +394,7 @@ static ssize_t receive_offer(int socket_fd, char *offer, int *fd)
     do
         n = recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC);
     while (n < 0 && errno == EINTR);
-    *fd = -1;
-    const struct cmsghdr *header = n == 1 ? CMSG_FIRSTHDR(&message) : NULL;
-    if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
-        header->cmsg_len == CMSG_LEN(sizeof *fd))
-        memcpy(fd, CMSG_DATA(header), sizeof *fd);
+    *fd = n >= 0 ? take_descriptor(&message) : -1;
     return n;
 }
 
@@ -378,9 +405,26 @@ static void become_socket(struct stream *stream)
     stream->ops = &socket_ops;
 }
 
+/* Gives the segment whose number follows, and ends the connection. */
+static void give_segment(struct stream *stream)
+{
+    uint64_t number = 0;
+    const ssize_t n = recv(stream->fd, &number, sizeof number, MSG_DONTWAIT);
+    const int fd = n == (ssize_t)sizeof number ? segment_descriptor(number) : -1;
+    send_offer(stream->fd, fd >= 0 ? GIVE_SEGMENT : OFFER_SOCKET, fd);
+    if (fd >= 0)
+        close(fd);
+    stream->heard = fd < 0; /* else it has got what it came for, and was not refused */
+    stream_fail(stream, "asked for a segment of memory");
+}
+
 /* Takes the offer of a side that connected, and answers it. */
 static void answer(struct stream *stream, char offer, int fd)
 {
+    if (offer == ASK_SEGMENT) {
+        give_segment(stream);
+        return;
+    }
     if (offer != OFFER_MEMORY && offer != OFFER_SOCKET) {
         stream_fail(stream, "does not speak as a node does");
         return;
@@ -418,7 +462,7 @@ static void memory_advance(struct stream *stream)
         answer(stream, offer, fd);
     else
         take_answer(stream, offer);
-    if (n > 0 && fd >= 0)
+    if (fd >= 0)
         close(fd);
     stream->established = !stream->failed;
 }
@@ -439,6 +483,24 @@ static const struct stream_ops memory_ops = {
     .pending = memory_pending,
     .close = memory_close,
 };
+
+bool memory_ask_segment(int socket_fd, uint64_t number, uint64_t until_ns, int *fd)
+{
+    char question[1 + sizeof number] = {ASK_SEGMENT}, answer;
+    memcpy(question + 1, &number, sizeof number);
+    struct iovec part = {.iov_base = question, .iov_len = sizeof question};
+    if (socket_send(socket_fd, &part, 1) != (ssize_t)sizeof question)
+        return false;
+    ssize_t n;
+    while ((n = receive_offer(socket_fd, &answer, fd)) < 0 && errno == EAGAIN) {
+        const uint64_t now_ns = clock_now_ns();
+        if (now_ns >= until_ns)
+            return false;
+        struct pollfd poll_for = {.fd = socket_fd, .events = POLLIN};
+        poll(&poll_for, 1, (int)((until_ns - now_ns) / 1000000) + 1);
+    }
+    return n > 0;
+}
 
 void memory_begin(struct stream *stream)
 {

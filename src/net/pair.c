@@ -56,7 +56,7 @@ enum { DOOR_ROOM_BYTES = 1 << 20 }; /* as Unix sockets have */
 
 struct door {
     struct door *next;
-    int listen_fd, knock_fd; /* the ends of its pipe */
+    int listen_fd, connect_fd; /* the ends of its pipe */
     char name[ADDRESS_TEXT_BYTES];
 };
 
@@ -71,20 +71,20 @@ bool door_is_meant(const char *address)
 /* The place in the list of the door with this name, or of the end. The caller holds the lock. */
 static struct door **find_door(const char *name)
 {
-    struct door **place = &doors;
-    while (*place != NULL && strcmp((*place)->name, name) != 0)
-        place = &(*place)->next;
-    return place;
+    struct door **link = &doors;
+    while (*link != NULL && strcmp((*link)->name, name) != 0)
+        link = &(*link)->next;
+    return link;
 }
 
 /* Hangs a door, unless there is one of its name. */
 static bool hang(struct door *door)
 {
     pthread_mutex_lock(&doors_lock);
-    struct door **place = find_door(door->name);
-    bool is_free = *place == NULL;
+    struct door **link = find_door(door->name);
+    bool is_free = *link == NULL;
     if (is_free)
-        *place = door;
+        *link = door;
     pthread_mutex_unlock(&doors_lock);
     return is_free;
 }
@@ -92,7 +92,7 @@ static bool hang(struct door *door)
 static void free_door(struct door *door)
 {
     close(door->listen_fd);
-    close(door->knock_fd);
+    close(door->connect_fd);
     free(door);
 }
 
@@ -109,7 +109,7 @@ enum tern_status door_open(const char *name, struct door **door)
         return fail(TERN_NETWORK, "cannot listen at %s: %s", name, why);
     }
     made->listen_fd = ends[0];
-    made->knock_fd = ends[1];
+    made->connect_fd = ends[1];
     strcpy(made->name, name);
     if (!hang(made)) {
         free_door(made);
@@ -136,14 +136,14 @@ int door_fd(const struct door *door)
 }
 
 /* Hands an end to whoever listens; NULL, or why it was not taken. */
-static const char *knock(const char *name, int fd)
+static const char *hand_over(const char *name, int fd)
 {
     pthread_mutex_lock(&doors_lock);
     const struct door *door = *find_door(name);
     const char *why = NULL;
     if (door == NULL)
         why = "nobody listens there";
-    else if (write(door->knock_fd, &fd, sizeof fd) != (ssize_t)sizeof fd)
+    else if (write(door->connect_fd, &fd, sizeof fd) != (ssize_t)sizeof fd)
         why = "too many others are waiting there";
     pthread_mutex_unlock(&doors_lock);
     return why;
@@ -158,7 +158,7 @@ enum tern_status door_connect(struct net *net, const char *name, struct stream *
     ends[0]->net = net;
     snprintf(ends[0]->peer, sizeof ends[0]->peer, "%s", name);
     int fd = ends[1]->fd;
-    const char *why = knock(name, fd);
+    const char *why = hand_over(name, fd);
     if (why != NULL) {
         stream_close(ends[1]);
         stream_fail(ends[0], "refused the connection: %s", why);

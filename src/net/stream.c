@@ -151,6 +151,16 @@ bool stream_pending(const struct stream *stream)
     return stream->failed || stream->ops->pending(stream);
 }
 
+enum tern_status stream_check_node(const struct stream *stream, uint32_t node)
+{
+    return stream->session != NULL ? tls_check_node(stream, node) : TERN_OK;
+}
+
+uint64_t stream_source(const struct stream *stream)
+{
+    return stream->source;
+}
+
 const char *stream_peer(const struct stream *stream)
 {
     return stream->peer;

@@ -9,8 +9,8 @@
  * to one thread at a time; different streams are independent.
  *
  * Off loopback, plain TCP is refused unless the options say insecure; a TLS stream delivers no byte
- * before both sides have shown a certificate of the common authority. Unix sockets are plain always;
- * their files are for their owner alone.
+ * before both sides have shown a certificate of the common authority. Unix sockets are always plain;
+ * a stream over one fails unless both processes belong to the same user.
  *
  * Statuses: TERN_NETWORK for what is wrong here (address, port, certificates, descriptors),
  * TERN_NO_MEMORY. Failures of a stream are those of its peer, and their sentences name it.
@@ -51,6 +51,11 @@ enum tern_status stream_pair(size_t capacity, struct stream *ends[2]);
 
 void stream_close(struct stream *stream);
 
+/* Gets the descriptor of a segment (base/segment.h) from the process that listens at a Unix socket and has made it, waiting
+ * until `until_ns` at most. */
+enum tern_status stream_fetch_segment(const char *address, uint64_t number, uint64_t until_ns,
+                                      int *fd);
+
 /* Reads or writes what is possible now: the number of bytes, 0 if none can be now, -1 if the stream
  * has ended or failed (tern_error() says how, naming the peer). Bytes that a write did not take are the
  * first of the next write: TLS may have sealed them already. After a write failed, what the peer sent
@@ -80,6 +85,14 @@ bool stream_wait(struct stream *stream, bool write, int timeout_ms);
 int stream_fd(const struct stream *stream);
 short stream_events(const struct stream *stream, bool read, bool write);
 bool stream_pending(const struct stream *stream);
+
+/* The host that an accepted stream comes from, as a number: the address, or of IPv6 the network of 64 bits, within
+ * which a host can take any address. 0 for processes of this host that use a Unix socket. */
+uint64_t stream_source(const struct stream *stream);
+
+/* Checks that the other side may be this node. A certificate may be bound to the numbers of nodes (tern ca node
+ * --nodes), and if this node's own is, the other must be, too. Streams without TLS pass. */
+enum tern_status stream_check_node(const struct stream *stream, uint32_t node);
 
 /* "127.0.0.1:4711", for sentences. */
 const char *stream_peer(const struct stream *stream);

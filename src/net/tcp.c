@@ -9,8 +9,8 @@
  * reported it at once or later. Failures of stream_connect itself are those of the address and of this
  * process.
  *
- * Unix sockets are plain even when the node has certificates: who may connect is decided by the
- * socket file, which only its owner may use.
+ * Unix sockets are plain even when the node has certificates. Both sides check instead that the other process
+ * belongs to the same user (SO_PEERCRED), whoever made the socket file.
  */
 #include "net/transport.h"
 
@@ -26,6 +26,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
 enum {
     BACKLOG = 4096,
     TRY_MS = 2000,
@@ -37,6 +39,7 @@ enum {
     PROBE_AFTER_S = 4,
     PROBE_EVERY_S = 2,
     PROBES = 3,
+    FETCH_AGAIN_MS = 10,
     /* TCP buffers are left to the system, which sizes them as well as any figure set here, and gives
      * up doing so when one is. Unix sockets have a fixed and smaller one. */
     LOCAL_ROOM_BYTES = 1 << 20,
@@ -245,6 +248,26 @@ static int connect_local(int fd, const struct address *address)
     return result;
 }
 
+/* The other side of a Unix socket: of the process that connected, or that listened. */
+static struct ucred peer_of(int fd)
+{
+    struct ucred peer = {.uid = (uid_t)-1};
+    socklen_t n_bytes = sizeof peer;
+    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n_bytes);
+    return peer;
+}
+
+/* Begins to use a Unix socket that is connected, if the other side belongs to this user. */
+static void begin_local(struct stream *stream)
+{
+    const struct ucred peer = peer_of(stream->fd);
+    if (peer.uid == geteuid())
+        memory_begin(stream);
+    else
+        stream_fail(stream, "belongs to another user (uid %u; this process is uid %u)",
+                    (unsigned)peer.uid, (unsigned)geteuid());
+}
+
 static enum tern_status connect_to(struct net *net, const struct address *address,
                                    struct stream **stream)
 {
@@ -263,7 +286,7 @@ static enum tern_status connect_to(struct net *net, const struct address *addres
         stream_fail(made, "%s: %s", socket_verdict(errno),
                     errno == EAGAIN ? "too many others are waiting there" : strerror(errno));
     else if (local)
-        memory_begin(made);
+        begin_local(made);
     *stream = made;
     return TERN_OK;
 }
@@ -276,23 +299,24 @@ static bool try_out(struct stream *stream)
     return stream->established;
 }
 
-static enum tern_status refuse_plain(const char *doing, const char *place)
+static enum tern_status refuse_plain(const char *doing, const char *text)
 {
-    return fail(TERN_NETWORK,
-                "%s %s without certificates would leave this machine unprotected: give the node a "
-                "certificate, a key and an authority (see 'tern ca --help'), or set TERN_INSECURE=1",
-                doing, place);
+    return fail(
+        TERN_NETWORK,
+        "%s %s without certificates would leave this machine unprotected: give the node a "
+        "certificate, a key and an authority (see 'tern ca --help'), or set TERN_INSECURE=1",
+        doing, text);
 }
 
 /* Whether a socket there may be plain. */
 static enum tern_status check_plain(const struct net *net, const char *doing,
                                     const struct address *address)
 {
-    char place[ADDRESS_TEXT_BYTES];
+    char text[ADDRESS_TEXT_BYTES];
     if (net->tls != NULL || net->insecure || address_is_local(address))
         return TERN_OK;
-    address_text(address, place);
-    return refuse_plain(doing, place);
+    address_text(address, text);
+    return refuse_plain(doing, text);
 }
 
 enum tern_status stream_connect(struct net *net, const char *address, struct stream **stream)
@@ -325,6 +349,37 @@ enum tern_status stream_connect(struct net *net, const char *address, struct str
     }
     *stream = made;
     return TERN_OK;
+}
+
+/* Tries once to get a segment from a process of this user; false if it cannot be asked. */
+static bool ask_segment(const struct address *address, uint64_t number, uint64_t until_ns, int *fd)
+{
+    int socket_fd;
+    if (open_socket(address, &socket_fd))
+        return false;
+    const bool asked = !connect_local(socket_fd, address) && peer_of(socket_fd).uid == geteuid() &&
+                       memory_ask_segment(socket_fd, number, until_ns, fd);
+    close(socket_fd);
+    return asked;
+}
+
+enum tern_status stream_fetch_segment(const char *address, uint64_t number, uint64_t until_ns,
+                                      int *fd)
+{
+    struct address found[ADDRESS_FOUND_MAX];
+    int n_found = 0;
+    enum tern_status status = address_find(address, false, found, &n_found);
+    if (status)
+        return status;
+    *fd = -1;
+    bool asked = false;
+    while (!(asked = ask_segment(&found[0], number, until_ns, fd)) && clock_now_ns() < until_ns)
+        poll(NULL, 0, FETCH_AGAIN_MS);
+    if (*fd >= 0)
+        return TERN_OK;
+    return fail(TERN_NO_MEMORY,
+                "memory that the processes of this host share cannot be had: node at %s %s",
+                address, asked ? "did not hand it over" : "cannot be asked for it");
 }
 
 /* ---- Listening -------------------------------------------------------------------------------- */
@@ -443,9 +498,9 @@ static enum tern_status listen_at(struct listener *listener, const struct addres
     int error = errno;
     unlink_own(listener);
     close(listener->fd);
-    char place[ADDRESS_TEXT_BYTES];
-    address_text(address, place);
-    return fail(TERN_NETWORK, "cannot listen at %s: %s", place, strerror(error));
+    char text[ADDRESS_TEXT_BYTES];
+    address_text(address, text);
+    return fail(TERN_NETWORK, "cannot listen at %s: %s", text, strerror(error));
 }
 
 static int open_spare(void)
@@ -569,11 +624,8 @@ static void name_peer(struct stream *stream, const struct listener *listener,
         address_text(peer, stream->peer);
         return;
     }
-    struct ucred who = {0};
-    socklen_t n_who = sizeof who;
-    getsockopt(stream->fd, SOL_SOCKET, SO_PEERCRED, &who, &n_who);
     snprintf(stream->peer, sizeof stream->peer, "%.120s (process %ld)", listener->text,
-             (long)who.pid);
+             (long)peer_of(stream->fd).pid);
 }
 
 static struct stream *welcome(struct listener *listener, int fd, const struct address *peer)
@@ -584,9 +636,10 @@ static struct stream *welcome(struct listener *listener, int fd, const struct ad
         return NULL;
     name_peer(stream, listener, peer);
     stream->accepted = true;
+    stream->source = address_source(peer);
     stream->established = true;
     if (peer->any.sa_family == AF_UNIX)
-        memory_begin(stream);
+        begin_local(stream);
     if (listener->net->tls != NULL && peer->any.sa_family != AF_UNIX &&
         tls_wrap(stream) != TERN_OK) {
         stream_close(stream);

@@ -3,7 +3,9 @@
  *
  * Either side accepts whoever shows a valid certificate of the common authority, and nobody else; the
  * system's own authorities do not count. Host names in certificates are not compared: nodes are found
- * by address, and every certificate of the authority is a node's. There are no sessions to resume.
+ * by address, and every certificate of the authority is a node's. A certificate may be bound to numbers of nodes, by
+ * the URI "tern:node:3" or "tern:node:0-7" among its alternative names; tls_check_node compares them when the other
+ * side has said which node it is. There are no sessions to resume.
  *
  * The handshake, like everything else, does what it can now and goes on when the socket allows. In TLS
  * 1.3 the side that connected finishes first: what it writes then is read by the other only after its
@@ -23,6 +25,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <openssl/bio.h>
@@ -31,6 +34,7 @@
 #include <openssl/x509v3.h>
 
 #include "base/buffer.h"
+#include "base/log.h"
 
 enum {
     RECORD_BYTES = 16384,
@@ -443,6 +447,61 @@ enum tern_status tls_wrap(struct stream *stream)
     return TERN_OK;
 }
 
+/* ---- Whom a certificate may be ----------------------------------------------------------------- */
+
+enum binding { UNBOUND, BOUND_HERE, BOUND_ELSEWHERE };
+
+/* Whether the text after "tern:node:" has the node's number. */
+static bool has_node(const char *text, uint32_t node)
+{
+    char *end;
+    unsigned long first = strtoul(text, &end, 10), last = first;
+    if (*end == '-')
+        last = strtoul(end + 1, &end, 10);
+    return *end == '\0' && first <= node && node <= last;
+}
+
+static enum binding binding_of(const X509 *certificate, uint32_t node)
+{
+    static const char prefix[] = "tern:node:";
+    enum binding found = UNBOUND;
+    GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
+    for (int i = 0; i < sk_GENERAL_NAME_num(names); i++) {
+        const GENERAL_NAME *name = sk_GENERAL_NAME_value(names, i);
+        char text[64] = "";
+        if (name->type != GEN_URI)
+            continue;
+        int n = ASN1_STRING_length(name->d.uniformResourceIdentifier);
+        if (n <= 0 || (size_t)n >= sizeof text)
+            continue;
+        memcpy(text, ASN1_STRING_get0_data(name->d.uniformResourceIdentifier), (size_t)n);
+        if (strncmp(text, prefix, sizeof prefix - 1) != 0)
+            continue;
+        if (has_node(text + sizeof prefix - 1, node))
+            found = BOUND_HERE;
+        else if (found == UNBOUND)
+            found = BOUND_ELSEWHERE;
+    }
+    GENERAL_NAMES_free(names);
+    return found;
+}
+
+enum tern_status tls_check_node(const struct stream *stream, uint32_t node)
+{
+    const X509 *theirs = SSL_get0_peer_certificate(stream->session->ssl);
+    const X509 *own = SSL_CTX_get0_certificate(stream->net->tls->context);
+    enum binding binding = theirs != NULL ? binding_of(theirs, node) : BOUND_ELSEWHERE;
+    if (binding == BOUND_ELSEWHERE)
+        return fail(TERN_PEER, "the certificate of %s is not one of node %u", stream->peer,
+                    (unsigned)node);
+    if (binding == UNBOUND && own != NULL && binding_of(own, 0) != UNBOUND)
+        return fail(TERN_PEER,
+                    "the certificate of %s names no node, but this node's own does: make all with "
+                    "'tern ca node --nodes', or none",
+                    stream->peer);
+    return TERN_OK;
+}
+
 /* ---- Credentials ------------------------------------------------------------------------------ */
 
 /* A file that cannot be read is a plainer cause than any OpenSSL would give. */
@@ -469,6 +528,16 @@ static int no_password(char *password, int n_password, int writing, void *contex
     return -1;
 }
 
+/* Not refused, because some hosts hand keys to a group on purpose. */
+static void note_open_key(const char *path)
+{
+    struct stat about;
+    if (stat(path, &about) == 0 && (about.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+        log_notice("the key %s can be used by others than its owner (mode %03o); make it private "
+                   "with chmod 600",
+                   path, (unsigned)(about.st_mode & 0777));
+}
+
 static enum tern_status load_files(SSL_CTX *context, const struct net_options *options)
 {
     enum tern_status status = check_file("certificate", options->certificate);
@@ -478,6 +547,7 @@ static enum tern_status load_files(SSL_CTX *context, const struct net_options *o
         status = check_file("authority", options->authority);
     if (status != TERN_OK)
         return status;
+    note_open_key(options->key);
     if (SSL_CTX_use_certificate_chain_file(context, options->certificate) != 1)
         return bad_file("certificate", options->certificate);
     if (SSL_CTX_use_PrivateKey_file(context, options->key, SSL_FILETYPE_PEM) != 1) {

@@ -44,8 +44,9 @@ struct stream {
     int fd;
     bool established;
     bool accepted;
-    bool heard;  /* bytes have come */
-    bool failed; /* for good, and `why` says how */
+    uint64_t source; /* see stream_source */
+    bool heard;      /* bytes have come */
+    bool failed;     /* for good, and `why` says how */
     char why[360];
     char peer[ADDRESS_TEXT_BYTES];
 };
@@ -78,6 +79,10 @@ const char *socket_verdict(int error);
  * is possible. */
 void memory_begin(struct stream *stream);
 
+/* Asks the other side of a Unix socket that was not used yet for a segment: its descriptor, or -1 if there is none. False
+ * if no answer comes. */
+bool memory_ask_segment(int socket_fd, uint64_t number, uint64_t until_ns, int *fd);
+
 /* ---- pair.c: connections within this process, to "here:NAME" ---------------------------------- */
 
 struct door;
@@ -95,6 +100,9 @@ struct stream *door_answer(const struct door *door, struct net *net);
 
 enum tern_status tls_open(const struct net_options *options, struct tls **tls);
 void tls_close(struct tls *tls);
+
+/* stream_check_node of a stream with TLS. */
+enum tern_status tls_check_node(const struct stream *stream, uint32_t node);
 
 /* Puts TLS on a stream of socket_ops that has not been read or written yet. */
 enum tern_status tls_wrap(struct stream *stream);
