@@ -1,7 +1,7 @@
 /*
  * tern.h - the public interface of Tern, a parameter manager for large sparse models.
  *
- * The objects
+ * Objects
  *
  *   node    this process's part of the parameter space. Open one, usually at program start.
  *   table   parameters of one shape under one name: a value of `length` elements for each key.
@@ -9,29 +9,37 @@
  *
  * Threads
  *
- *   A node and its tables may be used by any thread at any time. A worker belongs to one thread at
- *   a time; open one per thread. Opening and closing tables and workers is safe beside other
- *   threads' work, except that nobody may be using the very handle that is being closed.
+ *   Any thread may use a node and its tables at any time. A worker belongs to one thread at a time;
+ *   open one per thread. Tables and workers may be opened and closed while other threads work, but
+ *   no other thread may be using the handle that is being closed.
  *
  * Ownership
  *
- *   A handle belongs to the program until it closes it. Names and option structs are copied.
- *   Arrays given to a call are used until the call returns, or, for the calls that end in `_start`,
- *   until the operation is reported finished.
+ *   A handle belongs to the program until the program closes it. Names and option structs are
+ *   copied. A call uses its arrays until it returns; calls that end in `_start` use them until the
+ *   operation is reported finished.
  *
  * Errors
  *
- *   Every call that can fail returns a status. When it is not TERN_OK, tern_error() gives a sentence
- *   that names what was wrong; outputs are untouched unless stated otherwise (the value array of a
- *   failed pull, or the row array of a failed pin, has unspecified content), and parameters are as
- *   they were before the call: a call does all or nothing. (A write that fails for want of memory may
- *   leave entries that were new to a sparse table, with their initial value. In a cluster, a write
- *   that fails at another node, with TERN_PEER, TERN_NO_MEMORY or TERN_CLOSED, may have been done here and
- *   at the nodes that did not fail.) NULL, a closed handle,
- *   a handle of another kind and a handle of another node are all reported, not followed: closed
- *   handles stay recognisable until a thousand more have been closed.
+ *   Every call that can fail returns a status. If it is not TERN_OK, tern_error() returns a
+ *   sentence that names what was wrong. A call does all or nothing: after a failure parameters are
+ *   as before, and outputs are untouched. Exceptions:
  *
- * The library prints nothing, installs no signal handler and never ends the process.
+ *   - the value array of a failed pull and the row array of a failed pin have unspecified content;
+ *   - a write that runs out of memory may leave new entries in a sparse table, with their initial
+ *     value;
+ *   - a push to a table with `admit` that runs out of memory may have been done for some keys;
+ *   - in a cluster, a write that fails at another node (TERN_PEER, TERN_NO_MEMORY, TERN_CLOSED) may
+ *     have been done here and at the nodes that did not fail.
+ *
+ *   NULL, a closed handle, a handle of another kind and a handle of another node are reported, not
+ *   followed. A closed handle stays recognizable until a thousand more have been closed.
+ *
+ * Processes
+ *
+ *   The library prints nothing, installs no signal handler, and never ends the process; its threads
+ *   block all signals. A forked child cannot use its parent's handles: every call with one fails
+ *   there with TERN_CLOSED. The child may open a node of its own that is in no cluster.
  */
 #ifndef TERN_H
 #define TERN_H
@@ -66,24 +74,39 @@ enum tern_status {
     TERN_RANGE,     /* a key is outside the table's key space */
     TERN_CLOSED,    /* the handle was closed */
     TERN_MISMATCH,  /* a table exists with another shape, or handles belong to different nodes */
-    TERN_NO_MEMORY, /* memory, or the table's own limit of it, is used up */
+    TERN_NO_MEMORY, /* memory, or the table's own limit, is exhausted */
     TERN_LIMIT,     /* a limit stated in this header is reached */
     TERN_BUSY,      /* the object is in use and cannot be closed yet */
     TERN_CONFLICT,  /* the entries of a range are not those the caller saw */
     TERN_PEER,      /* another node cannot be reached, has died, has left or does not answer */
     TERN_NETWORK,   /* this node's own network: a bad address, a port in use, certificates */
     TERN_LATE,      /* another worker is so far behind that a bounded read cannot be made yet */
+    TERN_INTERRUPTED, /* the program's own check has ended a wait (tern_set_interrupt) */
 };
 
-/* The sentence for the last failed call of this thread; "" when there was none. Valid until the
- * thread's next failure. */
+/* The sentence of this thread's last failed call; "" if there was none. Valid until the thread's
+ * next failure. */
 TERN_API const char *tern_error(void);
+
+/*
+ * Lets a program end calls of this thread that wait, as Ctrl-C should. While a call waits for other
+ * nodes, workers or tasks, it calls `check` about every 50 ms; when that returns true, the call
+ * fails with TERN_INTERRUPTED. NULL: no check, as at first. The check belongs to the calling
+ * thread, and must not call Tern.
+ *
+ * An interrupted write may have been done or not, at each node it concerns, and the worker's other
+ * operations under way may fail likewise. The worker and the node can be used further; but other
+ * nodes still count an interrupted barrier, reduction or broadcast as called.
+ */
+typedef bool tern_interrupt_function(void *context);
+TERN_API void tern_set_interrupt(tern_interrupt_function *check, void *context);
 
 /* The name of a status, such as "TERN_RANGE". */
 TERN_API const char *tern_status_name(enum tern_status status);
 
 /* "0.1.0", and the instruction set chosen for this machine: "scalar", "avx2", "avx512" or "neon".
- * The environment variable TERN_KERNEL overrides the choice when the machine has what it names. */
+ * The environment variable TERN_KERNEL overrides the choice; tern_node_open refuses a name that
+ * this machine does not have. */
 TERN_API const char *tern_version(void);
 TERN_API const char *tern_kernel_name(void);
 
@@ -91,41 +114,43 @@ TERN_API const char *tern_kernel_name(void);
 
 struct tern_node_options {
     size_t struct_size; /* sizeof(struct tern_node_options) */
-    /* A cluster inside this process, for tests and for programs that have no launcher: the nodes that
-     * are opened here under the same name, 1 to 48 visible characters, are its nodes, whatever the
-     * environment says. Each is opened, used and closed by threads of its own, since opening waits for
-     * all others. NULL: none, and what follows does not count. */
+    /* A cluster inside this process, for tests and for programs that have no launcher: the nodes
+     * that are opened under the same name, 1 to 48 visible characters, are its nodes, whatever the
+     * environment says. Open, use and close each in threads of its own, because opening waits for
+     * all others. NULL: no such cluster, and the next two members are ignored. */
     const char *group;
-    uint32_t node, n_nodes; /* this one's number, from 0, and how many there are */
+    uint32_t node, n_nodes; /* number of this node, from 0, and number of nodes */
 };
 
 /*
  * Opens a node. `options` may be NULL for the defaults.
  *
- * A process started by `tern run`, mpirun, srun or torchrun joins the others (README tells which
- * variables it reads); the call returns when all are there, and fails within the deadline
- * (TERN_DEADLINE, 10 s) when they are not. Each worker has a connection to each shard of each node that it
- * asks; so the process's limit of open files is raised as far as the system allows. Otherwise the node is alone and
- * opens no socket.
+ * A process that was started by `tern run`, mpirun, srun or torchrun joins the others; README lists the variables
+ * that it reads. The call returns when all nodes have joined, and fails if they have not within the deadline for joining
+ * (TERN_JOIN_DEADLINE, 300 s, because hosts may start one after the other); with TERN_NOTICES=stderr the library says
+ * meanwhile which nodes are missing. A node that the others refuse fails within TERN_DEADLINE (10 s). Without a launcher
+ * the node is single and opens no socket. The limit of open files is raised as far as the system allows, because each
+ * worker has a connection to each shard of each node that it asks.
  */
 TERN_API enum tern_status tern_node_open(const struct tern_node_options *options,
                                          struct tern_node **node);
 
-/* Closes a node and its tables. TERN_BUSY while workers are open. In a cluster the call returns when
- * all other nodes have called it, too, because until then they may use this node's rows, and have their
- * tasks run here; a node that died is reported as TERN_PEER, and this one is closed all the same. */
+/* Closes a node and its tables. TERN_BUSY while workers are open. In a cluster the call returns
+ * when all other nodes have also called it, because until then they may use this node's rows and
+ * run tasks here. A node that died is reported as TERN_PEER; this node is closed all the same. */
 TERN_API enum tern_status tern_node_close(struct tern_node *node);
 
-/* This node's number, from 0, and the number of nodes. Either pointer may be NULL. */
+/* The number of this node, from 0, and the number of nodes. Either pointer may be NULL. */
 TERN_API enum tern_status tern_node_self(struct tern_node *node, uint32_t *index, uint32_t *count);
 
 /* ---- Table ----------------------------------------------------------------------------------- */
 
 enum tern_index {
     TERN_DENSE = 0, /* keys 0 .. n_keys-1; every key exists from the start */
-    TERN_SPARSE,    /* any 64-bit key; an entry exists once it has been written or pinned, or once it
-                       has been read and its initialiser is not TERN_INIT_ZERO. Where keys move or are
-                       copied, that may also make the entry: it has its initial value then */
+    /* Any 64-bit key. An entry exists once it has been written or pinned, or once it has been read
+     * and its initializer is not TERN_INIT_ZERO. Moving or replicating a key may also create its
+     * entry, with the initial value. */
+    TERN_SPARSE,
 };
 
 enum tern_type {
@@ -135,8 +160,8 @@ enum tern_type {
     TERN_I64,
 };
 
-/* The value a key has before anything was written to it. It depends on `seed` and the key alone,
- * never on the order of access, so all runs and all nodes agree on it. */
+/* The value of a key before anything was written to it. It depends on `seed` and the key alone,
+ * never on the order of accesses, so all runs and all nodes agree on it. */
 enum tern_init_kind {
     TERN_INIT_ZERO = 0,
     TERN_INIT_CONSTANT, /* every element is a; integer types: an integer of at most 2^30 (i32) or
@@ -161,40 +186,43 @@ struct tern_init {
 
 /*
  * An updater says what a push does to a row: row = f(row, state, pushed). It runs where the main
- * copy of the row is, one call at a time per row, with the per-row state it asks for, whose layout is
- * its own; pulls never copy the state. An all-zero struct tern_updater means addition. The functions
- * below make the ones that come with Tern; a program may fill in its own. `name` and `parameters`
- * identify an updater when a table is opened twice, so give different behaviour a different name.
+ * copy of the row is, one call at a time per row, with the per-row state that it asks for. The
+ * layout of the state is the updater's own, and pulls never copy it. An all-zero struct
+ * tern_updater means addition. The functions below make the updaters that come with Tern; a program
+ * may fill in its own. `name` and `parameters` identify an updater when a table is opened twice, so
+ * give different behaviour a different name.
  */
 struct tern_updater;
 
-/* Applies `update` to `value` (both `length` elements of `type`) and `state`; must not call Tern. */
+/* Applies `update` to `value` (both `length` elements of `type`) and `state`; must not call Tern.
+ */
 typedef void tern_update_function(const struct tern_updater *updater, enum tern_type type,
                                   size_t length, void *value, void *state, const void *update);
 
-/* Sets the state of a row that has just got `value` by initialisation or tern_set. */
+/* Sets the state of a row whose value was just initialized or set. */
 typedef void tern_reset_function(const struct tern_updater *updater, enum tern_type type,
                                  size_t length, const void *value, void *state);
 
-/* Says what is wrong with an updater's parameters for a table of `type`, or NULL: nothing. */
+/* Returns what is wrong with an updater's parameters for a table of `type`, or NULL if nothing is.
+ */
 typedef const char *tern_check_function(const struct tern_updater *updater, enum tern_type type);
 
 #define TERN_UPDATER_PARAMETERS 5
 
 struct tern_updater {
-    const char *name;              /* at most 31 characters; NULL for addition */
-    uint32_t state_per_element;    /* state elements of the table's type for each value element */
-    uint32_t state_per_row;        /* state elements of the table's type in addition, per row */
+    const char *name;           /* at most 31 characters; NULL for addition */
+    uint32_t state_per_element; /* state elements of the table's type for each value element */
+    uint32_t state_per_row;     /* state elements of the table's type in addition, per row */
     tern_update_function *apply;
-    tern_reset_function *reset;    /* NULL: the state starts as zero */
-    tern_check_function *check;    /* called when a table is opened; NULL: anything goes */
+    tern_reset_function *reset; /* NULL: the state starts as zero */
+    tern_check_function *check; /* called when a table is opened; NULL: anything goes */
     double parameters[TERN_UPDATER_PARAMETERS];
-    void *context;                 /* for the program's own updaters; Tern does not touch it */
+    void *context; /* for the program's own updaters; Tern does not touch it */
 };
 
-/* The updaters of Tern, for f32 and f64 tables; g is what is pushed, w the row. State starts as 0
- * unless stated. When the table is opened, parameters must be finite, rates, epsilons and alpha above
- * 0, decay and betas of adam in [0, 1), the others not negative, and ftrl's beta + l2 above 0.
+/* The updaters of Tern, for f32 and f64 tables; g is the pushed gradient, w the row. State starts
+ * at 0 unless stated otherwise. Parameters must be finite; rates, epsilons and alpha above 0; decay
+ * and the betas of adam in [0, 1); the others not negative; ftrl's beta + l2 above 0.
  *
  *   sgd       w -= rate * g
  *   momentum  m = decay * m + g;  w -= rate * m
@@ -211,11 +239,13 @@ TERN_API struct tern_updater tern_updater_adam(double rate, double beta1, double
                                                double epsilon);
 TERN_API struct tern_updater tern_updater_ftrl(double alpha, double beta, double l1, double l2);
 
-#define TERN_MAX_TABLES 256            /* open at one time, per node */
-#define TERN_MAX_NAME 63               /* characters of a table's name */
-#define TERN_MAX_VALUE_BYTES (1 << 24) /* bytes of one value with its updater's state */
-#define TERN_MAX_ROWS (UINT64_C(1) << 32) /* rows of one table on one node */
+#define TERN_MAX_TABLES 256                     /* open at one time, per node */
+#define TERN_MAX_NAME 63                        /* characters of a table's name */
+#define TERN_MAX_VALUE_BYTES (1 << 24)          /* bytes of one value with its updater's state */
+#define TERN_MAX_ROWS (UINT64_C(1) << 32)       /* rows of one table on one node */
 #define TERN_MAX_DENSE_KEYS (UINT64_C(1) << 40) /* n_keys of a dense table over all nodes */
+#define TERN_MAX_ADMIT 65534
+#define TERN_MAX_EXPECTED_KEYS (UINT64_C(1) << 40)
 
 /* What a table is. Zero is the default of every member but struct_size, length and, for dense
  * tables, n_keys. */
@@ -227,127 +257,154 @@ struct tern_table_options {
     uint32_t length; /* elements of a value */
     struct tern_init init;
     struct tern_updater updater;
-    uint64_t memory_limit_bytes; /* 0: what the machine has; per node, so nodes that share a table grant more */
-    const uint64_t *replicated;  /* policy "multi": the keys that every node has; copied */
+    uint64_t memory_limit_bytes; /* per process; 0: what the machine has */
+    const uint64_t *replicated;  /* policy "multi": keys that every node has; copied */
     size_t n_replicated;
-    const uint64_t *frequencies; /* or, of a dense table, n_keys counts of accesses, to choose them by */
+    const uint64_t *frequencies; /* or, if dense, n_keys access counts to choose them by */
     const char *policy;          /* how a cluster manages the keys; NULL: "adaptive" */
+    /* Sparse: a key gets a row when it has been counted more than `admit` times (tern_count); at
+     * most TERN_MAX_ADMIT. 0: when it is first used. */
+    uint32_t admit;
+    uint64_t expected_keys; /* with `admit`: the different keys that are counted at a node; 0: 2^20.
+                               Counting takes 2 bytes for each, whatever comes */
+    uint32_t staleness_ms;  /* age that replicas may have; 0: 10. See Freshness below */
+    uint32_t max_rounds_per_s; /* rounds of management in a second; 0: as many as are needed */
 };
 
 /*
- * The policies. All but `static` and `replicate` move or copy keys to where they are about to be used;
- * an updater runs at the main copy, and what is pushed to a replica is gathered and applied there.
+ * The policies. An updater runs at the main copy; updates that are pushed to a replica are gathered
+ * and applied there.
  *
  *   adaptive    (default) acts on tern_intent: a key moves to the node that alone wants it, and is
- *               copied to each node while several do. A pull of a replica sees what this node has pushed
- *               and what has arrived; tern_quiesce makes all agree. Where all nodes are on one host, that is,
- *               meet at Unix sockets, no key moves or is copied: the table is in memory that all of them
- *               share, what one pushes is there for all at once, and intent is not needed. It then lasts as
- *               long as any node has it open, and who opens it later finds what it holds. When a node
- *               dies, calls on it fail as soon as that is known, since a row may be half written.
- *   static      each key is at its home node, for good: a classic parameter server.
- *   replicate   every node has every key; pulls and pushes are local, and the copies exchange their
- *               changes in continuous rounds: through the key's home, or among 32 nodes and more, if there
- *               is no updater, by an all-reduce, which ends for all when a node closes the table: then the
- *               copies stay as they are. (Open all tables before the first tern_flush: see README, what is
- *               missing.) A set acts as the push of the difference; with an updater it is done at the
- *               home, and waits for a round.
- *   relocate    keys move where tern_localize asks for them, and are never copied.
- *   multi       as relocate, but some keys are copied to every node for good: those listed in
- *               `replicated`; or those used more than 100 times as often as the average, by the counts
- *               in `frequencies` or, without either, by a sample of what is localized at each node.
+ *               replicated to each node while several want it. A pull of a replica sees this node's
+ *               own pushes and what has arrived from others; tern_quiesce makes all replicas agree.
+ *   static      each key stays at its home node: a classic parameter server.
+ *   replicate   every node has every key. Pulls and pushes are local, and the copies exchange their
+ *               changes in continuous rounds through the key's home. With 32 nodes or more and no
+ *               updater they use an all-reduce, which ends for all nodes when one of them closes
+ *               the table; the copies then stay as they are. A set acts as the push of the
+ *               difference; with an updater it is done at the home, and waits for a round.
+ *   relocate    keys move where tern_localize asks for them, and are never replicated.
+ *   multi       like relocate, but some keys are replicated to every node for good: those listed in
+ *               `replicated`; or those used more than 100 times as often as the average, by the
+ *               counts in `frequencies` or, without either, by a sample of what each node
+ *               localizes.
  *
- * Policies with bounded reads; docs/staleness.md. Each key is at its home, and every node has a replica of
- * the keys it uses. For tables that are added to (no updater); a set acts as the push of the difference.
- * What a worker has pushed it sees at once. Every node opens a worker, and all workers before the first of
- * them advances; tern_worker_rest is for those that have nothing to do.
+ * If all processes of a job are on one host, they share the memory of their tables, whatever the
+ * policy, except tables with bounded reads: no key moves, each push is visible to all at once, and
+ * intent is not needed. Such a table lasts as long as any process has it open. When a process is
+ * lost, calls on the table fail as soon as that is known, because it may have left a row torn.
+ * TERN_SHARE=0 makes each process keep its own rows.
  *
- *   ssp:S       a pull at clock c sees every update that any worker has pushed at a clock up to c - S - 1,
- *               and waits for those that have not come. A replica is fetched anew when it is too old.
- *   bsp         the same as ssp:0: nobody reads before all have finished the clock before.
- *   essp:S      the same promise; but replicas get what was changed as the table's clock advances, so
- *               what is read is usually much newer, and waits are shorter.
- *   vap:V       a push, set or advance waits while the sum of the worker's updates that some node which
- *               uses the keys has not got may exceed V in some element. V/sqrt: V / sqrt(1 + clock).
+ * Policies with bounded reads (docs/staleness.md): each key stays at its home, and every node has a
+ * replica of the keys it uses. They have no updater; a set acts as the push of the difference. A
+ * worker sees its own pushes at once. Every node opens a worker, and all workers are opened before
+ * the first of them advances; a worker that has nothing to do calls tern_worker_rest.
  *
- * A wait ends with TERN_LATE after the deadline (TERN_DEADLINE, 10 s), with a sentence that names the
- * worker or node that holds everybody back; nothing has changed then, and the call may be repeated.
- * Rows of such tables cannot be pinned, and sparse ones have no ranges.
+ *   ssp:S       a pull at clock c sees every update that any worker pushed at a clock up to c - S -
+ *               1, and waits for those that have not arrived. A replica that is too old is fetched
+ *               again.
+ *   bsp         ssp:0: nobody reads before all have finished the previous clock.
+ *   essp:S      the same promise, but replicas are refreshed as the table's clock advances, so that
+ *               values are usually much newer and waits are shorter.
+ *   vap:V       a push, set or advance waits while the sum of the worker's updates that have not
+ *               reached every node that uses the keys may exceed V in some element. V/sqrt: V /
+ *               sqrt(1 + clock).
  *
- * For comparison: `adaptive-apart` is the same without sharing memory; and without that, `adaptive-replicate` never
- * moves a key, `adaptive-relocate` never copies one, and `adaptive-at-once` acts on every intent as soon as it is
- * signalled; `replicate-owners` and `replicate-doubling` go one way whatever the number of nodes.
+ * A wait ends with TERN_LATE after the deadline (TERN_DEADLINE, 10 s), with a sentence that names
+ * the slowest worker or node; nothing has changed then, and the call may be repeated. Rows of such
+ * tables cannot be pinned, and sparse ones have no ranges.
+ *
+ * For comparison: `adaptive-replicate` never moves a key, `adaptive-relocate` never replicates one,
+ * and `adaptive-at-once` acts on every intent as soon as it is signalled. `replicate-owners` and
+ * `replicate-doubling` use one way whatever the number of nodes.
  */
 
-/* Opens the table `name`, creating it when it is new. Opening it again with the same options gives
- * the same table once more, to be closed once more; other options are a TERN_MISMATCH. In a cluster
- * every node opens it, with the same options; other nodes' requests wait until it has. A table that was
- * closed and is opened again is a new one, of any shape: again the same for all nodes that do so. A cluster
- * can open 65536 in its life, a node have TERN_MAX_TABLES at a time. */
+/*
+ * Freshness, under policies whose replicas are refreshed in rounds and not bounded by clocks (adaptive, relocate, multi
+ * and the policies for comparison): each node sends what it has changed in its replicas, and asks for what others have
+ * changed, so often that a value is staleness_ms old when the next one arrives. More bytes buy fresher replicas. It is
+ * an aim and not a promise: a node that is slow, or a network that is full, makes replicas older. What was reached is in
+ * staleness_ms_mean and staleness_ms_p99 of struct tern_table_stats.
+ *
+ * max_rounds_per_s makes rounds rarer than intents and staleness_ms ask for: keys then arrive earlier than they are
+ * needed, or too late if intent is signalled too late for that. Rounds concern all tables of a node, so the highest
+ * limit counts, and only if every table has one.
+ *
+ * Other policies refuse both.
+ */
+
+/* Opens the table `name`, creating it if it is new. Opening it again with the same options returns
+ * the same table, to be closed once more; other options are TERN_MISMATCH. In a cluster every node
+ * opens the table with the same options; requests of other nodes wait until it has. A table that
+ * was closed and is opened again is a new one, of any shape. A cluster can open 65536 tables in its
+ * life, a node TERN_MAX_TABLES at a time. */
 TERN_API enum tern_status tern_table_open(struct tern_node *node, const char *name,
                                           const struct tern_table_options *options,
                                           struct tern_table **table);
 
-/* Closes one opening of a table. The last one ends the table and its parameters, if nodes share it the last of all
- * nodes; it is TERN_BUSY while rows are pinned, operations that were started have not been waited for, or
- * distributions on it are open. */
+/* Closes one opening of a table. The last close ends the table and its parameters; if processes
+ * share the table, the last close of all processes does. TERN_BUSY while rows are pinned, started
+ * operations have not been waited for, or distributions on it are open. */
 TERN_API enum tern_status tern_table_close(struct tern_table *table);
 
 /* ---- Worker ---------------------------------------------------------------------------------- */
 
 TERN_API enum tern_status tern_worker_open(struct tern_node *node, struct tern_worker **worker);
 
-/* Closes a worker and ends its samples. TERN_BUSY while it holds pinned rows or its tasks run. */
+/* Closes a worker and ends its samples. TERN_BUSY while it has pinned rows or running tasks. */
 TERN_API enum tern_status tern_worker_close(struct tern_worker *worker);
 
-/* The worker's clock starts at 0; it is the time scale for statements about the future. Advancing
- * says: one step (batch, sample, ...) is done. `clock` may be NULL. */
+/* A worker's clock starts at 0 and counts its steps (batches, samples, ...); intents and bounds
+ * refer to it. Advancing it says that a step is done. `clock` may be NULL. */
 TERN_API enum tern_status tern_worker_advance(struct tern_worker *worker, uint64_t *clock);
 TERN_API enum tern_status tern_worker_clock(struct tern_worker *worker, uint64_t *clock);
 
-/* Says that the worker has nothing to do for now: until its next push or set to a table with bounded reads, or its
- * next advance, nobody waits for it. Others may go on meanwhile as far as they like; when the worker comes
- * back it counts as being where they are, whatever tern_worker_clock says. */
+/* The worker has nothing to do for now. Until its next advance, or its next push or set to a table
+ * with bounded reads, no other worker waits for it. When it comes back, it counts as being at the
+ * clock that the others have reached meanwhile, whatever tern_worker_clock says. */
 TERN_API enum tern_status tern_worker_rest(struct tern_worker *worker);
 
 /* ---- Intent ---------------------------------------------------------------------------------- */
 
 /*
- * Says that this worker will use the n keys while start <= its clock < end. The data loader calls it
- * for batches to come; Tern then has the keys at this node, moved or copied, just before the worker's
- * clock reaches `start`. It is a hint: optional, cheap, any number of them, overlapping or repeated.
- * Keys without intent are reached all the same, at their node. Intents end when the clock reaches
- * `end`; an `end` that has passed, or equals `start`, has no effect, a `start` that has passed means
- * now. start > end is TERN_INVALID; a key outside a dense table TERN_RANGE, and then none counts.
- * Tables whose policy does not act on intent, and nodes that are alone, ignore it. A worker may close
- * with intents open: they end. A table may be closed while its keys travel: other nodes get TERN_CLOSED
- * when they need rows that were there. Keys for which there is no memory here are not brought; they are
- * used where they are.
+ * This worker will use the n keys while start <= its clock < end. The data loader calls it for
+ * future batches. Tern makes the keys local, by moving or replicating them, just before the
+ * worker's clock reaches `start`. Intent is an optional, cheap hint; intents may overlap and
+ * repeat. Keys without intent are accessed at the node where they are.
+ *
+ * An intent ends when the clock reaches `end`, or with its worker. If `end` has passed or equals
+ * `start`, the call has no effect; if `start` has passed, the intent begins now. start > end is
+ * TERN_INVALID. A key outside a dense table is TERN_RANGE, and then none of the keys counts. Single
+ * nodes, and tables whose policy does not act on intent, ignore it. If memory runs out here, keys
+ * stay where they are and are used there. If a table is closed while its keys are on their way,
+ * other nodes get TERN_CLOSED when they need those rows.
  */
 TERN_API enum tern_status tern_intent(struct tern_worker *worker, struct tern_table *table,
                                       const uint64_t *keys, size_t n, uint64_t start, uint64_t end);
 
 /*
- * Moves the n keys to this node, for tables of the policies `relocate` and `multi`, and returns when they
- * are here; others ignore it. A key that is pinned, or that every node has a replica of, stays.
+ * Moves the n keys to this node and returns when they are here; for policies `relocate` and
+ * `multi`, others ignore it. A key that is pinned, or of which every node has a replica, stays
+ * where it is.
  */
 TERN_API enum tern_status tern_localize(struct tern_worker *worker, struct tern_table *table,
                                         const uint64_t *keys, size_t n);
 
-/* Returns when everything this worker has pushed and set so far is at the main copies. (So far it may be
- * in replicas here, and under way.) All its operations under way are waited for. */
+/* Waits for all pending operations of this worker, and until everything that it has pushed and set
+ * has reached the main copies. (Until then it may be in replicas here, or in flight.) */
 TERN_API enum tern_status tern_flush(struct tern_worker *worker);
 
 /* ---- Access ---------------------------------------------------------------------------------- */
 
 /*
- * The i-th value is at values + i * length elements. A key may stand several times in `keys`: each
- * push counts, each pull gets the value, of several sets the last one stays. A value is read and
- * written as a whole: a pull never sees half of a push. n may be 0, and the arrays NULL then.
- *
  * pull   reads the values of n keys.
- * push   hands n updates to the table's updater (by default it adds them).
- * set    replaces n values and resets the updater's state for them.
+ * push   gives n updates to the table's updater, which adds them by default.
+ * set    replaces n values and resets their updater state.
+ *
+ * The i-th value is at values + i * length elements. A key may occur several times in `keys`: each
+ * push counts, each pull returns the value, and the last of several sets stays. A value is read and
+ * written as a whole: a pull never sees half of a push. If n is 0, the arrays may be NULL.
  */
 TERN_API enum tern_status tern_pull(struct tern_worker *worker, struct tern_table *table,
                                     const uint64_t *keys, size_t n, void *values);
@@ -357,11 +414,11 @@ TERN_API enum tern_status tern_set(struct tern_worker *worker, struct tern_table
                                    const uint64_t *keys, size_t n, const void *values);
 
 /*
- * The same, started now and finished later. `ticket` names the operation for this worker; keys and
- * values must stay in place until tern_test says `done` or tern_wait has returned. Operations of one
- * worker on one key take effect in the order they were started. A failure that is known at once is
- * returned by the start, with no ticket; a later one by tern_test or tern_wait, once. A ticket may
- * be waited for again without effect.
+ * The same calls, started now and finished later. `ticket` identifies the operation for this
+ * worker. Keys and values must stay in place until tern_test sets `done` or tern_wait has returned.
+ * Operations of one worker on one key take effect in the order in which they were started. The
+ * start returns a failure that is known at once, with no ticket; tern_test or tern_wait returns a
+ * later one, once. Waiting for a ticket again has no effect.
  */
 TERN_API enum tern_status tern_pull_start(struct tern_worker *worker, struct tern_table *table,
                                           const uint64_t *keys, size_t n, void *values,
@@ -376,11 +433,36 @@ TERN_API enum tern_status tern_test(struct tern_worker *worker, uint64_t ticket,
 TERN_API enum tern_status tern_wait(struct tern_worker *worker, uint64_t ticket);
 
 /*
+ * Admission: rows for the keys that have earned one, in a sparse table with `admit = r`.
+ *
+ * A key that has been counted at most r times has no row. It reads as zeros, whatever the
+ * initializer. A push counts it once and is dropped; the push that makes the count exceed r gives
+ * the key its row, with the initial value, and is applied. tern_count counts without pushing; a
+ * tern_set or tern_pin gives a key its row at once. Intent for a key without a row has no effect.
+ *
+ * A key is never late. It may be early, because keys share counters: if there are no more keys than
+ * expected, this concerns less than 1 % of the rows (docs/tables.md). Keys are counted where
+ * they are at home, and the counters are part of memory_bytes. Policies under which every node makes
+ * rows of its own (replicate, bounded reads) refuse `admit`.
+ *
+ * count         key i was used counts[i] times; `counts` NULL: once each. Keys that have a row are
+ *               left alone. TERN_INVALID in a table without `admit`.
+ * pull_present  is a pull that also sets present[i] to whether key i has a row. It makes no row, and
+ *               reads zeros where there is none, in any sparse table; an absent key costs one bit of
+ *               the answer of another node. In a dense table every key is present.
+ */
+TERN_API enum tern_status tern_count(struct tern_worker *worker, struct tern_table *table,
+                                     const uint64_t *keys, size_t n, const uint32_t *counts);
+TERN_API enum tern_status tern_pull_present(struct tern_worker *worker, struct tern_table *table,
+                                            const uint64_t *keys, size_t n, void *values,
+                                            bool *present);
+
+/*
  * Reads the existing entries with begin <= key < end in ascending order of their keys: at most
- * `capacity` of them, their number in *n. When *n equals capacity there may be more; go on from
- * keys[*n - 1] + 1. In a dense table every key exists, and `end` may be at most n_keys. `values` may
- * be NULL to learn the keys alone. A sparse table looks at its whole index for a range wider than it
- * has entries, so ask for many at a time. (The key UINT64_MAX is in no range.)
+ * `capacity` of them; *n is their number. If *n equals capacity there may be more; continue from
+ * keys[*n - 1] + 1. In a dense table every key exists, and `end` is at most n_keys. With `values`
+ * NULL, only keys are returned. A sparse table scans its whole index if the range is wider than its
+ * number of entries, so ask for many entries at a time. (The key UINT64_MAX is in no range.)
  */
 TERN_API enum tern_status tern_pull_range(struct tern_worker *worker, struct tern_table *table,
                                           uint64_t begin, uint64_t end, size_t capacity,
@@ -388,23 +470,23 @@ TERN_API enum tern_status tern_pull_range(struct tern_worker *worker, struct ter
 
 /*
  * Pushes one update to every existing entry with begin <= key < end: the i-th of n updates goes to
- * the i-th entry in ascending order of keys, as tern_pull_range delivered them. When there are not
- * exactly n such entries (others have appeared since), nothing is changed: TERN_CONFLICT.
+ * the i-th entry in ascending order of keys, as tern_pull_range returned them. If there are not
+ * exactly n such entries (new ones have appeared), nothing changes: TERN_CONFLICT.
  */
 TERN_API enum tern_status tern_push_range(struct tern_worker *worker, struct tern_table *table,
                                           uint64_t begin, uint64_t end, size_t n,
                                           const void *updates);
 
 /*
- * Direct use. Pins the rows of n keys and gives a pointer to each: `length` elements that the
- * program may read and write in place until it unpins them with the same keys. This is Hogwild:
- * there is no latch, no updater and no order; a write may be lost to another writer of the same
- * element and a concurrent pull may see part of it. A row may be pinned many times, by many workers;
- * pins are counted, and each worker ends as many as it began. A row stays where it is while it is pinned.
+ * Pins the rows of n keys and returns a pointer to each: `length` elements that the program may
+ * read and write in place until it unpins them with the same keys. This is Hogwild: no latch, no
+ * updater, no order. A write may be lost to another writer of the same element, and a concurrent
+ * pull may see part of it. A row may be pinned many times, by many workers; pins are counted, and
+ * each worker ends as many as it began. A pinned row does not move.
  *
- * In a cluster the rows must be here (tern_intent and tern_localize bring them), or the pin is TERN_INVALID: as
- * main copies or, in a table without updater, as replicas, in which what was written counts as the push of
- * the difference when the row is unpinned.
+ * In a cluster the rows must be local (use tern_intent or tern_localize), otherwise the pin is
+ * TERN_INVALID: main copies or, in a table without an updater, replicas. What was written to a
+ * replica counts as the push of the difference when the row is unpinned.
  */
 TERN_API enum tern_status tern_pin(struct tern_worker *worker, struct tern_table *table,
                                    const uint64_t *keys, size_t n, void **rows);
@@ -414,29 +496,33 @@ TERN_API enum tern_status tern_unpin(struct tern_worker *worker, struct tern_tab
 /* ---- Sampling -------------------------------------------------------------------------------- */
 
 /*
- * Sampling asks for some keys of a distribution instead of given ones, as negative sampling does, and
- * leaves it to Tern to choose, within a promise of quality, keys that are cheap to reach from here.
+ * A program that samples, as negative sampling does, asks for some keys of a distribution. Tern
+ * chooses keys that are cheap to access from this node, within a promised quality.
  *
- *   tern_dist_open       names what is drawn from, the target, and the promise, the conformity
- *   tern_sample_prepare  says how many keys will be wanted; Tern begins to bring them here
- *   tern_sample_pull     hands them out with their values, in one part or several
+ *   tern_dist_open       sets the distribution to draw from (the target) and the promise (the
+ *                        conformity)
+ *   tern_sample_prepare  says how many keys will be needed; Tern begins to make them local
+ *   tern_sample_pull     returns them with their values, in one part or several
  *
- * Updates go to the keys as usual, with tern_push. A distribution may be used by any thread, a sample
- * by the worker that prepared it. Nodes open distributions each for itself.
+ * Updates are pushed as usual, with tern_push. Any thread may use a distribution; a sample belongs
+ * to the worker that prepared it. Each node opens its own distributions.
  */
 struct tern_dist;
 
-/* What a worker's samples promise (NuPS, SIGMOD 2022, Section 4.1). Each level includes those below;
- * each next one is cheaper. */
+/* What a worker's samples promise (NuPS, SIGMOD 2022, Section 4.1). Each level includes those
+ * below; each next one is cheaper. */
 enum tern_conformity {
     TERN_CONFORM = 0, /* samples follow the target and are independent of each other */
-    TERN_BOUNDED,     /* each follows the target and depends on none but the last U * G of its worker:
-                         G keys are drawn and used U times each, in fresh random orders. Workers are
-                         independent of each other, on one node or several */
-    TERN_LONG_TERM,   /* frequencies follow the target in the long run: as before, but a key that is
-                         not here yet is put off to the end of its sample, once */
-    TERN_NON_CONFORM, /* keys of the target that are at this node now; no promise how often. When none
-                         is known to be here, one that is elsewhere */
+    /* Each follows the target and depends only on the last U * G samples of its worker: G keys are
+     * drawn and used U times each, in fresh random orders. Workers are independent of each other,
+     * on one node or several. */
+    TERN_BOUNDED,
+    /* Frequencies follow the target in the long run: like TERN_BOUNDED, but a key that is not local
+     * yet is postponed to the end of its sample, once. */
+    TERN_LONG_TERM,
+    /* Keys of the target that are local now, with no promise about frequencies. If none is known to
+     * be local, a remote one. */
+    TERN_NON_CONFORM,
 };
 
 enum tern_target_kind {
@@ -446,31 +532,33 @@ enum tern_target_kind {
     TERN_TARGET_FUNCTION,    /* what `function` draws */
 };
 
-/* Makes a key of 64 random bits. Who needs more bits makes them from these. The key should depend on
- * the arguments alone. Called by any worker at any time; it must not call Tern. */
+/* Makes a key from 64 random bits. A function that needs more bits derives them from these. The key
+ * should depend on the arguments alone. Any worker may call it at any time; it must not call Tern.
+ */
 typedef uint64_t tern_draw_function(void *context, uint64_t random);
 
-#define TERN_MAX_DISTS 256 /* distributions open at one time, per node */
-#define TERN_MAX_SAMPLES (1 << 20) /* samples open at one time, per worker */
+#define TERN_MAX_DISTS 256                         /* distributions open at one time, per node */
+#define TERN_MAX_SAMPLES (1 << 20)                 /* samples open at one time, per worker */
 #define TERN_MAX_WEIGHTS ((UINT64_C(1) << 32) - 1) /* keys of a target with weights or counts */
 #define TERN_MAX_POOL_KEYS (1 << 16)
 #define TERN_MAX_POOL_USES (1 << 16)
 
-/* What is drawn from. Zero is the default of every member but struct_size and those that its kind
- * needs. Arrays are copied, or made into what is needed of them. */
+/* The distribution to draw from. Zero is the default of every member but struct_size and those that
+ * the kind needs. Arrays are copied or converted. */
 struct tern_target {
     size_t struct_size; /* sizeof(struct tern_target) */
     enum tern_target_kind kind;
     uint64_t begin, end;    /* the keys: begin .. end-1; not for functions */
-    const uint64_t *keys;   /* not NULL: begin and end are positions in this array of keys; then each
-                               key takes 8 bytes of memory more */
+    const uint64_t *keys;   /* not NULL: begin and end are positions in this array; takes 8 bytes
+                               more per key */
     const double *weights;  /* the i-th for the i-th key; finite, not negative, not all 0. One below
                                2^-32 of the mean counts as 0 */
     const uint64_t *counts; /* likewise, not all 0 */
     tern_draw_function *function;
     void *context;
-    uint64_t seed;      /* the same seed, and the same order of opening distributions and workers, give
-                           the same keys on the same node, as far as they do not depend on what is here */
+    /* The same seed, and the same order of opening distributions and workers, give the same keys on
+     * the same node, as far as they do not depend on which keys are local. */
+    uint64_t seed;
     uint32_t pool_keys; /* G and U of TERN_BOUNDED and TERN_LONG_TERM; 0: 250 and 16 */
     uint32_t pool_uses;
 };
@@ -483,18 +571,18 @@ TERN_API enum tern_status tern_dist_open(struct tern_table *table, const struct 
 TERN_API enum tern_status tern_dist_close(struct tern_dist *dist);
 
 /*
- * Begins a sample of n keys, at least one, and returns at once; its number, for this worker, goes to
- * *sample. Call it some steps ahead, as with tern_intent, so that keys have arrived when they are
- * pulled; the worker's clock, which must then be advanced, tells Tern how long they are needed.
+ * Begins a sample of n keys, at least one, and returns at once; *sample is its number for this
+ * worker. Call it some steps ahead, like tern_intent, so that the keys have arrived when they are
+ * pulled. Advance the worker's clock: it tells Tern how long the keys are needed.
  */
 TERN_API enum tern_status tern_sample_prepare(struct tern_worker *worker, struct tern_dist *dist,
                                               size_t n, uint64_t *sample);
 
 /*
- * Hands out the next n keys of a sample and their values, or the keys alone if `values` is NULL. More
- * than are left is TERN_INVALID. A sample is over when its last key has been handed out; its number is
- * TERN_CLOSED then. After a failure `keys` and `values` have unspecified content, and the same number
- * of keys as before is left.
+ * Returns the next n keys of a sample and their values, or only the keys if `values` is NULL. More
+ * than are left is TERN_INVALID. A sample ends when its last key has been returned; its number is
+ * TERN_CLOSED then. After a failure `keys` and `values` have unspecified content, and as many keys
+ * are left as before.
  */
 TERN_API enum tern_status tern_sample_pull(struct tern_worker *worker, uint64_t sample, size_t n,
                                            uint64_t *keys, void *values);
@@ -505,60 +593,60 @@ TERN_API enum tern_status tern_sample_end(struct tern_worker *worker, uint64_t s
 /* ---- Tasks ----------------------------------------------------------------------------------- */
 
 /*
- * Functions of the program that are run at a node or a group of nodes, where the parameters or the data
- * are, and the order in which they run (M. Li, thesis, 3.2).
+ * A task runs a function of the program at chosen nodes, where the parameters or the data are (M.
+ * Li, thesis, 3.2).
  *
  *   tern_function_register  gives a function its name, at this node
- *   tern_task_submit        has it run at some nodes, and returns at once
+ *   tern_task_submit        runs it at some nodes, and returns at once
  *   tern_task_wait          waits until it has finished; tern_task_test asks
- *   tern_task_delay         says how far a worker's tasks may run ahead of each other
- *   tern_task_progress      tells how far nodes have come with a range of keys
+ *   tern_task_delay         sets how far a worker's tasks may run ahead of each other
+ *   tern_task_progress      says how far nodes have come with a range of keys
  *
- * Order. The tasks of a worker are numbered from 1. Task t starts, at whichever node, when
+ * Order. The tasks of a worker are numbered from 1. Task t starts, at any node, when
  *
- *   - all tasks of its worker up to t - delay - 1 have finished. A delay of 0, as it is at first, runs
- *     them one after the other (sequential), TERN_EVENTUAL all at once, and others are between;
- *   - and all tasks it lists in `after` have finished.
+ *   - all tasks of its worker up to t - delay - 1 have finished. A delay of 0, the default, runs
+ *     them one after the other (sequential), TERN_EVENTUAL all at once, other delays are in
+ *     between;
+ *   - and all tasks that it lists in `after` have finished.
  *
- * Otherwise tasks run beside each other, at each node on up to TERN_MAX_TASK_THREADS threads of Tern's own.
- * A task has finished when its function has returned at all nodes it was sent to, and whatever that
- * function submitted has finished, too; whether with success or not. A program that is not to go on after
- * a failure waits before it submits more. Tasks see what was pushed before if that was waited for.
+ * Otherwise tasks run concurrently, at each node on up to TERN_MAX_TASK_THREADS threads of Tern. A
+ * task has finished when its function has returned at all its nodes and everything that the
+ * function submitted has finished, successfully or not. A program that must stop after a failure
+ * waits before it submits more. A task sees earlier pushes if they were waited for.
  *
- * Each task runs once at each of its nodes, also when connections break. When a node dies, its tasks fail
- * (TERN_PEER); whether they ran is then not known.
+ * Each task runs once at each of its nodes, also when connections break. When a node dies, its
+ * tasks fail with TERN_PEER; whether they ran is then unknown.
  */
-#define TERN_EVENTUAL UINT64_MAX       /* a delay without bound */
-#define TERN_ALL_NODES UINT32_MAX      /* for tern_task_progress */
-#define TERN_MAX_FUNCTIONS 256         /* registered at a node */
-#define TERN_MAX_TASKS 1024            /* of a worker, not finished or failed and not waited for */
-#define TERN_MAX_TASK_BYTES (1 << 20)  /* of an argument; of a result; 64 of them may wait at a node */
-#define TERN_MAX_TASK_THREADS 16       /* of a node */
-#define TERN_MAX_TASK_DEPTH 240        /* functions of a node that wait for tasks they have submitted */
+#define TERN_EVENTUAL UINT64_MAX      /* a delay without bound */
+#define TERN_ALL_NODES UINT32_MAX     /* for tern_task_progress */
+#define TERN_MAX_FUNCTIONS 256        /* registered at a node */
+#define TERN_MAX_TASKS 1024           /* of a worker, not finished or failed and not waited for */
+#define TERN_MAX_TASK_BYTES (1 << 20) /* of an argument or a result; 64 may wait at a node */
+#define TERN_MAX_TASK_THREADS 16      /* of a node */
+#define TERN_MAX_TASK_DEPTH 240       /* functions of a node that wait for their own tasks */
 
 /* What a function is given, and gives back. */
 struct tern_task {
-    struct tern_worker *worker; /* of this node and thread, to pull and push with, and to submit tasks;
+    struct tern_worker *worker; /* of this node and thread, to pull, push and submit tasks with;
                                    the function does not close it and leaves no row pinned */
     uint32_t caller;            /* the node that submitted the task */
     uint64_t id;                /* its number there */
     uint64_t begin, end;        /* its keys: begin <= key < end */
     const void *argument;       /* aligned as memory of malloc */
     size_t argument_bytes;
-    void *result;               /* aligned likewise; zeros at first */
-    size_t result_room;         /* as many bytes as the caller has room for */
-    size_t result_bytes;        /* 0; the function sets how many it has written */
-    char trouble[160];          /* "": when it fails, the sentence is tern_error() */
+    void *result;        /* aligned likewise; zeros at first */
+    size_t result_room;  /* as many bytes as the caller has room for */
+    size_t result_bytes; /* 0; the function sets how many it has written */
+    char trouble[160];   /* "": when it fails, the sentence is tern_error() */
 };
 
-/* A function. What it returns is the status of its task; a status of its own choice, with a sentence in
- * `trouble`, is as good as one of Tern's. It must not close the node, nor wait for a task that waits for
- * its own. */
+/* The function of a task. It returns the task's status: one of Tern's, or its own choice with a
+ * sentence in `trouble`. It must not close the node, nor wait for a task that waits for its own. */
 typedef enum tern_status tern_task_function(void *context, struct tern_task *task);
 
-/* Makes a function known at this node under a name of 1 to TERN_MAX_NAME characters, for good. Register
- * at every node, then pass a barrier, then submit: a task for a function that its node does not know
- * fails with TERN_INVALID. A name that is taken is TERN_MISMATCH. */
+/* Registers a function at this node, for good, under a name of 1 to TERN_MAX_NAME characters.
+ * Register it at every node, pass a barrier, then submit: a task whose function is unknown at its
+ * node fails with TERN_INVALID. A name that is taken is TERN_MISMATCH. */
 TERN_API enum tern_status tern_function_register(struct tern_node *node, const char *name,
                                                  tern_task_function *function, void *context);
 
@@ -568,8 +656,9 @@ enum tern_group {
     TERN_GROUP_LISTED,  /* those in `nodes` */
 };
 
-/* What is to be run where. Zero is the default of every member but struct_size and function. Names,
- * arguments and lists are copied; results and their sizes are written until the task has finished. */
+/* What to run, and where. Zero is the default of every member but struct_size and function. Names,
+ * arguments and lists are copied; results and their sizes are written until the task has finished.
+ */
 struct tern_task_options {
     size_t struct_size; /* sizeof(struct tern_task_options) */
     const char *function;
@@ -577,27 +666,28 @@ struct tern_task_options {
     const uint32_t *nodes; /* TERN_GROUP_LISTED: node numbers, none twice */
     size_t n_nodes;
     uint64_t begin, end;      /* the keys it is about; both 0: all */
-    struct tern_table *table; /* dense. Not NULL: each node gets the part of the range that is at home
-                                 with it, and a node without one gets no task */
+    struct tern_table *table; /* dense. Not NULL: each node gets the part of the range whose home it
+                                 is, and a node without one gets no task */
     const void *argument;
     size_t argument_bytes;
     const uint64_t *after; /* earlier tasks of this worker */
     size_t n_after;
-    void *results;         /* that of node i at i * result_bytes; room for all nodes of the cluster */
-    size_t result_bytes;   /* at most, of one node */
-    size_t *result_sizes;  /* of each node of the cluster; may be NULL */
+    void *results;        /* that of node i at i * result_bytes; room for all nodes */
+    size_t result_bytes;  /* at most, of one node */
+    size_t *result_sizes; /* of each node of the cluster; may be NULL */
 };
 
-/* Submits a task and gives its number, for this worker. TERN_LIMIT when TERN_MAX_TASKS are under way (wait for
- * some), or when TERN_MAX_TASK_DEPTH functions wait. A task that has finished counts until all earlier ones have
- * at its nodes, because progress is told in their order. */
+/* Submits a task and returns its number for this worker. TERN_LIMIT when TERN_MAX_TASKS are pending
+ * (wait for some), or when TERN_MAX_TASK_DEPTH functions wait. A finished task counts until all
+ * earlier ones have finished at its nodes, because progress is reported in order. */
 TERN_API enum tern_status tern_task_submit(struct tern_worker *worker,
                                            const struct tern_task_options *options, uint64_t *id);
 
-/* Waits until a task has finished, for at most timeout_ms, then TERN_BUSY; it goes on and may be waited
- * for again. With 0 the wait is as long as its nodes live. Returns how the task ended: the failure of
- * one of its nodes, once; after that, and for tasks that succeeded, TERN_OK. The number 0 waits for all
- * tasks of the worker and returns the first failure that was not reported. */
+/* Waits until a task has finished. After timeout_ms it returns TERN_BUSY; the task goes on and may
+ * be waited for again. A timeout of 0 waits as long as the task's nodes live. Returns how the task
+ * ended: the failure of one of its nodes, once; after that, and for tasks that succeeded, TERN_OK.
+ * id 0 waits for all tasks of the worker and returns the first failure that was not reported yet.
+ */
 TERN_API enum tern_status tern_task_wait(struct tern_worker *worker, uint64_t id,
                                          uint32_t timeout_ms);
 TERN_API enum tern_status tern_task_test(struct tern_worker *worker, uint64_t id, bool *done);
@@ -605,26 +695,28 @@ TERN_API enum tern_status tern_task_test(struct tern_worker *worker, uint64_t id
 /* Sets the delay for all tasks of this worker that have not started, and those to come. */
 TERN_API enum tern_status tern_task_delay(struct tern_worker *worker, uint64_t delay);
 
-/* Tells up to which of this worker's tasks a node has worked on the keys begin <= key < end: each of them
- * was in the range of task *id or a later one that succeeded there, and all before have finished there.
- * 0: not all keys yet. TERN_ALL_NODES asks for the least of all nodes. `begin` and `end` may both be 0: all
- * keys. The answer is known here, it takes no message. When tasks cut the keys into more than 2000 ranges, a
- * node may be further than it says. */
+/* Says up to which of this worker's tasks a node has worked on the keys begin <= key < end: each
+ * key was in the range of task *id, or of a later one, that succeeded there, and all tasks before
+ * have finished there. 0: not all keys yet. TERN_ALL_NODES asks for the minimum over all nodes.
+ * `begin` and `end` may both be 0: all keys. The answer is known locally and takes no message. If
+ * tasks split the keys into more than 2000 ranges, a node may have come further than reported. */
 TERN_API enum tern_status tern_task_progress(struct tern_worker *worker, uint32_t node,
                                              uint64_t begin, uint64_t end, uint64_t *id);
 
-/* ---- All nodes at once ------------------------------------------------------------------------ */
+/* ---- All nodes at once ------------------------------------------------------------------------
+ */
 
 /*
- * What all nodes do at once: every node makes these calls, in the same order, from one thread each. The
- * arrays are small: at most 1 MiB. The wait is as long as the others work; a node that dies or leaves
- * meanwhile is a TERN_PEER that names it.
+ * Collective calls: every node makes them, in the same order, from one thread. Arrays of any size
+ * go through the coordinator, in parts of 1 MiB. A call waits as long as the others work; if a node
+ * dies or leaves meanwhile, it fails with a TERN_PEER that names the node.
  *
- * barrier     waits for all nodes. Every update whose push was waited for before is then seen by all.
+ * barrier     waits for all nodes. Every node then sees every push that was waited for before.
  * quiesce     a barrier after which all replicas agree: every push before it is in every copy.
- * all_reduce  replaces n numbers by their sums over all nodes, added in the order of the nodes, so
- *             that all get the same bits.
- * broadcast   copies the bytes of node `root` to all.
+ *             all_reduce  replaces n numbers by their sums over all nodes, added in the order of
+ *             the nodes, so that all
+ *             get the same bits.
+ * broadcast   copies the bytes of node `root` to all nodes.
  */
 TERN_API enum tern_status tern_barrier(struct tern_node *node);
 TERN_API enum tern_status tern_quiesce(struct tern_node *node);
@@ -633,45 +725,152 @@ TERN_API enum tern_status tern_all_reduce(struct tern_node *node, enum tern_type
 TERN_API enum tern_status tern_broadcast(struct tern_node *node, uint32_t root, size_t bytes,
                                          void *data);
 
+/* ---- Checkpoints ----------------------------------------------------------------------------- */
+
+/*
+ * A checkpoint is a folder that holds all tables of a job as they were at one moment. A later job
+ * goes on from it, on any number of nodes (docs/survive.md).
+ *
+ *   tern_checkpoint_start    takes the cut, begins to write it, and returns
+ *   tern_checkpoint_wait     waits until the checkpoint is on disk under its name
+ *   tern_checkpoint_open     opens a checkpoint to read it; no node is needed
+ *   tern_checkpoint_restore  gives a table the rows of a checkpoint
+ *
+ * The cut has, of every table that is open: values and updater state. It also has the clocks of the
+ * workers, and notes: bytes that the program gives under a name, such as the state of its random
+ * numbers or its position in the data. In the cut is every push and set that was finished at its
+ * worker (tern_wait, for those that were started) before its node called tern_checkpoint_start;
+ * nothing that a worker begins after that call has returned, at any node; and of what is written
+ * meanwhile, each row is either as before or as after. A program that wants the state between two
+ * steps lets its workers wait until the call has returned; then they go on while files are written.
+ *
+ * The folder has safetensors files and manifest.json, which lists them with their hashes. It is
+ * complete or not there: files are written to PATH.new, synced, and renamed. All nodes write to it,
+ * so that it must be on a file system that all nodes share.
+ */
+#define TERN_MAX_NOTES 256 /* of one node, in one checkpoint */
+
+struct tern_checkpoint; /* one that is open for reading */
+
+struct tern_note {
+    const char *name; /* 1 to TERN_MAX_NAME characters */
+    const void *data;
+    size_t bytes;
+};
+
+/*
+ * Collective calls, like tern_barrier. The start copies this node's rows in memory, which takes as
+ * much again until they are written, and copies the notes, which are this node's own. `path` is the
+ * same at all nodes and must not exist; the folder above it must. A node has one checkpoint under
+ * way at a time (TERN_BUSY). The wait returns the same status at all nodes; after a failure there
+ * is no folder `path`. Closing the node gives up a checkpoint that was not waited for.
+ */
+TERN_API enum tern_status tern_checkpoint_start(struct tern_node *node, const char *path,
+                                                const struct tern_note *notes, size_t n_notes);
+TERN_API enum tern_status tern_checkpoint_wait(struct tern_node *node);
+
+/* Opens a checkpoint for reading: reads its manifest and looks whether all its files are there. */
+TERN_API enum tern_status tern_checkpoint_open(const char *path,
+                                               struct tern_checkpoint **checkpoint);
+TERN_API enum tern_status tern_checkpoint_close(struct tern_checkpoint *checkpoint);
+
+struct tern_checkpoint_info {
+    size_t struct_size; /* set by the caller: sizeof(struct tern_checkpoint_info) */
+    uint32_t n_nodes;   /* that wrote it */
+    size_t n_tables, n_files;
+    uint64_t bytes;                       /* of all files but the manifest */
+    uint64_t lowest_clock, highest_clock; /* of all workers; 0 without any */
+};
+
+/* A table of a checkpoint. Names are valid until the checkpoint is closed. */
+struct tern_checkpoint_table {
+    size_t struct_size;         /* set by the caller: sizeof(struct tern_checkpoint_table) */
+    const char *name, *updater; /* "add": no updater */
+    enum tern_index index;
+    enum tern_type type;
+    uint64_t n_keys; /* dense: the key space */
+    uint64_t n_rows;
+    uint32_t length, state_length; /* elements of a value, and of its updater's state */
+};
+
+TERN_API enum tern_status tern_checkpoint_get_info(struct tern_checkpoint *checkpoint,
+                                                   struct tern_checkpoint_info *info);
+/* The table of a number from 0 to n_tables - 1. */
+TERN_API enum tern_status tern_checkpoint_get_table(struct tern_checkpoint *checkpoint,
+                                                    size_t number,
+                                                    struct tern_checkpoint_table *table);
+
+/* Reads all files and compares them with their hashes. */
+TERN_API enum tern_status tern_checkpoint_verify(struct tern_checkpoint *checkpoint);
+
+/* Reads rows of a table from the one of number `first` on, in the order of the files: at most
+ * `capacity` of them; *n is their number, and 0 at the end. `values` and `states` may be NULL. Call
+ * tern_checkpoint_verify before, if the files may be damaged. */
+TERN_API enum tern_status tern_checkpoint_read(struct tern_checkpoint *checkpoint, size_t table,
+                                               uint64_t first, size_t capacity, uint64_t *keys,
+                                               void *values, void *states, size_t *n);
+
+/* Copies the note of a node that wrote the checkpoint; *bytes is its size. With `data` NULL only the
+ * size is returned. TERN_INVALID if there is no such note, TERN_LIMIT if it has more bytes than
+ * `capacity`. */
+TERN_API enum tern_status tern_checkpoint_get_note(struct tern_checkpoint *checkpoint,
+                                                   uint32_t node, const char *name, void *data,
+                                                   size_t capacity, size_t *bytes);
+
+/*
+ * A collective call: replaces the rows of a table, which has the name, shape and updater of one in
+ * the checkpoint, by those of the checkpoint, with their updater state. Index, type, length, n_keys
+ * and updater must be the same; policy, parameters of the updater and number of nodes may differ.
+ * Rows that the checkpoint does not have stay as they are, so restore into a table that was just
+ * opened. No worker may use the table meanwhile. Files are checked against their hashes first. After
+ * a failure that is not TERN_INVALID or TERN_MISMATCH some rows may be replaced.
+ *
+ * The clocks of workers begin at 0; a program that counts on them advances its workers.
+ */
+TERN_API enum tern_status tern_checkpoint_restore(struct tern_table *table,
+                                                  struct tern_checkpoint *checkpoint);
+
 /* ---- Statistics ------------------------------------------------------------------------------ */
 
 #define TERN_STALENESS_STEPS 20
 #define TERN_CLOCK_STEPS 32
 
 struct tern_table_stats {
-    size_t struct_size;     /* set by the caller: sizeof(struct tern_table_stats) */
-    uint64_t pulled_keys;   /* keys pulled, pushed, set and pinned so far, by all workers */
+    size_t struct_size;   /* set by the caller: sizeof(struct tern_table_stats) */
+    uint64_t pulled_keys; /* keys pulled, pushed, set and pinned so far, by all workers */
     uint64_t pushed_keys;
     uint64_t set_keys;
     uint64_t pinned_keys;
-    uint64_t remote_keys;   /* of those, keys that were at another node */
-    uint64_t remote_bytes;  /* values and keys that went to and fro for them */
-    uint64_t rows;          /* rows that occupy memory here, or in a table that all nodes share */
-    uint64_t value_bytes;   /* their values alone */
-    uint64_t memory_bytes;  /* all the table takes: index, rows and updater state */
+    uint64_t remote_keys;  /* of those, keys that were accessed at another node */
+    uint64_t remote_bytes; /* keys and values sent and received for them */
+    uint64_t rows;         /* rows that occupy memory, here or shared */
+    uint64_t value_bytes;  /* bytes of their values alone */
+    uint64_t memory_bytes; /* bytes of index, rows, updater state and counters */
+    uint64_t counted_keys; /* with `admit`: times that keys without a row were counted here, */
+    uint64_t dropped_keys; /* and pushes to them, which had no other effect */
 
-    /* What managing its keys took, at this node; zero for tables whose keys stay at home. */
-    uint64_t rounds;         /* exchanges with other nodes */
-    uint64_t messages;       /* requests made and answered in them */
-    uint64_t sent_bytes;     /* of these */
+    /* The cost of managing keys, at this node; zero for tables whose keys stay at home. */
+    uint64_t rounds;     /* exchanges with other nodes */
+    uint64_t messages;   /* requests made and answered in them */
+    uint64_t sent_bytes; /* bytes of these */
     uint64_t received_bytes;
-    uint64_t moved_here;     /* main copies that came, and left */
+    uint64_t moved_here; /* main copies that arrived, and that left */
     uint64_t moved_away;
-    uint64_t replicas_made;  /* here */
+    uint64_t replicas_made; /* here */
     uint64_t replicas_ended;
-    uint64_t deltas_sent;    /* changes of replicas sent to their owners, and values of replicas got */
+    uint64_t deltas_sent; /* changes of replicas sent to owners; values received */
     uint64_t values_received;
-    uint64_t redirected;     /* messages that met a node which was not the owner any more */
-    /* How old the value of a replica may have been when the next one came: mean and 99th percentile in
-     * milliseconds, and how often it was at most 0.1, 0.2, 0.4, ... ms. The owner's own changes are taken to
-     * have just missed a collection. */
+    uint64_t redirected; /* requests that reached a node which was not the owner any more */
+    /* The age of a replica's value when the next one arrived: mean and 99th percentile in
+     * milliseconds, and how often it was at most 0.1, 0.2, 0.4, ... ms. It is an upper bound: the
+     * owner's own changes count as if they had just missed a collection. */
     double staleness_ms_mean, staleness_ms_p99;
     uint64_t staleness_ms[TERN_STALENESS_STEPS];
 
-    /* Of tables with bounded reads, at this node: the time its workers waited for others, and how far behind
-     * the keys they pulled were. The i-th counts keys whose value had all updates of clocks below
-     * c - i, c being the worker's clock: with i = 0 all there can be. (Published work calls this a clock
-     * differential of -1 - i.) The last counts the rest. */
+    /* For tables with bounded reads, at this node: how long workers waited for others, and how
+     * stale the pulled keys were. clocks_behind[i] counts keys whose value had all updates of
+     * clocks below c - i, where c is the worker's clock: i = 0 is the best possible. (Published
+     * work calls this a clock differential of -1 - i.) The last element counts the rest. */
     double waited_s;
     uint64_t clocks_behind[TERN_CLOCK_STEPS];
 };
@@ -679,15 +878,15 @@ struct tern_table_stats {
 struct tern_worker_stats {
     size_t struct_size; /* set by the caller: sizeof(struct tern_worker_stats) */
     double open_s;      /* seconds since it was opened */
-    double waited_s;    /* of these, waiting for others because of bounded tables */
+    double waited_s;    /* of these, spent waiting for others in bounded tables */
 };
 
 struct tern_node_stats {
     size_t struct_size;           /* set by the caller: sizeof(struct tern_node_stats) */
-    uint64_t refused_connections; /* that sent nonsense, did not authenticate or were of another job */
+    uint64_t refused_connections; /* malformed, not authenticated, or of another job */
 };
 
-/* Counts as of now; beside running workers they are a moment old, never torn. */
+/* The present counts. While workers run they may be a moment old, never torn. */
 TERN_API enum tern_status tern_node_get_stats(struct tern_node *node,
                                               struct tern_node_stats *stats);
 
@@ -702,25 +901,26 @@ TERN_API enum tern_status tern_worker_get_stats(struct tern_worker *worker,
 #define TERN_WHY_BYTES 2048 /* hold any text of tern_why */
 
 /*
- * Tells in some plain sentences, a line each, how a key is managed, as far as this node knows: its home,
- * where the main copy is and how often it has moved (modulo 65536), at the owner which other nodes want
- * it, the intents of this node that Tern acts on, and what was seen of it last among the 4096 latest
- * moves and replicas of the table here. The text is for people, and may change. What does not fit
- * into `size` bytes, with the 0 at the end, is cut.
+ * Explains in a few sentences, one per line, how a key is managed, as far as this node knows: its
+ * home; where the main copy is and how often it has moved (modulo 65536); at the owner, which other
+ * nodes want it; this node's active intents for it; and its latest events among the table's last
+ * 4096 moves and replicas here. The text is for people and may change. It is cut to `size` bytes,
+ * including the final 0.
  */
 TERN_API enum tern_status tern_why(struct tern_table *table, uint64_t key, char *text, size_t size);
 
 /*
- * Records what becomes of n keys at this node, until it is stopped or the table closed: when their main
- * copy, or a replica, comes and goes, and when the node begins and ceases to want them. The record goes to
- * the file PATH.NODE, which is replaced: a line each of the time in nanoseconds of the Unix epoch, the
- * node, the key and a word: main, replica, none; intent, idle. The first lines tell the state at the start.
- * `tern trace PATH.*` draws the files of all nodes. Nodes start and stop on their own; a table has one
- * trace at a time (TERN_BUSY). Of tables whose keys stay where they are only the places are written.
+ * Records what happens to n keys at this node, until the trace is stopped or the table closed: when
+ * the main copy or a replica arrives and leaves, and when intent begins and ends. The record
+ * replaces the file PATH.NODE. Each line has the time in nanoseconds since the Unix epoch, the
+ * node, the key and a word: main, replica, none; intent, idle. The first lines are the state at the
+ * start. `tern trace PATH.*` draws the files of all nodes. Nodes start and stop independently; a
+ * table has one trace at a time (TERN_BUSY). If a table's keys do not move, only their locations
+ * are written.
  *
- * Lines are gathered and written at the end of rounds, so a file is complete when it was stopped; what
- * went wrong until then is the status of the stop (of writing: TERN_INVALID, as of a path that
- * cannot be made). To stop where there is no trace does nothing.
+ * Lines are written at the end of rounds, so a file is complete once the trace is stopped. The stop
+ * returns what went wrong until then (a file that cannot be written is TERN_INVALID). Stopping
+ * without a trace does nothing.
  */
 TERN_API enum tern_status tern_trace_start(struct tern_table *table, const uint64_t *keys, size_t n,
                                            const char *path);

@@ -14,13 +14,23 @@ enum { ROUND_BYTES = 1 << 20 };
 
 static bool make_peers(struct bounded *bounded)
 {
-    bounded->peers = calloc(bounded->n_nodes, sizeof *bounded->peers);
-    for (uint32_t i = 0; bounded->peers && i < bounded->n_nodes; i++) {
+    bounded->peers = calloc(view_capacity(bounded->view), sizeof *bounded->peers);
+    view_each_while (i, bounded->view, bounded->peers) {
         struct bounded_peer *peer = &bounded->peers[i];
         peer->slowest = peer->heard.worker = peer->heard.own = NO_WORKER;
         peer->heard.node = i;
     }
     return bounded->peers;
+}
+
+/* A clock for each node of the view; numbers that are of no node rest. */
+static bool init_clocks(struct min_clock *clocks, const struct view *view, uint64_t value)
+{
+    if (!min_clock_init(clocks, view_capacity(view), CLOCK_RESTS))
+        return false;
+    view_each (i, view)
+        min_clock_set(clocks, i, value);
+    return true;
 }
 
 struct bounded *bounded_new(struct core *core, struct store *store, const struct policy *policy)
@@ -32,11 +42,11 @@ struct bounded *bounded_new(struct core *core, struct store *store, const struct
                              .store = store,
                              .policy = policy,
                              .round_bytes = ROUND_BYTES,
-                             .n_nodes = core->n_nodes};
+                             .view = core->view};
     uint64_t unheard = defect(DEFECT_MINIMUM_OF_HEARD) ? CLOCK_RESTS : 0;
-    if (make_peers(made) && clocks_init(&made->nodes, core->n_nodes, unheard) &&
-        clocks_init(&made->seen, core->n_nodes, CLOCK_RESTS) &&
-        clocks_init(&made->valid, core->n_nodes, 0) &&
+    if (make_peers(made) && init_clocks(&made->nodes, core->view, unheard) &&
+        init_clocks(&made->seen, core->view, CLOCK_RESTS) &&
+        init_clocks(&made->valid, core->view, 0) &&
         buffer_reserve(&made->values, store->value_bytes))
         return made;
     bounded_free(made);
@@ -47,7 +57,7 @@ void bounded_free(struct bounded *bounded)
 {
     if (!bounded)
         return;
-    for (uint32_t i = 0; bounded->peers && i < bounded->n_nodes; i++) {
+    for (uint32_t i = 0; bounded->peers && i < view_capacity(bounded->view); i++) {
         struct bounded_peer *peer = &bounded->peers[i];
         free(peer->changed.keys);
         free(peer->wanted.keys);
@@ -55,9 +65,9 @@ void bounded_free(struct bounded *bounded)
         free(peer->registered.words);
     }
     free(bounded->peers);
-    clocks_fini(&bounded->nodes);
-    clocks_fini(&bounded->seen);
-    clocks_fini(&bounded->valid);
+    min_clock_fini(&bounded->nodes);
+    min_clock_fini(&bounded->seen);
+    min_clock_fini(&bounded->valid);
     buffer_free(&bounded->values);
     free(bounded);
 }
@@ -101,9 +111,9 @@ size_t bounded_check(const struct bounded *bounded, uint64_t clock, uint64_t her
     const uint64_t valid_to = complete_to(bounded, here);
     size_t n_stale = 0;
     for (size_t i = 0; i < n; i++) {
-        const _Atomic uint64_t *place = age_of(store, keys[i]);
+        const _Atomic uint64_t *age_at = age_of(store, keys[i]);
         /* Acquire: partner of the release in take_value. */
-        uint64_t age = place ? atomic_load_explicit(place, memory_order_acquire) : 0;
+        uint64_t age = age_at ? atomic_load_explicit(age_at, memory_order_acquire) : 0;
         if (age <= needs || valid_to < needs) {
             stale[n_stale++] = (uint32_t)i;
             continue;
@@ -167,13 +177,13 @@ void bounded_pushed(struct bounded *bounded, struct unseen *unseen, double size)
      * here. So what is counted to an epoch is collected in it, or before. */
     uint64_t epoch = atomic_fetch_add_explicit(&bounded->begun, 0, memory_order_acq_rel) + 1;
     uint64_t ended = atomic_load_explicit(&bounded->ended, memory_order_acquire);
-    int place = unseen->epochs[0] == epoch || unseen->epochs[1] != epoch
+    int which = unseen->epochs[0] == epoch || unseen->epochs[1] != epoch
                     ? unseen->epochs[0] != epoch && unseen->epochs[0] > ended
                     : 1;
-    if (unseen->epochs[place] != epoch)
-        unseen->sums[place] = 0;
-    unseen->epochs[place] = epoch;
-    unseen->sums[place] += size;
+    if (unseen->epochs[which] != epoch)
+        unseen->sums[which] = 0;
+    unseen->epochs[which] = epoch;
+    unseen->sums[which] += size;
 }
 
 bool bounded_may_go_on(const struct bounded *bounded, const struct unseen *unseen, uint64_t clock)
@@ -278,7 +288,7 @@ static void begin_epoch(struct bounded *bounded)
 
 static void set_targets(struct bounded *bounded)
 {
-    for (uint32_t i = 0; i < bounded->n_nodes; i++) {
+    view_each (i, bounded->view) {
         struct bounded_peer *peer = &bounded->peers[i];
         peer->target = peer->changed.n ? UINT64_MAX : peer->merged;
     }
@@ -290,7 +300,7 @@ static void end_epoch(struct bounded *bounded)
 {
     if (!bounded->epoch)
         return;
-    for (uint32_t i = 0; i < bounded->n_nodes; i++) {
+    view_each (i, bounded->view) {
         const struct bounded_peer *peer = &bounded->peers[i];
         const struct standing *standing =
             i == bounded->core->node ? &bounded->standing : &peer->heard;
@@ -305,7 +315,7 @@ static void end_epoch(struct bounded *bounded)
 static bool has_left_over(const struct bounded *bounded)
 {
     bool found = false;
-    for (uint32_t i = 0; !found && i < bounded->n_nodes; i++)
+    view_each_while (i, bounded->view, !found)
         found = bounded->peers[i].changed.n;
     return found;
 }
@@ -342,8 +352,8 @@ static bool has_clock_for(const struct bounded *bounded, const struct bounded_pe
 }
 
 /* Whether a peer has something that this node is to get. */
-static bool has_news_from(const struct bounded *bounded, const struct bounded_peer *peer,
-                          uint32_t node)
+static bool has_changes_from(const struct bounded *bounded, const struct bounded_peer *peer,
+                             uint32_t node)
 {
     if (!is_eager(bounded) || !peer->holds)
         return false;
@@ -367,16 +377,24 @@ bool bounded_has_request(const struct bounded *bounded, uint32_t node)
     if (node == bounded->core->node || peer->is_closed)
         return false;
     return peer->changed.n || peer->wanted.n || peer->owes || peer->inquires ||
-           has_clock_for(bounded, peer) || has_news_from(bounded, peer, node) ||
+           has_clock_for(bounded, peer) || has_changes_from(bounded, peer, node) ||
            has_standing_for(bounded, node);
 }
 
 bool bounded_is_busy(const struct bounded *bounded)
 {
     bool busy = false;
-    for (uint32_t i = 0; !busy && i < bounded->n_nodes; i++)
+    view_each_while (i, bounded->view, !busy)
         busy = bounded_has_request(bounded, i);
     return busy;
+}
+
+bool bounded_has_asked(const struct bounded *bounded)
+{
+    bool has_asked = true;
+    view_each_while (i, bounded->view, has_asked)
+        has_asked = !bounded->peers[i].wanted.n;
+    return has_asked;
 }
 
 /* ---- Questions ---------------------------------------------------------------------------------- */
@@ -487,7 +505,7 @@ void bounded_raise(struct bounded *bounded, uint32_t home, uint64_t clock)
 {
     if (bounded->valid.values[home] != CLOCK_RESTS && clock <= bounded->valid.values[home])
         return;
-    clocks_set(&bounded->valid, home, clock);
+    min_clock_set(&bounded->valid, home, clock);
     /* Release: partner of the acquire in bounded_check. */
     atomic_store_explicit(&bounded->valid_to, bounded->valid.lowest, memory_order_release);
 }
@@ -579,7 +597,7 @@ enum tern_status bounded_answer(struct bounded *bounded, uint32_t node, const st
 {
     struct bounded_peer *peer = &bounded->peers[node];
     const uint8_t *clocks;
-    if (answer->kind != FRAME_NEWS || answer->keys_bytes ||
+    if (answer->kind != FRAME_ROUND_REPLY || answer->keys_bytes ||
         !is_answer(bounded, node, body, answer->body_bytes, &clocks))
         return fail(TERN_PEER, "node %u answered a round of table '%s' with what makes no sense",
                     (unsigned)node, bounded->store->name);
@@ -592,7 +610,7 @@ enum tern_status bounded_answer(struct bounded *bounded, uint32_t node, const st
     bounded->counts.values_received += n_values;
     bounded->counts.bytes_received += FRAME_HEADER_BYTES + answer->body_bytes;
     peer->knows_rest = peer->said.clock == CLOCK_RESTS;
-    peer->owes = answer->a && !defect(DEFECT_REST_FORGOTTEN);
+    peer->owes = answer->fields.round_reply.left && !defect(DEFECT_REST_FORGOTTEN);
     if (peer->sends) {
         peer->merged = standing.merges;
         if (bounded->epoch && peer->target == UINT64_MAX)
@@ -625,7 +643,7 @@ void bounded_forget_peer(struct bounded *bounded, uint32_t node)
 
 void bounded_inquire(struct bounded *bounded)
 {
-    for (uint32_t i = 0; i < bounded->n_nodes; i++)
+    view_each (i, bounded->view)
         bounded->peers[i].inquires = true;
 }
 
@@ -642,10 +660,12 @@ void bounded_settle(struct bounded *bounded)
 
 struct standing bounded_slowest(struct bounded *bounded)
 {
-    const uint32_t self = bounded->core->node, home = clocks_slowest(&bounded->valid);
-    struct standing standing =
-        home == bounded->n_nodes || home == self ? bounded->standing : bounded->peers[home].heard;
-    if (standing.node >= bounded->n_nodes || standing.node == self || standing.worker == NO_WORKER)
+    const uint32_t self = bounded->core->node, home = min_clock_slowest(&bounded->valid);
+    struct standing standing = !view_has(bounded->view, home) || home == self
+                                   ? bounded->standing
+                                   : bounded->peers[home].heard;
+    if (!view_has(bounded->view, standing.node) || standing.node == self ||
+        standing.worker == NO_WORKER)
         return standing;
     /* Another worker of that node may be the slowest since; the node itself knows. */
     const uint32_t own = bounded->peers[standing.node].heard.own;
@@ -657,7 +677,7 @@ struct standing bounded_slowest(struct bounded *bounded)
 bool bounded_is_awaited(const struct bounded *bounded)
 {
     bool awaited = true;
-    for (uint32_t i = 0; i < bounded->n_nodes; i++)
+    view_each (i, bounded->view)
         awaited &= !bounded->peers[i].knows_rest || bounded->peers[i].is_closed;
     return awaited;
 }
@@ -671,7 +691,7 @@ uint64_t bounded_highest(const struct bounded *bounded)
 {
     uint64_t highest = higher(bounded->standing.peak, bounded->now.clock);
     highest = higher(highest, bounded->standing.clock);
-    for (uint32_t i = 0; i < bounded->n_nodes; i++) {
+    view_each (i, bounded->view) {
         highest = higher(highest, bounded->peers[i].heard.peak);
         highest = higher(highest, bounded->peers[i].said.clock);
     }

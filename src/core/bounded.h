@@ -36,10 +36,7 @@
 #ifndef CORE_BOUNDED_H
 #define CORE_BOUNDED_H
 
-#include "base/buffer.h"
-#include "core/core.h"
-#include "core/pace.h"
-#include "wire/frame.h"
+#include "core/technique.h"
 
 enum { BOUNDED_STEPS = TERN_CLOCK_STEPS }; /* of the histogram of ages */
 
@@ -69,19 +66,19 @@ struct bounded {
     const struct policy *policy;
     size_t round_bytes;         /* aimed at for a question or an answer */
     struct bounded_peer *peers; /* by node */
-    uint32_t n_nodes;
+    const struct view *view;
 
     /* This node's workers, as of the last time that changes were collected. */
     struct node_clock now;
     /* This node as a home. */
-    struct clocks nodes; /* the clocks that nodes have said */
-    struct clocks seen;  /* the merges that holders of replicas have got; others rest */
-    uint64_t highest;    /* clock of workers of nodes that rest */
+    struct min_clock nodes; /* the clocks that nodes have said */
+    struct min_clock seen;  /* the merges that holders of replicas have got; others rest */
+    uint64_t highest;       /* clock of workers of nodes that rest */
     struct standing standing;
     bool is_inquired; /* by a node that waits: a round is to find out where the workers are now */
     /* What is known of all homes. */
-    struct clocks valid; /* the clocks to which replicas of their keys are, or can be had */
-    uint64_t epoch;      /* of the changes that are not seen; 0: there are none */
+    struct min_clock valid; /* the clocks to which replicas of their keys are, or can be had */
+    uint64_t epoch;         /* of the changes that are not seen; 0: there are none */
     uint64_t n_epochs;
 
     /* Read by workers at any time. */
@@ -122,12 +119,6 @@ bool bounded_may_read(const struct bounded *bounded, uint64_t clock, uint64_t he
 
 enum { BOUNDED_BLOCK = 1024 }; /* keys of one call of bounded_size */
 
-/* The updates of one worker that are not known to be seen by all, by epoch. */
-struct unseen {
-    uint64_t epochs[2];
-    double sums[2];
-};
-
 /* The largest change of any element by a push of n keys, at most BOUNDED_BLOCK: not less than it is. */
 double bounded_size(const struct store *store, const uint64_t *keys, size_t n, const void *updates);
 
@@ -138,6 +129,9 @@ void bounded_pushed(struct bounded *bounded, struct unseen *unseen, double size)
 bool bounded_may_go_on(const struct bounded *bounded, const struct unseen *unseen, uint64_t clock);
 
 /* ---- The node's side ---------------------------------------------------------------------------- */
+
+/* Whether all that was wanted was asked for. */
+bool bounded_has_asked(const struct bounded *bounded);
 
 /* Wants the present values of the keys at these positions, unless they come by themselves. */
 enum tern_status bounded_want(struct bounded *bounded, const uint64_t *keys,

@@ -41,7 +41,7 @@ static bool miss(struct bounded_peer *peer, uint32_t slot)
 bool home_changed(struct bounded *bounded, uint32_t slot, uint32_t by)
 {
     bool complete = true;
-    for (uint32_t i = 0; is_eager(bounded) && i < bounded->n_nodes; i++) {
+    view_each_while (i, bounded->view, is_eager(bounded)) {
         struct bounded_peer *peer = &bounded->peers[i];
         if (i != by && i != bounded->core->node && has_bit(&peer->registered, slot))
             complete &= miss(peer, slot);
@@ -53,11 +53,11 @@ bool home_changed(struct bounded *bounded, uint32_t slot, uint32_t by)
 static void note_seen(struct bounded *bounded)
 {
     struct standing *standing = &bounded->standing;
-    for (uint32_t i = 0; is_by_value(bounded) && i < bounded->n_nodes; i++) {
+    view_each_while (i, bounded->view, is_by_value(bounded)) {
         const struct bounded_peer *peer = &bounded->peers[i];
         bool has_all = !peer->n_missing && !peer->awaits;
         if (bounded->seen.values[i] != CLOCK_RESTS && (has_all || defect(DEFECT_SEEN_EARLY)))
-            clocks_set(&bounded->seen, i, standing->merges);
+            min_clock_set(&bounded->seen, i, standing->merges);
     }
     standing->stable =
         bounded->seen.lowest == CLOCK_RESTS ? standing->merges : bounded->seen.lowest;
@@ -75,7 +75,7 @@ void home_merged(struct bounded *bounded)
  * necessary to look at all others. */
 static uint64_t lowest_without(const struct bounded *bounded, uint32_t node)
 {
-    const struct clocks *nodes = &bounded->nodes;
+    const struct min_clock *nodes = &bounded->nodes;
     if (nodes->values[node] != nodes->lowest || nodes->n_lowest > 1)
         return nodes->lowest;
     uint64_t lowest = CLOCK_RESTS;
@@ -98,9 +98,9 @@ uint64_t home_clock_for(const struct bounded *bounded, uint32_t node)
 /* A node that holds others back, but not the one given; that one if there is none. */
 static uint32_t slowest_without(struct bounded *bounded, uint32_t node)
 {
-    struct clocks *nodes = &bounded->nodes;
+    struct min_clock *nodes = &bounded->nodes;
     const uint64_t lowest = lowest_without(bounded, node);
-    uint32_t slowest = clocks_slowest(nodes);
+    uint32_t slowest = min_clock_slowest(nodes);
     if (lowest == CLOCK_RESTS)
         return node;
     for (uint32_t i = 0; slowest == node && i < nodes->n; i++)
@@ -138,14 +138,14 @@ void home_heard(struct bounded *bounded, uint32_t node, const struct node_clock 
     if (said->clock == CLOCK_RESTS && said->highest > bounded->highest &&
         !defect(DEFECT_RESTED_FORGOTTEN))
         bounded->highest = said->highest;
-    clocks_set(&bounded->nodes, node, said->clock);
+    min_clock_set(&bounded->nodes, node, said->clock);
     advance(bounded);
 }
 
 void home_forget(struct bounded *bounded, uint32_t node)
 {
-    clocks_set(&bounded->nodes, node, CLOCK_RESTS);
-    clocks_set(&bounded->seen, node, CLOCK_RESTS);
+    min_clock_set(&bounded->nodes, node, CLOCK_RESTS);
+    min_clock_set(&bounded->seen, node, CLOCK_RESTS);
     note_seen(bounded);
     advance(bounded);
 }
@@ -239,7 +239,7 @@ static enum tern_status serve_asks(struct bounded *bounded, uint32_t from,
     }
     /* It cannot read the keys before it has got what there is now. */
     if (is_by_value(bounded) && bounded->seen.values[from] == CLOCK_RESTS)
-        clocks_set(&bounded->seen, from, bounded->standing.merges);
+        min_clock_set(&bounded->seen, from, bounded->standing.merges);
     return TERN_OK;
 }
 
@@ -300,9 +300,9 @@ static void answer(struct bounded *bounded, uint32_t to, const struct frame *req
     home_tell(bounded, to);
     end = standing_write(end + SECTION_HEADER_BYTES, &peer->told);
     peer->sent = peer->n_missing ? UINT64_MAX : bounded->standing.merges;
-    struct frame reply = reply_frame(request, bounded->core->epoch, FRAME_NEWS);
+    struct frame reply = reply_frame(request, view_epoch(bounded->view), FRAME_ROUND_REPLY);
     reply.table = request->table;
-    reply.a = peer->n_missing > 0;
+    reply.fields.round_reply.left = peer->n_missing > 0;
     reply.body_bytes = (uint32_t)(end - begin);
     reply_commit(out, &reply);
     bounded->counts.answers++;

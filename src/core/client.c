@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/defect.h"
-#include "core/manager.h"
+#include "core/technique.h"
 #include "wire/bytes.h"
 #include "wire/keys.h"
 
@@ -15,7 +15,8 @@ enum {
     LINE_BYTES = 64,
     PREFETCH_ROWS = 4,     /* ahead */
     PREFETCH_BYTES = 1024, /* of each, at the most */
-    IN_PLACE_BYTES = 16 << 10, /* of a part's values, from which on they are not copied if avoidable */
+    IN_PLACE_BYTES =
+        16 << 10, /* of a part's values, from which on they are not copied if avoidable */
 };
 
 /* One request: `count` of the operation's sorted keys from `begin` on. */
@@ -32,7 +33,7 @@ struct part {
 static enum tern_status init(struct client *client, struct core *core, uint32_t first_shard,
                              uint32_t n_shards)
 {
-    const uint32_t n_lanes = core->n_nodes * n_shards;
+    const uint32_t n_lanes = view_capacity(core->view) * n_shards;
     *client = (struct client){
         .core = core, .n_lanes = n_lanes, .first_shard = first_shard, .n_shards = n_shards};
     client->lanes = calloc(n_lanes, sizeof *client->lanes);
@@ -40,7 +41,7 @@ static enum tern_status init(struct client *client, struct core *core, uint32_t 
     if (!client->lanes || !client->ends) {
         client_fini(client);
         return fail(TERN_NO_MEMORY, "no memory for a worker's lanes to %" PRIu32 " nodes",
-                    core->n_nodes);
+                    view_n_nodes(core->view));
     }
     for (uint32_t i = 0; i < n_lanes; i++) {
         client->lanes[i].node = i / n_shards;
@@ -76,9 +77,10 @@ static bool is_call(const struct op *op)
     return !op->of;
 }
 
+/* What each key of an operation has in the caller's memory. */
 static size_t value_bytes(const struct op *op)
 {
-    return op->of->store.value_bytes;
+    return op->kind == FRAME_COUNT ? sizeof(uint32_t) : op->of->store.value_bytes;
 }
 
 /* How many keys a request of this operation has at most. */
@@ -107,7 +109,7 @@ static bool reserve_scratch(struct client *client, size_t n)
  * in their order. */
 static bool sets_once(const struct op *op)
 {
-    return op->kind == FRAME_SET && op->of->store.home.managed;
+    return op->kind == FRAME_SET && op->of->store.home.rows_move;
 }
 
 /*
@@ -228,25 +230,13 @@ static bool reserve_op(struct op *op, size_t n)
     return true;
 }
 
-/* The keys of one node, for as long as the next key is among them, too: what core_owner says costs a
- * division. Empty where keys of a node do not lie together. */
-struct range {
-    uint64_t begin, n_keys;
-    uint32_t node;
-};
-
-static inline uint32_t owner_near(const struct core *core, const struct store *store, uint64_t key,
-                                  struct range *range)
+/* The node of a key; that of the key before, for as long as the next one is in the same range of keys. */
+static inline uint32_t owner_near(const struct core *core, const struct core_table *table,
+                                  uint64_t key, struct key_range *range, uint32_t node)
 {
     if (key - range->begin < range->n_keys)
-        return range->node;
-    uint32_t node = core_owner(core, store, key);
-    if (store->index == TERN_DENSE && !store->home.managed) {
-        uint64_t begin = range_begin(node, store->n_keys, core->n_nodes);
-        uint64_t end = range_begin(node + 1, store->n_keys, core->n_nodes);
-        *range = (struct range){begin, end - begin, node};
-    }
-    return node;
+        return node;
+    return table->technique->where(core, table, key, range);
 }
 
 /* Groups the positions by lane; the group of a lane ends at client->ends of its place. */
@@ -257,13 +247,14 @@ static uint32_t *group_by_lane(struct client *client, const struct op *op,
     const struct store *store = &op->of->store;
     uint32_t *lanes = (uint32_t *)(client->scratch + 3 * n), *grouped = lanes + n;
     size_t *ends = client->ends;
-    struct range range = {0};
+    struct key_range range = {0};
+    uint32_t near = 0;
     memset(ends, 0, client->n_lanes * sizeof *ends);
     for (size_t i = 0; i < n; i++) {
         uint64_t key = op->keys[positions[i]];
-        uint32_t node = owner_near(core, store, key, &range);
+        uint32_t node = near = owner_near(core, op->of, key, &range, near);
         if (defect(DEFECT_WRONG_NODE) && key % 16 == 3)
-            node = (node + 1) % core->n_nodes;
+            node = (node + 1) % view_capacity(core->view);
         lanes[i] = lane_number(client, store, key, node);
         ends[lanes[i]]++;
     }
@@ -284,7 +275,7 @@ static void start_one(struct client *client, struct op *op, uint32_t position)
     uint64_t key = op->keys[position];
     op->order[0] = position;
     op->sorted[0] = key;
-    uint32_t node = core_owner(client->core, &op->of->store, key);
+    uint32_t node = technique_where(client->core, op->of, key);
     queue_group(client, op, lane_to(client, lane_number(client, &op->of->store, key, node)), 0, 1);
 }
 
@@ -327,12 +318,13 @@ enum tern_status client_start(struct client *client, struct op *op, enum frame_k
     op->of = table;
     op->keys = keys;
     op->values = values;
+    op->present = NULL;
     op->n = n;
     op->n_parts = 0;
     op->behind = false;
     op->status = TERN_OK;
-    bool ready = reserve_op(op, n) &&
-                 reserve_parts(client, n / keys_per_part(op) + client->n_lanes);
+    bool ready =
+        reserve_op(op, n) && reserve_parts(client, n / keys_per_part(op) + client->n_lanes);
     if (ready && n > 1)
         ready = reserve_scratch(client, n);
     if (!ready) {
@@ -349,20 +341,18 @@ enum tern_status client_start(struct client *client, struct op *op, enum frame_k
 
 bool op_outran_replicas(const struct op *op)
 {
-    const struct core_table *table = op->of;
-    if (op->kind == FRAME_PULL || (!core_is_managed(table) && !table->replication) ||
-        defect(DEFECT_CATCH_UP_SKIPPED))
+    if (op->kind == FRAME_PULL || op->kind == FRAME_COUNT || defect(DEFECT_CATCH_UP_SKIPPED))
         return false;
-    return op->behind || store_has_replica(&table->store, op->sorted, op->n);
+    return op->behind || store_has_replica(&op->of->store, op->sorted, op->n);
 }
 
-bool op_outran_untold(const struct op *op, uint32_t shard)
+bool op_outran_unregistered(const struct op *op, uint32_t shard)
 {
-    const struct manager *manager = op->of->managers[shard];
+    const struct technique *technique = op->of->technique;
     bool outran = false;
-    for (size_t i = 0; manager && !outran && i < op->n; i++)
+    for (size_t i = 0; technique->has_unregistered && !outran && i < op->n; i++)
         outran = store_shard(&op->of->store, op->sorted[i]) == shard &&
-                 manager_has_untold(manager, &op->sorted[i], 1);
+                 technique->has_unregistered(op->of, shard, &op->sorted[i], 1);
     return outran;
 }
 
@@ -405,14 +395,13 @@ static bool encode_call(const struct client *client, const struct part *part, st
     const struct op *op = part->op;
     struct frame frame = {.kind = op->kind,
                           .table = op->table,
-                          .epoch = client->core->epoch,
+                          .epoch = view_epoch(client->core->view),
                           .number = part->number,
                           .count = op->limit,
                           .flags = op->flags,
                           .keys_bytes = op->keys_bytes,
                           .body_bytes = op->payload_bytes,
-                          .a = op->a,
-                          .b = op->b};
+                          .fields = op->fields};
     uint8_t header[FRAME_HEADER_BYTES];
     frame_encode(&frame, header);
     if (!buffer_reserve(out, sizeof header + op->payload_bytes))
@@ -468,7 +457,7 @@ static void gather(const struct part *part, uint8_t *payload)
 static char *values_together(const struct part *part)
 {
     const uint32_t *order = part->op->order + part->begin;
-    if (part->count * value_bytes(part->op) < IN_PLACE_BYTES)
+    if (part->count * value_bytes(part->op) < IN_PLACE_BYTES || part->op->present)
         return NULL;
     for (uint32_t i = 1; i < part->count; i++)
         if (order[i] != order[0] + i)
@@ -476,8 +465,35 @@ static char *values_together(const struct part *part)
     return part->op->values + order[0] * value_bytes(part->op);
 }
 
+static bool has_bit(const uint8_t *bits, uint32_t i)
+{
+    return bits[i / 8] >> i % 8 & 1;
+}
+
+/* What a reply tells of the keys of a part that asked which have rows. */
+static void scatter_present(const struct part *part, const uint8_t *bits)
+{
+    const struct op *op = part->op;
+    const uint8_t *next = bits + frame_bits_bytes(part->count);
+    const size_t bytes = value_bytes(op);
+    for (uint32_t i = 0; i < part->count; i++) {
+        const uint32_t position = op->order[part->begin + i];
+        op->present[position] = has_bit(bits, i);
+        if (op->present[position]) {
+            memcpy(op->values + position * bytes, next, bytes);
+            next += bytes;
+        } else {
+            memset(op->values + position * bytes, 0, bytes);
+        }
+    }
+}
+
 static void scatter(const struct part *part, const uint8_t *payload)
 {
+    if (part->op->present) {
+        scatter_present(part, payload);
+        return;
+    }
     if (payload == (const uint8_t *)values_together(part))
         return;
     char *from = (char *)(uintptr_t)payload;
@@ -505,14 +521,16 @@ static bool encode_part(const struct client *client, const struct lane *lane,
         return false;
     struct frame frame = {.kind = op->kind,
                           .table = op->table,
-                          .epoch = client->core->epoch,
+                          .epoch = view_epoch(client->core->view),
                           .number = part->number,
                           .count = part->count,
-                          .b = lane->first->number};
+                          .fields.access.oldest = lane->first->number};
     uint8_t *body = at + FRAME_HEADER_BYTES;
     frame.keys_bytes =
         (uint32_t)keys_encode(op->sorted + part->begin, part->count, body, &frame.flags);
     frame.body_bytes = frame.keys_bytes + (uint32_t)payload;
+    if (op->present)
+        frame.flags |= FRAME_PRESENT;
     frame_encode(&frame, at);
     if (copied)
         gather(part, body + frame.keys_bytes);
@@ -599,21 +617,35 @@ static enum tern_status bad_reply(const struct lane *lane, const struct frame *r
                 lane->node, frame_kind_name(reply->kind), reply->number);
 }
 
-/* Whether a reply has the values that a part asked for. */
+/* Whether a reply has the values that a part asked for, as far as its header says. */
 static bool has_values(const struct part *part, const struct frame *reply)
 {
     const struct op *op = part->op;
-    return reply->kind == FRAME_VALUES && !is_call(op) && !is_write(op) &&
-           frame_payload_bytes(reply) == part->count * value_bytes(op);
+    if (reply->kind != FRAME_VALUES || is_call(op) || is_write(op))
+        return false;
+    const size_t most = part->count * value_bytes(op), bits = frame_bits_bytes(part->count);
+    const size_t bytes = frame_payload_bytes(reply);
+    return op->present ? bytes >= bits && bytes - bits <= most : bytes == most;
 }
 
-uint8_t *lane_place(const struct lane *lane, const struct frame *reply)
+/* Whether it has as many values as it says that keys have rows. */
+static bool has_as_many(const struct part *part, const struct frame *reply, const uint8_t *body)
+{
+    const uint8_t *bits = body + reply->keys_bytes;
+    size_t n = 0;
+    for (uint32_t i = 0; part->op->present && i < part->count; i++)
+        n += has_bit(bits, i);
+    return !part->op->present ||
+           frame_payload_bytes(reply) == frame_bits_bytes(part->count) + n * value_bytes(part->op);
+}
+
+uint8_t *lane_target(const struct lane *lane, const struct frame *reply)
 {
     const struct part *part = lane->first;
     if (!part || part == lane->unsent || reply->number != part->number ||
         reply->flags & FRAME_CHECKED)
         return NULL;
-    if (reply->kind == FRAME_NEWS && is_call(part->op))
+    if (reply->kind == FRAME_ROUND_REPLY && is_call(part->op))
         return buffer_reserve(&part->op->answer_body, reply->body_bytes);
     return has_values(part, reply) && !reply->keys_bytes ? (uint8_t *)values_together(part) : NULL;
 }
@@ -636,7 +668,8 @@ static void queue_again(struct client *client, struct op *op, size_t begin, size
     memcpy(keys, op->sorted + begin, n * sizeof *keys);
     memcpy(order, op->order + begin, n * sizeof *order);
     for (size_t i = 0; i < n; i++)
-        lanes[i] = lane_number(client, store, keys[i], core_owner(client->core, store, keys[i]));
+        lanes[i] =
+            lane_number(client, store, keys[i], technique_where(client->core, op->of, keys[i]));
     for (uint32_t k = 0; k < client->n_lanes; k++) {
         size_t first = begin;
         for (size_t i = 0; i < n; i++) {
@@ -663,8 +696,8 @@ static bool is_coming(const struct client *client, const struct op *op, size_t i
 static void queue_coming(struct client *client, struct op *op, size_t i, uint32_t location)
 {
     struct part *part = take_part(client);
-    *part = (struct part){
-        .op = op, .begin = i, .count = 1, .is_coming = true, .location = location};
+    *part =
+        (struct part){.op = op, .begin = i, .count = 1, .is_coming = true, .location = location};
     queue_part(&client->local, part);
 }
 
@@ -694,7 +727,7 @@ static void follow_moved(struct client *client, struct lane *lane, const uint8_t
         if (is_coming(client, op, i, location)) {
             swap_keys(op, i, begin);
             queue_coming(client, op, begin++, location);
-        } else if (location_node(location) < client->core->n_nodes &&
+        } else if (view_has(client->core->view, location_node(location)) &&
                    location_node(location) != client->core->node &&
                    !defect(DEFECT_MOVED_UNLEARNED)) {
             core_learn(client->core, store, op->sorted[i], location, lane->node);
@@ -706,21 +739,52 @@ static void follow_moved(struct client *client, struct lane *lane, const uint8_t
     drop_first(client, lane);
 }
 
+/* Does one key of an operation that is at home here and has no row, where that makes none by itself. */
+static enum tern_status do_without_row(const struct op *op, size_t i, struct store *store,
+                                       bool *here)
+{
+    const uint64_t key = op->sorted[i];
+    char *value = op->values + op->order[i] * value_bytes(op);
+    uint32_t n;
+    switch (op->kind) {
+    case FRAME_PULL:
+        if (!op->present)
+            return store_pull_new(store, key, value, here);
+        op->present[op->order[i]] = false;
+        memset(value, 0, store->value_bytes);
+        return TERN_OK;
+    case FRAME_PUSH:
+        return store_push_new(store, key, value, here);
+    case FRAME_COUNT:
+        memcpy(&n, value, sizeof n);
+        return store_count(store, key, n);
+    default:
+        *here = !store_create(store, key) && store_set_one(store, key, value);
+        return TERN_OK;
+    }
+}
+
 /* Does one key of an operation at this node; false if it is not here. */
 static bool do_local(const struct client *client, const struct op *op, size_t i)
 {
     struct store *store = (struct store *)(uintptr_t)&op->of->store;
     uint64_t key = op->sorted[i];
-    char *value = op->values + op->order[i] * store->value_bytes;
+    char *value = op->values + op->order[i] * value_bytes(op);
     struct entry *entry;
-    if (entry_state(store_look(store, key, &entry)) == ENTRY_NONE &&
-        core_home(client->core, store, key) == client->core->node)
+    const bool is_new = entry_state(store_look(store, key, &entry)) == ENTRY_NONE &&
+                        core_home(client->core, store, key) == client->core->node;
+    bool here = true;
+    if (is_new && (store->admission || op->present))
+        return !do_without_row(op, i, store, &here) && here;
+    if (is_new)
         store_create(store, key);
     switch (op->kind) {
     case FRAME_PULL:
         return store_pull_one(store, key, value);
     case FRAME_PUSH:
         return store_push_one(store, key, value);
+    case FRAME_COUNT:
+        return true;
     default:
         return store_set_one(store, key, value);
     }
@@ -740,7 +804,7 @@ void client_do_local(struct client *client)
             uint64_t key = op->sorted[part->begin];
             /* On its way to here: it is tried again. */
             if ((part->is_coming && is_coming(client, op, part->begin, part->location)) ||
-                core_owner(client->core, &op->of->store, key) == client->core->node)
+                technique_where(client->core, op->of, key) == client->core->node)
                 return;
             queue_again(client, op, part->begin, part->begin + part->count);
         }
@@ -767,17 +831,17 @@ enum tern_status lane_reply(struct client *client, struct lane *lane, const stru
             answer->end += reply->body_bytes; /* it was read to its place */
         else if (!buffer_append(answer, body, reply->body_bytes))
             op_fail(op, TERN_NO_MEMORY, "no memory for the answer to a call", SIZE_MAX);
-    } else if (has_values(part, reply)) {
+    } else if (has_values(part, reply) && has_as_many(part, reply, body)) {
         if (defect(DEFECT_REPLY_MISMATCHED) && part->next && part->next->op->kind == op->kind &&
             part->next->op->of == op->of && part->next->count == part->count)
             part = part->next;
         scatter(part, body + reply->keys_bytes);
-    } else if (reply->kind == FRAME_MOVED && op->of->store.home.managed &&
+    } else if (reply->kind == FRAME_MOVED && op->of->store.home.rows_move &&
                frame_payload_bytes(reply) == part->count * sizeof(uint32_t)) {
         follow_moved(client, lane, body + reply->keys_bytes);
         return TERN_OK;
     } else if (reply->kind == FRAME_DONE && is_write(op)) {
-        op->behind |= reply->a != 0;
+        op->behind |= reply->fields.write_done.behind != 0;
     } else {
         return bad_reply(lane, reply);
     }

@@ -40,11 +40,13 @@ enum {
 };
 
 struct op {
-    enum frame_kind kind; /* FRAME_PULL, FRAME_PUSH or FRAME_SET; or a call's */
+    enum frame_kind kind; /* FRAME_PULL, FRAME_PUSH, FRAME_SET or FRAME_COUNT; or a call's */
     uint16_t table;
     const struct core_table *of;
     const uint64_t *keys; /* the caller's */
-    char *values;         /* the caller's; read only for a push or set */
+    char *values;         /* the caller's; read only for a push, set or count */
+    bool *
+        present; /* the caller's, of a pull: whether each key has a row; NULL: it does not ask. Set after client_start */
     /* The keys that are elsewhere, grouped by node and perhaps sorted within. */
     size_t n;
     uint32_t *order; /* their positions in the caller's arrays */
@@ -52,7 +54,7 @@ struct op {
     uint32_t few_order[OP_FEW];
     uint64_t few_sorted[OP_FEW];
     /* A call: its arguments, and the answer. */
-    uint64_t a, b;
+    union frame_fields fields;
     uint32_t limit; /* the frame's count */
     const void *payload;
     uint32_t payload_bytes;
@@ -85,7 +87,8 @@ struct client {
      * calls only. */
     struct lane *lanes;
     uint32_t n_lanes, first_shard, n_shards;
-    struct lane local;  /* requests for keys that turned out to be here, or are on their way to here */
+    struct lane
+        local; /* requests for keys that turned out to be here, or are on their way to here */
     struct part *free_parts;
     size_t n_parts;    /* in all lanes */
     size_t *ends;      /* one per lane */
@@ -130,7 +133,7 @@ bool op_outran_replicas(const struct op *op);
 
 /* Whether such a write to keys of a shard may be missing for longer: in a replica of which the owner does not know, and
  * so sends no news. What is said of managers (manager.h) holds: the caller locks. */
-bool op_outran_untold(const struct op *op, uint32_t shard);
+bool op_outran_unregistered(const struct op *op, uint32_t shard);
 
 /* Frees what the operation holds and gives its outcome, the sentence set. */
 enum tern_status op_end(struct op *op);
@@ -160,10 +163,10 @@ static inline bool lane_is_waiting(const struct lane *lane)
 
 /* Where the body of a reply belongs, of which so far the header has come: in the caller's memory, if the
  * reply is to the oldest request and its values lie together there; else NULL. */
-uint8_t *lane_place(const struct lane *lane, const struct frame *reply);
+uint8_t *lane_target(const struct lane *lane, const struct frame *reply);
 
 /* Takes the reply to the oldest request; an answer that does not fit it is an error of the peer. `body`
- * may be what lane_place gave. */
+ * may be what lane_target gave. */
 enum tern_status lane_reply(struct client *client, struct lane *lane, const struct frame *reply,
                             const uint8_t *body);
 

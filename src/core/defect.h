@@ -24,17 +24,24 @@ enum defect {
     DEFECT_SETS_REPEATED,    /* of keys that move, all sets of one operation are sent */
     DEFECT_MOVED_UNLEARNED,  /* where keys have moved is not learned from the answer */
     DEFECT_MOVED_DROPPED,    /* a request that was answered MOVED is not sent on */
+    /* lanes.c */
+    DEFECT_RESUME_SKIPPED,   /* what was unanswered when a connection broke is not sent again */
+    DEFECT_PATIENCE_SHORT,   /* a node is given up after a small part of the deadline */
+    DEFECT_PATIENCE_ENDLESS, /* a node that does not answer is waited for without end */
+    DEFECT_HOLD_ECHOED, /* nodes that wait for each other say for ever that they wait rightly */
     /* server.c */
     DEFECT_NO_DUPLICATE_CHECK, /* a write that comes again is executed again */
     DEFECT_DUPLICATE_OFF_BY_ONE,
-    DEFECT_ANY_EPOCH,     /* requests of another epoch are executed */
-    DEFECT_TABLE_MIXED,   /* a write goes to another table of the same shape */
-    DEFECT_SET_ADDS,      /* a set is executed as a push */
-    DEFECT_HELD_EXECUTED, /* a request that is held counts as executed */
-    DEFECT_SYNC_AGAIN,    /* a round of replicas that comes again is executed again */
+    DEFECT_ANY_EPOCH,       /* requests of another epoch are executed */
+    DEFECT_TABLE_MIXED,     /* a write goes to another table of the same shape */
+    DEFECT_SET_ADDS,        /* a set is executed as a push */
+    DEFECT_HELD_EXECUTED,   /* a request that is held counts as executed */
+    DEFECT_SYNC_AGAIN,      /* a round of replicas that comes again is executed again */
     DEFECT_MOVED_EXECUTED,  /* a request that was answered MOVED counts as executed */
     DEFECT_ROUND_FORGOTTEN, /* a round that comes again gets an empty answer, not the one it had */
     DEFECT_KEPT_ONCE,       /* a lane keeps one answer to a round, and not one for each table */
+    /* replica.c */
+    DEFECT_WRITER_BEHIND, /* a node that set a row need not have heard of it */
     /* doubling.c */
     DEFECT_PART_TWICE, /* a partner's sum is added twice */
     DEFECT_OWN_KEPT,   /* what a node added to a round still counts as changed */
@@ -55,12 +62,15 @@ enum defect {
     DEFECT_GATHERED_LOST,         /* what was gathered for an updater is lost with a move */
     DEFECT_SPARE_LOST,            /* the slot set aside for a key is not given back */
     DEFECT_MOVE_WANTED_HERE,      /* a key moves although its owner wants it */
-    DEFECT_NEWS_FORGOTTEN,        /* one of the holders of replicas is not told of changes */
+    DEFECT_CHANGES_FORGOTTEN,     /* one of the holders of replicas is not told of changes */
     DEFECT_STATE_LEFT_BEHIND,     /* a key moves without its updater's state */
     DEFECT_SHARE_LOST,            /* who wanted a key is remembered after it has moved */
     DEFECT_NUMBER_NOT_RAISED,     /* a key that moves keeps its number */
     DEFECT_HOME_NOT_TOLD,         /* the home does not learn where a key went */
     DEFECT_CLEAN_EARLY,           /* a round counts as clean while changes are left over */
+    DEFECT_FRESH_FORGOTTEN,       /* a new replica does not get its first value */
+    /* cached.c */
+    DEFECT_CACHE_KEPT, /* a key that is displaced from a cache is wanted on */
     /* draw.c and target.c */
     DEFECT_DRAWN_BESIDE,    /* the key after the last of a range can be drawn */
     DEFECT_POOL_OVERUSED,   /* a pool is used once too often */
@@ -70,28 +80,36 @@ enum defect {
     DEFECT_LOCAL_ANYWHERE,  /* local sampling takes any key */
     /* bounded.c and bounded_home.c */
     DEFECT_CLOCK_BEFORE_CHANGES, /* a clock is told before all that was changed until then */
-    DEFECT_CLOCK_BEFORE_MARKS,   /* a home's own clock counts before its changes are noted for others */
-    DEFECT_MINIMUM_OF_HEARD,     /* the lowest clock is that of the nodes that were heard of */
-    DEFECT_LOST_AT_CLOCK,        /* a change is lost when the clock advances */
-    DEFECT_BOUND_OFF_BY_ONE,     /* a read may miss one clock more */
-    DEFECT_AGE_WITHOUT_FETCH,    /* a replica that is too old counts as fresh without being fetched */
-    DEFECT_REST_FORGOTTEN,       /* an answer that is not complete counts as complete */
-    DEFECT_VALUE_OVERWRITES,     /* a value that comes replaces what was changed in the replica */
-    DEFECT_NOT_REGISTERED,       /* a home forgets who has a replica */
-    DEFECT_ROW_DROPPED,          /* a row that has changed is not sent to one who has a replica */
-    DEFECT_RESTED_FORGOTTEN,     /* how far workers were that rest now is forgotten */
-    DEFECT_SEEN_EARLY,           /* what was sent counts as seen before it is confirmed */
-    /* group.c */
+    DEFECT_CLOCK_BEFORE_MARKS, /* a home's own clock counts before its changes are noted for others */
+    DEFECT_MINIMUM_OF_HEARD,   /* the lowest clock is that of the nodes that were heard of */
+    DEFECT_LOST_AT_CLOCK,      /* a change is lost when the clock advances */
+    DEFECT_BOUND_OFF_BY_ONE,   /* a read may miss one clock more */
+    DEFECT_AGE_WITHOUT_FETCH, /* a replica that is too old counts as fresh without being fetched */
+    DEFECT_REST_FORGOTTEN,    /* an answer that is not complete counts as complete */
+    DEFECT_VALUE_OVERWRITES,  /* a value that comes replaces what was changed in the replica */
+    DEFECT_NOT_REGISTERED,    /* a home forgets who has a replica */
+    DEFECT_ROW_DROPPED,       /* a row that has changed is not sent to one who has a replica */
+    DEFECT_RESTED_FORGOTTEN,  /* how far workers were that rest now is forgotten */
+    DEFECT_SEEN_EARLY,        /* what was sent counts as seen before it is confirmed */
+    /* group.c, collective.c */
     DEFECT_BARRIER_EARLY, /* a barrier passes while one node is missing */
     DEFECT_JOIN_EARLY,    /* the roster goes out while one node is missing */
     DEFECT_REDUCE_EARLY,  /* a sum goes out while one node is missing */
     DEFECT_JOIN_TWICE,    /* another process may join as the same node */
     /* placement.c */
     DEFECT_RANGE_BEGIN, /* the first key of a range belongs to the node before */
-    /* The rules of lanes that src/sim repeats from src/node. */
+    /* service.c */
+    DEFECT_GUEST_FORGOTTEN, /* a lane of a process that has joined ends with its connection */
     DEFECT_OLD_CONNECTION,  /* the older connection of a lane stays open */
-    DEFECT_OLD_INCARNATION, /* so do those of an incarnation that was replaced */
+    DEFECT_OLD_INCARNATION, /* a process is served that is not the one that joined */
     DEFECT_HELD_DROPPED,    /* a held request is forgotten */
+    DEFECT_HOLD_UNSAID,     /* those that wait rightly are not told so */
+    /* pulse.c */
+    DEFECT_PULSE_SKIPPED, /* a node does not tell the coordinator that it lives */
+    /* rounds.c */
+    DEFECT_PAUSE_ENDLESS,     /* when nothing was exchanged, no further round begins by itself */
+    DEFECT_FLUSH_UNCOLLECTED, /* a node that waits for all changes to be told does not collect them */
+    /* The rules of workers that src/sim repeats from src/node. */
     DEFECT_ROUND_HELD_DROPPED, /* one that waits for a round is not tried again when it is over */
     DEFECT_TURN_SKIPPED,       /* an operation does not wait for an earlier one on the same key */
     DEFECT_CATCH_UP_SKIPPED,   /* a write does not wait for a replica that is older */

@@ -6,12 +6,13 @@
 #include <string.h>
 
 #include "core/defect.h"
+#include "core/replica.h"
 #include "core/reply.h"
 #include "wire/section.h"
 
 enum {
     ROUND_BYTES = 1 << 20, /* aimed at for what a node adds to a round */
-    MANY_NODES = 32, /* from which on `replicate` is kept alike this way; see docs/RATIONALE.md */
+    MANY_NODES = 32, /* from which on `replicate` is kept alike this way; see docs/decisions/015 */
 };
 
 static size_t item_bytes(const struct store *store)
@@ -30,10 +31,10 @@ bool doubling_is_for(const struct core *core, const struct store *store,
                      const struct policy *policy)
 {
     if (policy->replica != REPLICA_OF_EVERY_KEY || store->updater.apply ||
-        most_in_all(store) < core->n_nodes)
+        most_in_all(store) < view_n_nodes(core->view))
         return false;
     return policy->reduce == REDUCE_BY_DOUBLING ||
-           (policy->reduce == REDUCE_BY_SIZE && core->n_nodes >= MANY_NODES);
+           (policy->reduce == REDUCE_BY_SIZE && view_n_nodes(core->view) >= MANY_NODES);
 }
 
 struct doubling *doubling_new(struct core *core, struct store *store)
@@ -44,7 +45,7 @@ struct doubling *doubling_new(struct core *core, struct store *store)
     made->core = core;
     made->store = store;
     made->n_paired = 1;
-    for (made->last_step = 1; 2 * made->n_paired <= core->n_nodes; made->last_step++)
+    for (made->last_step = 1; 2 * made->n_paired <= view_n_nodes(core->view); made->last_step++)
         made->n_paired *= 2;
     made->scratch = malloc(store->value_bytes);
     made->slots = malloc(FRAME_MAX_KEYS * sizeof *made->slots);
@@ -58,7 +59,7 @@ struct doubling *doubling_new(struct core *core, struct store *store)
 void doubling_limit(struct doubling *doubling, size_t body_bytes)
 {
     size_t n = body_bytes / item_bytes(doubling->store);
-    size_t most = most_in_all(doubling->store) / doubling->core->n_nodes;
+    size_t most = most_in_all(doubling->store) / view_n_nodes(doubling->core->view);
     doubling->most_rows = n < 1 ? 1 : n < most ? n : most;
 }
 
@@ -156,13 +157,15 @@ static bool copy(const struct doubling *doubling, struct changes *to, const stru
 /* The partner beyond the pairs, or the one that a node beyond them has; the node itself if it has none. */
 static uint32_t beyond(const struct doubling *doubling)
 {
-    uint32_t node = doubling->core->node, other = node ^ doubling->n_paired;
-    return other < doubling->core->n_nodes ? other : node;
+    const struct view *view = doubling->core->view;
+    const uint32_t node = doubling->core->node;
+    const uint32_t other = view_rank(view, node) ^ doubling->n_paired;
+    return other < view_n_nodes(view) ? view_at(view, other) : node;
 }
 
 static bool is_paired(const struct doubling *doubling)
 {
-    return doubling->core->node < doubling->n_paired;
+    return view_rank(doubling->core->view, doubling->core->node) < doubling->n_paired;
 }
 
 /* The node with which sums are exchanged in a step; the node itself: nobody. */
@@ -170,7 +173,9 @@ static uint32_t partner(const struct doubling *doubling, uint32_t step)
 {
     if (step == 0 || step == doubling->last_step)
         return beyond(doubling);
-    return is_paired(doubling) ? doubling->core->node ^ 1u << (step - 1) : doubling->core->node;
+    const struct view *view = doubling->core->view;
+    const uint32_t node = doubling->core->node;
+    return is_paired(doubling) ? view_at(view, view_rank(view, node) ^ 1u << (step - 1)) : node;
 }
 
 /* The node to which something is sent in a step, and that of which something is heard; the node itself: nobody. In the
@@ -301,7 +306,8 @@ static enum tern_status end_step(struct doubling *doubling)
         if (!done)
             return no_memory(doubling);
         if (doubling->sum.n > most_in_all(doubling->store))
-            return fail(TERN_PEER, "nodes have added more rows of table '%s' to a round than they may",
+            return fail(TERN_PEER,
+                        "nodes have added more rows of table '%s' to a round than they may",
                         doubling->store->name);
         part->round = 0;
     }
@@ -313,7 +319,7 @@ static enum tern_status end_step(struct doubling *doubling)
 enum tern_status doubling_go_on(struct doubling *doubling)
 {
     enum tern_status status = TERN_OK;
-    atomic_store_explicit(&doubling->has_news, false, memory_order_relaxed);
+    atomic_store_explicit(&doubling->has_changes, false, memory_order_relaxed);
     if (doubling->is_closed)
         return TERN_OK;
     if (!doubling->runs)
@@ -325,9 +331,8 @@ enum tern_status doubling_go_on(struct doubling *doubling)
 
 bool doubling_is_busy(const struct doubling *doubling)
 {
-    return !doubling->is_closed &&
-           (doubling->runs || doubling->is_left_over ||
-            (doubling->round && doubling->own_round == doubling->round));
+    return !doubling->is_closed && (doubling->runs || doubling->is_left_over ||
+                                    (doubling->round && doubling->own_round == doubling->round));
 }
 
 bool doubling_awaits(const struct doubling *doubling)
@@ -384,13 +389,14 @@ enum tern_status doubling_request(struct doubling *doubling, struct buffer *body
 static bool makes_sense(const struct doubling *doubling, uint32_t from, const struct frame *request,
                         const uint8_t *body, struct section *section)
 {
-    const bool is_now = doubling->runs && request->a == doubling->round;
+    const bool is_now = doubling->runs && request->fields.round.number == doubling->round;
     size_t at = 0;
     bool wrong;
-    if ((!is_now && request->a != doubling->round + 1) || request->b > doubling->last_step ||
-        sender(doubling, (uint32_t)request->b) != from || from == doubling->core->node ||
-        (is_now && request->b < doubling->step) ||
-        has_part(doubling, request->a, (uint32_t)request->b))
+    if ((!is_now && request->fields.round.number != doubling->round + 1) ||
+        request->fields.round.step > doubling->last_step ||
+        sender(doubling, (uint32_t)request->fields.round.step) != from ||
+        from == doubling->core->node || (is_now && request->fields.round.step < doubling->step) ||
+        has_part(doubling, request->fields.round.number, (uint32_t)request->fields.round.step))
         return false;
     *section = (struct section){0};
     if (!request->body_bytes)
@@ -414,7 +420,7 @@ static enum tern_status answer(const struct doubling *doubling, const struct fra
 {
     if (!reply_reserve(out, 0))
         return no_memory(doubling);
-    struct frame reply = reply_frame(request, doubling->core->epoch, FRAME_NEWS);
+    struct frame reply = reply_frame(request, view_epoch(doubling->core->view), FRAME_ROUND_REPLY);
     reply.table = request->table;
     reply_commit(out, &reply);
     return TERN_OK;
@@ -426,15 +432,18 @@ enum tern_status doubling_serve(struct doubling *doubling, uint32_t from,
 {
     struct section section;
     if (doubling->is_closed)
-        return fail(TERN_CLOSED, "a node has closed table '%s', so that its copies are not kept alike",
+        return fail(TERN_CLOSED,
+                    "a node has closed table '%s', so that its copies are not kept alike",
                     doubling->store->name);
-    if (request->b == DOUBLING_PROBE)
+    if (request->fields.round.step == DOUBLING_PROBE)
         return answer(doubling, request, out);
     if (!makes_sense(doubling, from, request, body, &section))
         return fail(TERN_INVALID,
                     "a part of round %" PRIu64 " of table '%s', step %" PRIu64 ", makes no sense",
-                    request->a, doubling->store->name, request->b);
-    struct part_sum *part = part_of(doubling, request->a, (uint32_t)request->b);
+                    request->fields.round.number, doubling->store->name,
+                    request->fields.round.step);
+    struct part_sum *part =
+        part_of(doubling, request->fields.round.number, (uint32_t)request->fields.round.step);
     if (!changes_reserve(doubling, &part->changes, section.count))
         return no_memory(doubling);
     part->changes.n = 0;
@@ -442,8 +451,8 @@ enum tern_status doubling_serve(struct doubling *doubling, uint32_t from,
         const uint8_t *item = section.items + i * section.item_bytes;
         put(doubling, &part->changes, section_get(item), item + 8);
     }
-    part->round = request->a;
-    atomic_store_explicit(&doubling->has_news, true, memory_order_relaxed);
+    part->round = request->fields.round.number;
+    atomic_store_explicit(&doubling->has_changes, true, memory_order_relaxed);
     doubling->counts.bytes_received += FRAME_HEADER_BYTES + request->body_bytes;
     doubling->counts.rows_received += section.count;
     return answer(doubling, request, out);
@@ -453,3 +462,132 @@ void doubling_forget_peer(struct doubling *doubling)
 {
     doubling->is_closed = true;
 }
+
+/* ---- The technique ------------------------------------------------------------------------------ */
+
+#define PROBE_NS UINT64_C(100000000)
+
+static bool open_table(struct core *core, struct core_table *table,
+                       const struct technique_setup *setup)
+{
+    struct doubling *made = doubling_new(core, &table->store);
+    table->state = made;
+    if (made && setup->round_bytes)
+        doubling_limit(made, setup->round_bytes);
+    return made;
+}
+
+static void close_table(struct core_table *table)
+{
+    doubling_free(table->state);
+}
+
+static bool can_go_on(const struct core_table *table)
+{
+    return doubling_has_changes(table->state);
+}
+
+static enum tern_status go_on(struct core_table *table, uint64_t now_ns)
+{
+    struct doubling *doubling = table->state;
+    const uint64_t round = doubling->round;
+    const uint32_t step = doubling->step;
+    enum tern_status status = doubling_go_on(doubling);
+    if (round != doubling->round || step != doubling->step)
+        doubling->progressed_ns = now_ns;
+    return status;
+}
+
+static enum tern_status begin_round(struct core_table *table, uint32_t shard,
+                                    struct node_clock clock, uint64_t now_ns)
+{
+    (void)shard;
+    (void)clock;
+    return go_on(table, now_ns);
+}
+
+static bool has_todo(const struct core_table *table, uint32_t shard, uint32_t peer)
+{
+    uint32_t to;
+    (void)shard;
+    return doubling_has_request(table->state, &to) && to == peer;
+}
+
+/* A partner that is waited for is asked, if that is long, whether it still takes part. */
+static bool has_question(const struct core_table *table, uint32_t shard, uint32_t peer,
+                         uint64_t now_ns)
+{
+    const struct doubling *doubling = table->state;
+    return has_todo(table, shard, peer) ||
+           (doubling_awaited(doubling) == peer && now_ns >= doubling->progressed_ns + PROBE_NS);
+}
+
+static enum tern_status ask(struct core_table *table, uint32_t shard, uint32_t peer,
+                            uint64_t now_ns, struct buffer *body, struct frame *frame, bool *more)
+{
+    struct doubling *doubling = table->state;
+    (void)more;
+    if (!has_todo(table, shard, peer)) {
+        doubling->progressed_ns = now_ns;
+        frame->fields.round.step = DOUBLING_PROBE;
+        return TERN_OK;
+    }
+    enum tern_status status =
+        doubling_request(doubling, body, &frame->fields.round.number, &frame->fields.round.step);
+    return status ? status : go_on(table, now_ns);
+}
+
+static enum tern_status answer_part(struct core_table *table, uint32_t shard,
+                                    struct round_question *question)
+{
+    (void)shard;
+    question->wants_round = true;
+    return doubling_serve(table->state, question->from, question->frame, question->body,
+                          question->out);
+}
+
+static void end_round(struct core_table *table, uint32_t shard, struct round_end *end)
+{
+    (void)shard;
+    end->left_over = doubling_is_busy(table->state);
+    end->awaits = doubling_awaits(table->state);
+}
+
+static void peer_closed(struct core_table *table, uint32_t shard, uint32_t peer)
+{
+    (void)shard;
+    (void)peer;
+    doubling_forget_peer(table->state);
+}
+
+static void stats(const struct core_table *table, uint32_t shard, struct tern_table_stats *stats)
+{
+    const struct doubling_counts *counts = &((const struct doubling *)table->state)->counts;
+    (void)shard;
+    stats->rounds = counts->rounds;
+    stats->messages = counts->messages;
+    stats->sent_bytes = counts->bytes_sent;
+    stats->received_bytes = counts->bytes_received;
+    stats->deltas_sent = counts->rows_sent;
+    stats->values_received = counts->rows_received;
+}
+
+const struct technique technique_doubling = {
+    .rows = ROWS_EVERYWHERE,
+    .is_collective = true,
+    .open = open_table,
+    .close = close_table,
+    .where = technique_where_home,
+    .begin = begin_round,
+    .has_question = has_question,
+    .ask = ask,
+    .has_todo = has_todo,
+    .can_go_on = can_go_on,
+    .go_on = go_on,
+    .answer = answer_part,
+    .end = end_round,
+    .peer_closed = peer_closed,
+    .stats = stats,
+    .explain = replication_explain,
+    .copy = replication_copy,
+};

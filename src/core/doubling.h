@@ -23,9 +23,7 @@
 #ifndef CORE_DOUBLING_H
 #define CORE_DOUBLING_H
 
-#include "base/buffer.h"
-#include "core/core.h"
-#include "wire/frame.h"
+#include "core/technique.h"
 
 enum { DOUBLING_STEPS = 18 }; /* of 2^16 nodes, with the first and the last */
 
@@ -63,13 +61,14 @@ struct doubling {
     bool is_left_over;  /* some of what was changed found no room in it */
     struct marks_turn turn;
     uint32_t step;
-    bool is_sent;   /* what is to be sent in this step */
-    atomic_bool has_news;
+    bool is_sent; /* what is to be sent in this step */
+    atomic_bool has_changes;
     bool is_closed; /* a partner has closed the table: there are no further rounds */
     struct changes own, sum, merged;
     struct part_sum parts[2][DOUBLING_STEPS]; /* of this round and the next, by their last bit */
     uint32_t *slots;                          /* room for those of changed rows */
     char *scratch;                            /* room for a value */
+    uint64_t progressed_ns; /* when a step last ended, or the partner was probed */
     struct doubling_counts counts;
 };
 
@@ -88,9 +87,9 @@ void doubling_limit(struct doubling *doubling, size_t body_bytes);
 enum tern_status doubling_go_on(struct doubling *doubling);
 
 /* Whether a part has come since it last went on. May be called without the lock. */
-static inline bool doubling_has_news(const struct doubling *doubling)
+static inline bool doubling_has_changes(const struct doubling *doubling)
 {
-    return atomic_load_explicit(&doubling->has_news, memory_order_relaxed);
+    return atomic_load_explicit(&doubling->has_changes, memory_order_relaxed);
 }
 
 /* Whether something is to be sent now, and to whom; and the request: its body, round and step. */

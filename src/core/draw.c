@@ -399,8 +399,8 @@ static enum tern_status draw_from_pools(struct sampler *sampler, uint64_t *keys,
 struct proposal {
     uint64_t keys[DRAW_ASK];
     size_t n;
-    bool known;                /* they were here lately, */
-    uint32_t places[DRAW_ASK]; /* and are remembered in these places */
+    bool known;                   /* they were here lately, */
+    uint32_t positions[DRAW_ASK]; /* and are remembered in these places */
 };
 
 /* Proposes about as many keys as are wanted, at most DRAW_ASK. */
@@ -414,11 +414,11 @@ static enum tern_status from_target(struct sampler *sampler, size_t wanted,
     return target_draw(sampler->options.target, &sampler->draws, proposal->keys, wanted);
 }
 
-static void propose_known(const struct known *known, uint64_t place, struct proposal *proposal)
+static void propose_known(const struct known *known, uint64_t position, struct proposal *proposal)
 {
     proposal->known = true;
-    proposal->places[proposal->n] = (uint32_t)place;
-    proposal->keys[proposal->n++] = known->keys[place];
+    proposal->positions[proposal->n] = (uint32_t)position;
+    proposal->keys[proposal->n++] = known->keys[position];
 }
 
 /* Keys that were here lately. While few are known each is proposed as rarely as if there were many, to
@@ -427,9 +427,9 @@ static enum tern_status from_known(struct sampler *sampler, size_t wanted,
                                    struct proposal *proposal)
 {
     for (size_t i = 0; i < wanted; i++) {
-        uint64_t place = rand_below(stream_next(&sampler->orders), N_KNOWN);
-        if (place < sampler->known.n)
-            propose_known(&sampler->known, place, proposal);
+        uint64_t position = rand_below(stream_next(&sampler->orders), N_KNOWN);
+        if (position < sampler->known.n)
+            propose_known(&sampler->known, position, proposal);
     }
     return TERN_OK;
 }
@@ -484,11 +484,11 @@ static void remember(struct known *known, uint64_t key)
     known->oldest = (known->oldest + 1) % N_KNOWN;
 }
 
-/* The key at a place has gone, unless the place has another by now. */
-static void forget(struct known *known, uint32_t place, uint64_t key)
+/* The key at a position has gone, unless the position has another by now. */
+static void forget(struct known *known, uint32_t position, uint64_t key)
 {
-    if (place < known->n && known->keys[place] == key)
-        known->keys[place] = known->keys[--known->n];
+    if (position < known->n && known->keys[position] == key)
+        known->keys[position] = known->keys[--known->n];
 }
 
 /* Takes at most n of the proposed keys, those that are here, and returns their number. */
@@ -504,7 +504,7 @@ static size_t take_what_is_here(struct sampler *sampler, const struct proposal *
         if (here[i] && !proposal->known)
             remember(&sampler->known, proposal->keys[i]);
         if (!here[i] && proposal->known)
-            forget(&sampler->known, proposal->places[i], proposal->keys[i]);
+            forget(&sampler->known, proposal->positions[i], proposal->keys[i]);
     }
     return n_taken;
 }

@@ -1,44 +1,49 @@
 /*
- * exchange - what a node asks the others about one table in a round: for news of replicas (replica.h), about keys that
- * come and go (manager.h), or about bounds (bounded.h); or the parts of an all-reduce (doubling.h).
+ * exchange - the questions that a node asks the others about one table in a round, and their answers. The table's
+ * technique (technique.h) says what is asked and takes the answers.
  *
  * All nodes concerned are asked at once; when all have answered, those to whom there is more to say, or of whom
- * there is more to hear, are asked again. An all-reduce goes on whenever a partner's part has come. The
+ * there is more to hear, are asked again. A technique may also go on as soon as a part has come. The
  * exchanges of a round run side by side on the same lanes.
  *
  * The first question to a node is whether it has opened the table. Until it has, nothing else is asked, for it would
- * have to hold that, and with it all rounds of this node, which it may need before it opens the table.
+ * have to hold that, and with it all rounds of this node, which it may need before it opens the table. A node that has not
+ * opened it is asked again after a pause. A round that falls into the pause, or ends before it can ask more than that, has
+ * left the node out, and does not complete a sweep (sweep.h): the node may have opened the table since.
  *
- * Pure. The caller locks as manager.h and bounded.h say; it sends what is queued on the lanes, and keeps the time.
+ * Pure. The caller locks as technique.h says; it sends what is queued on the lanes, and keeps the time.
  */
 #ifndef CORE_EXCHANGE_H
 #define CORE_EXCHANGE_H
 
 #include "core/client.h"
-#include "core/pace.h"
+#include "core/worker_clocks.h"
 
 /* The request to one node. */
 struct question {
     struct op op;
     struct buffer body, answer;
     bool asked, more;
-    bool is_there; /* the table is open there, or was: all questions are answered */
-    bool waits;    /* there is something to ask that was not asked, because it may not be */
-    uint64_t sent_ns, last_sent_ns; /* the present and the previous one with an answer; 0: none */
-    uint64_t again_ns, pause_ns;    /* when it is asked next whether the table is open */
+    bool is_there;    /* the table is open there, or was: all questions are answered */
+    bool is_probed;   /* it was asked in this round whether it is */
+    bool waits;       /* there is something to ask that was not asked, because it may not be */
+    uint64_t sent_ns; /* 0: never */
+    uint64_t again_ns, pause_ns; /* when it is asked next whether the table is open */
 };
 
 struct exchange {
     struct client *client;
-    uint32_t n_nodes;
+    const struct view *view;
     struct question *questions; /* by node */
     uint16_t number;            /* of the table that is asked about */
     unsigned n_passes;          /* of asking; at most max_passes in a round */
     unsigned max_passes;
-    uint64_t now_ns; /* the latest time it was told */
-    uint64_t progressed_ns; /* when an all-reduce last got on */
-    bool runs; /* questions are under way */
-    bool busy; /* something was exchanged since it began */
+    uint64_t now_ns;     /* the latest time it was told */
+    uint64_t collect_ns; /* when what was changed is to be collected next */
+    bool runs;           /* questions are under way */
+    bool busy;           /* something was exchanged since it began */
+    bool probes;   /* nodes are asked again in this round whether they have opened the table */
+    bool left_out; /* the round ends without having asked a node what it has to tell */
 };
 
 enum tern_status exchange_init(struct exchange *exchange, struct client *client,
@@ -48,17 +53,16 @@ enum tern_status exchange_init(struct exchange *exchange, struct client *client,
 void exchange_fini(struct exchange *exchange);
 
 /* Begins to ask about a table; there may be nothing to ask. `clock` is how far the node's workers are. */
-enum tern_status exchange_begin(struct exchange *exchange, const struct core_table *table,
+enum tern_status exchange_begin(struct exchange *exchange, struct core_table *table,
                                 struct node_clock clock, uint64_t now_ns);
 
-/* Whether there is a step to take: all that were asked have answered; or an all-reduce can go on. `table` is NULL if it
+/* Whether there is a step to take: all that were asked have answered, or the technique can go on. `table` is NULL if it
  * was closed since. */
 bool exchange_is_answered(const struct exchange *exchange, const struct core_table *table);
 
-/* Takes the answers, and asks again if there is more. `table` is NULL if it was closed since. Owners may have
- * collected what had changed as long as `lag_ns` before they were asked. */
-enum tern_status exchange_step(struct exchange *exchange, const struct core_table *table,
-                               uint64_t now_ns, uint64_t lag_ns);
+/* Takes the answers, and asks again if there is more. `table` is NULL if it was closed since. */
+enum tern_status exchange_step(struct exchange *exchange, struct core_table *table,
+                               uint64_t now_ns);
 
 /* Whether a node was not asked what is to be asked, since it had not opened the table. */
 bool exchange_waits(const struct exchange *exchange);

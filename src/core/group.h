@@ -21,6 +21,7 @@
 #define CORE_GROUP_H
 
 #include "base/buffer.h"
+#include "core/view.h"
 #include "wire/frame.h"
 
 struct group;
@@ -31,15 +32,16 @@ enum served {
     REFUSED /* not a request that can be answered; tern_error() says why: close the connection */
 };
 
-enum { GROUP_MAX_NODES = 1 << 16 };
-
-/* A group of 1 .. GROUP_MAX_NODES nodes; NULL, with a sentence, for other numbers or when memory is
- * used up. `now_ns` starts everybody's deadline for joining. */
-struct group *group_new(uint32_t n_nodes, uint32_t epoch, uint64_t deadline_ns, uint64_t now_ns);
+/* A group of the nodes of a view; NULL, with a sentence, when memory runs out. `now_ns` starts everybody's deadline for
+ * joining. */
+struct group *group_new(const struct view *view, uint64_t deadline_ns, uint64_t now_ns);
 void group_free(struct group *group);
 
 /* Sets how many shards (core.h) each node has, which is told to those who join; 1 unless set. */
 void group_set_shards(struct group *group, uint32_t n_shards);
+
+/* Sets how long members may take to join; the deadline unless set. */
+void group_set_join_deadline(struct group *group, uint64_t deadline_ns);
 
 /* Handles a request of member `from`, whose body check was looked at. *changed is set to true if held
  * requests of others may now be served, and else left alone. The reply, a whole frame with the
@@ -55,6 +57,14 @@ void group_heard(struct group *group, uint32_t node, uint64_t now_ns);
 /* Looks for members that have died or did not join in time; true if somebody newly did, so that held
  * requests may be answered now. */
 bool group_tick(struct group *group, uint64_t now_ns);
+
+enum { GROUP_LIST_BYTES = 256 };
+
+/* Lists the members that have not joined, as "node 1 and node 3", or writes "" when all have or some are given up. */
+void group_list_absent(const struct group *group, char text[GROUP_LIST_BYTES]);
+
+/* Whether a process has joined as this node. */
+bool group_has_joined(const struct group *group, uint32_t node, uint64_t incarnation);
 
 /* Whether all members have said BYE or are dead. */
 bool group_is_over(const struct group *group);

@@ -17,6 +17,7 @@
 
 #include <stdbool.h>
 
+#include "core/view.h"
 #include "wire/task.h"
 
 enum { INBOX_MAX_BYTES = 64 << 20 };
@@ -24,8 +25,8 @@ enum { INBOX_MAX_BYTES = 64 << 20 };
 struct inbox;
 
 /* A task to be run here. */
-struct errand {
-    struct errand *next;
+struct inbox_task {
+    struct inbox_task *next;
     uint32_t from;       /* the caller's node */
     uint64_t worker, id; /* who it is there, and its number of the task */
     uint64_t begin, end;
@@ -36,7 +37,7 @@ struct errand {
 };
 
 /* NULL when memory is used up. */
-struct inbox *inbox_new(uint32_t n_nodes);
+struct inbox *inbox_new(const struct view *view);
 void inbox_free(struct inbox *inbox);
 
 /* Takes task `id` of a node, sent at `time`, unless it was taken before. TERN_NO_MEMORY: it was not, and is
@@ -44,8 +45,8 @@ void inbox_free(struct inbox *inbox);
 enum tern_status inbox_put(struct inbox *inbox, uint32_t from, uint64_t time, uint64_t id,
                            const struct task_message *message);
 
-/* The next errand, the caller's to free; NULL: none. */
-struct errand *inbox_next(struct inbox *inbox);
+/* The next task, the caller's to free; NULL: none. */
+struct inbox_task *inbox_next(struct inbox *inbox);
 
 /* How many there are. */
 size_t inbox_count(const struct inbox *inbox);

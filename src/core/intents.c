@@ -40,7 +40,6 @@ struct intents *intents_new(void)
         return NULL;
     }
     intents->head = intents->tail = chunk;
-    timing_init(&intents->timing);
     return intents;
 }
 
@@ -174,22 +173,36 @@ static bool read_intents(struct intents *intents, uint64_t clock, intents_visit 
         if (intent->kind == INTENT_HERE)
             begin(context, intent);
         intents->n_read += bytes;
+        if (intent->kind == INTENT_TIMED)
+            intents->last_start = intent->start;
         intent->chunk->n_open += !is_done;
     }
     return true;
 }
 
-bool intents_round(struct intents *intents, intents_visit *begin, intents_visit *end,
-                   void *context)
+/* Notes how far ahead of its clock the worker signals what it intends. */
+static void note_ahead(struct intents *intents, uint64_t clock)
+{
+    const uint64_t last = intents->last_start;
+    intents->ahead_ns = UINT64_MAX;
+    if (intents->waiting.n && last > clock)
+        intents->ahead_ns = timing_duration_ns(&intents->timing, last - clock);
+}
+
+bool intents_round(struct intents *intents, uint64_t now_ns, uint64_t horizon_ns,
+                   intents_visit *begin, intents_visit *end, void *context)
 {
     /* A worker that is closed has reached all its ends. Acquire: partner of the release at its close. */
     bool is_over = atomic_load_explicit(&intents->is_over, memory_order_acquire);
     uint64_t clock =
         is_over ? UINT64_MAX : atomic_load_explicit(&intents->clock, memory_order_relaxed);
-    uint64_t until = is_over ? 0 : timing_round(&intents->timing, clock);
+    uint64_t until = is_over ? 0 : timing_round(&intents->timing, clock, now_ns, horizon_ns);
     if (defect(DEFECT_ACTS_LATE) && !is_over)
         until = clock + 1;
+    /* Relaxed: a hint. */
+    atomic_store_explicit(&intents->until, until, memory_order_relaxed);
     bool complete = read_intents(intents, clock, begin, context);
+    note_ahead(intents, clock);
     while (complete && heap_first(&intents->waiting) < until) {
         struct intent *intent = intents->waiting.places[0].intent;
         if (intent->end <= clock) {

@@ -1,4 +1,5 @@
-/* manager - see manager.h. The owner's side is in share.c. */
+/* manager - keys are wanted and come: see manager.h. What is said to peers is in manager_request.c, the owner's side in
+ * share.c. */
 #include "core/manager.h"
 
 #include <inttypes.h>
@@ -7,7 +8,7 @@
 
 #include "base/pages.h"
 #include "core/defect.h"
-#include "core/managed.h"
+#include "core/manager_internal.h"
 
 enum {
     AHEAD = 16,
@@ -16,10 +17,8 @@ enum {
 
 /* ---- Making and freeing ------------------------------------------------------------------------ */
 
-/* The manager of a shard; `wanted` is NULL for the first of a table. */
-static struct manager *new_manager(struct core *core, struct store *store,
-                                   const struct policy *policy, uint32_t generation, uint32_t shard,
-                                   uint32_t *wanted)
+struct manager *manager_new(struct core *core, struct store *store, const struct policy *policy,
+                            uint32_t shard, const struct manager *first)
 {
     struct manager *manager = calloc(1, sizeof *manager);
     if (!manager)
@@ -27,84 +26,51 @@ static struct manager *new_manager(struct core *core, struct store *store,
     *manager = (struct manager){.core = core,
                                 .store = store,
                                 .policy = policy,
-                                .generation = generation,
                                 .shard = shard,
-                                .wanted = wanted,
+                                .wanted = first ? first->wanted : NULL,
                                 .round_bytes = ROUND_BYTES,
-                                .n_nodes = core->n_nodes,
-                                .set_words = (core->n_nodes + 63) / 64};
-    manager->boxes = calloc(core->n_nodes, sizeof *manager->boxes);
+                                .view = core->view,
+                                .set_words = (view_capacity(core->view) + 63) / 64};
+    manager->outboxes = calloc(view_capacity(core->view), sizeof *manager->outboxes);
     manager->delta = calloc(1, store->value_bytes + store->states.stride + 16);
     bool has_trace = trace_init(&manager->trace);
-    if (store->index == TERN_DENSE && !wanted)
+    if (store->index == TERN_DENSE && !first)
         manager->wanted = pages_new(store->n_keys * sizeof *manager->wanted);
-    if (manager->boxes && manager->delta && has_trace &&
+    if (manager->outboxes && manager->delta && has_trace &&
         (manager->wanted || store->index != TERN_DENSE))
         return manager;
     manager_free(manager);
     return NULL;
 }
 
-struct manager *manager_new(struct core *core, struct store *store, const struct policy *policy,
-                            uint32_t generation)
-{
-    return new_manager(core, store, policy, generation, 0, NULL);
-}
-
-bool manager_new_all(struct core *core, struct core_table *table, uint32_t generation)
-{
-    for (uint32_t i = 0; i < table->store.n_shards; i++) {
-        uint32_t *wanted = i ? table->managers[0]->wanted : NULL;
-        table->managers[i] =
-            new_manager(core, &table->store, table->policy, generation, i, wanted);
-        if (!table->managers[i]) {
-            manager_free_all(table);
-            return false;
-        }
-    }
-    return true;
-}
-
-void manager_free_all(struct core_table *table)
-{
-    for (uint32_t i = STORE_MAX_SHARDS; i-- > 0;) {
-        manager_free(table->managers[i]);
-        table->managers[i] = NULL;
-    }
-}
-
 void manager_free(struct manager *manager)
 {
     if (!manager)
         return;
-    for (uint32_t i = 0; manager->boxes && i < manager->n_nodes; i++) {
-        struct box *box = &manager->boxes[i];
-        struct keys *lists[] = {&box->asks,   &box->fetches, &box->ends, &box->changed,
-                                &box->deltas, &box->located, &box->news, &box->due};
+    for (uint32_t i = 0; manager->outboxes && i < view_capacity(manager->view); i++) {
+        struct outbox *outbox = &manager->outboxes[i];
+        struct keys *lists[] = {&outbox->asks,    &outbox->fetches, &outbox->ends,
+                                &outbox->changed, &outbox->deltas,  &outbox->located,
+                                &outbox->fresh,   &outbox->dirty,   &outbox->moves};
         for (size_t k = 0; k < sizeof lists / sizeof lists[0]; k++)
             free(lists[k]->keys);
-        free(box->locations);
-        buffer_free(&box->delta_values);
+        free(outbox->locations);
+        buffer_free(&outbox->delta_values);
     }
     if (manager->shard == 0)
         pages_free(manager->wanted, manager->store->n_keys * sizeof *manager->wanted);
     keymap_free(&manager->wanted_sparse);
-    keymap_free(&manager->told_at);
+    keymap_free(&manager->registered_at);
     free(manager->spares.keys);
     free(manager->pool.keys);
     free(manager->marked.keys);
     free(manager->away_asks.keys);
     free(manager->away_deltas.keys);
     free(manager->shares);
-    free(manager->boxes);
+    free(manager->outboxes);
     free(manager->delta);
     trace_fini(&manager->trace);
     free(manager);
-}
-
-uint32_t manager_generation(const struct manager *manager)
-{
-    return manager->generation;
 }
 
 const struct manager_counts *manager_counts(const struct manager *manager)
@@ -140,23 +106,6 @@ bool keys_add(struct manager *manager, struct keys *list, uint64_t key)
 
 /* ---- What is known of wanted keys --------------------------------------------------------------- */
 
-/* There must be room for a key that is new (wanted_reserve). */
-static void wanted_set(struct manager *manager, uint64_t key, uint32_t value)
-{
-    if (manager->wanted)
-        manager->wanted[key] = value;
-    else
-        keymap_set(&manager->wanted_sparse, key, value);
-}
-
-static bool wanted_reserve(struct manager *manager, size_t n)
-{
-    if (manager->wanted || keymap_reserve(&manager->wanted_sparse, n))
-        return true;
-    manager->out_of_memory = true;
-    return false;
-}
-
 void pool_give(struct manager *manager, uint32_t slot)
 {
     /* Where memory is short, a slot must be free for rows that are made here, too. */
@@ -174,7 +123,7 @@ static bool pool_take(struct manager *manager, uint32_t *slot)
 }
 
 /* The node to ask for a key whose entry has `word`, and which is not here. */
-static struct box *box_for(struct manager *manager, uint64_t key, uint64_t word)
+static struct outbox *outbox_for(struct manager *manager, uint64_t key, uint64_t word)
 {
     uint32_t owner = manager->core->node;
     if (entry_state(word) == ENTRY_ELSEWHERE)
@@ -183,18 +132,18 @@ static struct box *box_for(struct manager *manager, uint64_t key, uint64_t word)
         owner = location_node(store_facts(manager->store, entry_slot(word))->location);
     if (owner == manager->core->node)
         owner = core_home(manager->core, manager->store, key);
-    return &manager->boxes[owner];
+    return &manager->outboxes[owner];
 }
 
 /* The node that knows a key to be wanted here, or else the one to ask. Of a key without a row here other
  * places may be learned, which need not be the latest. */
-static struct box *box_of(struct manager *manager, uint64_t key)
+struct outbox *manager_outbox_of(struct manager *manager, uint64_t key)
 {
     struct entry *entry;
-    uint32_t told = manager->told_at.n ? keymap_get(&manager->told_at, key) : 0;
-    if (told)
-        return &manager->boxes[told - 1];
-    return box_for(manager, key, store_look(manager->store, key, &entry));
+    uint32_t at = manager->registered_at.n ? keymap_get(&manager->registered_at, key) : 0;
+    if (at)
+        return &manager->outboxes[at - 1];
+    return outbox_for(manager, key, store_look(manager->store, key, &entry));
 }
 
 /* ---- Intents begin and end ---------------------------------------------------------------------- */
@@ -232,7 +181,7 @@ static uint32_t take_spare(struct manager *manager, uint32_t *value)
 }
 
 /* A slot that was set aside is not needed. */
-static void drop_spare(struct manager *manager, uint32_t *value)
+void manager_drop_spare(struct manager *manager, uint32_t *value)
 {
     uint32_t slot = take_spare(manager, value);
     if (slot != NO_SLOT && !defect(DEFECT_SPARE_LOST))
@@ -246,17 +195,17 @@ static void ask(struct manager *manager, uint64_t key, uint32_t *value)
     struct store *store = manager->store;
     struct entry *entry;
     uint64_t word = store_look(store, key, &entry);
-    if (*value & (WANTED_ASKED | WANTED_TOLD))
+    if (*value & (WANTED_ASKED | WANTED_REGISTERED))
         return;
     if (entry_is_main(word) || (entry_state(word) == ENTRY_NONE && store_is_home(store, key)))
         return;
     if (!prepare_ask(manager, key, word, value))
         return;
-    struct box *box = box_for(manager, key, word);
-    if (keys_add(manager, *value & WANTED_ONCE ? &box->fetches : &box->asks, key))
+    struct outbox *outbox = outbox_for(manager, key, word);
+    if (keys_add(manager, *value & WANTED_ONCE ? &outbox->fetches : &outbox->asks, key))
         *value |= WANTED_ASKED;
     else
-        drop_spare(manager, value);
+        manager_drop_spare(manager, value);
 }
 
 void manager_want(struct manager *manager, const uint64_t *keys, size_t n)
@@ -300,28 +249,28 @@ static bool is_pinned(const struct manager *manager, uint64_t key)
 
 /* Tells the owner, who knows that this node wanted a key, that it does not any more. While the replica is pinned it
  * must stay; what unpins it marks it, and then its end is told (take_marked). */
-static void tell_end(struct manager *manager, uint64_t key, uint32_t *value)
+void manager_tell_end(struct manager *manager, uint64_t key, uint32_t *value)
 {
     if (!(*value & WANTED_ENDING) && !is_pinned(manager, key) &&
-        keys_add(manager, &box_of(manager, key)->ends, key))
+        keys_add(manager, &manager_outbox_of(manager, key)->ends, key))
         *value |= WANTED_ENDING;
 }
 
 /* An ask that nobody needs any more is not sent, or not sent on. A replica that was waiting for it goes. */
-static void give_up_ask(struct manager *manager, uint64_t key, uint32_t *value)
+void manager_give_up_ask(struct manager *manager, uint64_t key, uint32_t *value)
 {
     struct entry *entry;
     *value &= ~(WANTED_ASKED | WANTED_SENT);
-    drop_spare(manager, value);
+    manager_drop_spare(manager, value);
     if (entry_state(store_look(manager->store, key, &entry)) == ENTRY_REPLICA)
-        tell_end(manager, key, value);
+        manager_tell_end(manager, key, value);
 }
 
 /* The last intent for a key is over. */
 static void end_want(struct manager *manager, uint64_t key, uint32_t *value)
 {
-    if (*value & WANTED_TOLD)
-        tell_end(manager, key, value);
+    if (*value & WANTED_REGISTERED)
+        manager_tell_end(manager, key, value);
     else if (!(*value & WANTED_ASKED))
         share_reconsider(manager, key);
 }
@@ -347,327 +296,31 @@ void manager_unwant(struct manager *manager, const uint64_t *keys, size_t n)
     }
 }
 
-/* ---- Requests ----------------------------------------------------------------------------------- */
-
-/* Notes the delta in manager->delta, to be sent; false, and it is taken back, when memory is used up. */
-static bool add_delta(struct manager *manager, struct box *box, uint64_t key)
-{
-    size_t bytes = manager->store->value_bytes;
-    if (buffer_append(&box->delta_values, manager->delta, bytes)) {
-        if (keys_add(manager, &box->deltas, key))
-            return true;
-        box->delta_values.end -= bytes;
-    }
-    store_return_delta(manager->store, key, manager->delta);
-    return false;
-}
-
-/* Notes that a replica was changed, whose main copy is there. With the table its rows have ended there. */
-static bool note_changed(struct manager *manager, uint64_t key, uint32_t location)
-{
-    struct box *box = &manager->boxes[location_node(location)];
-    return box->is_closed || keys_add(manager, &box->changed, key);
-}
-
-/* A replica that nobody wants and nothing is done about was kept because it was pinned. */
-static void end_kept(struct manager *manager, uint64_t key)
-{
-    uint32_t value = wanted_get(manager, key);
-    if (value & (WANTED_COUNT | WANTED_ENDING | WANTED_ASKED) || !wanted_reserve(manager, 1))
-        return;
-    tell_end(manager, key, &value);
-    wanted_set(manager, key, value);
-}
-
-/* Notes what must be told of a marked row. */
-static enum tern_status take_marked(struct manager *manager, uint32_t slot)
-{
-    struct store *store = manager->store;
-    uint64_t key;
-    uint32_t location;
-    enum marked marked = store_marked(store, slot, &key, &location);
-    /* If the slot has a row of another shard by now, its changes are marked there. */
-    if (marked != MARKED_NOTHING && store_shard(store, key) != manager->shard)
-        return TERN_OK;
-    if (marked == MARKED_MAIN)
-        share_changed(manager, key, slot, manager->core->node);
-    if (marked == MARKED_REPLICA)
-        end_kept(manager, key);
-    if (marked != MARKED_REPLICA || note_changed(manager, key, location))
-        return TERN_OK;
-    store_mark(store, slot);
-    return fail(TERN_NO_MEMORY, "no memory for the changes of table '%s'", store->name);
-}
-
-enum tern_status manager_take(struct manager *manager)
-{
-    struct store *store = manager->store;
-    struct keys *marked = &manager->marked;
-    size_t n_words = store_mark_words(store);
-    uint64_t bits;
-    /* First all that was noted: so a row is noted once, and what there was when somebody began to wait for it is
-     * sent however fast more is changed. */
-    for (uint32_t i = 0; i < manager->n_nodes; i++)
-        if (keys_left(&manager->boxes[i].changed))
-            return TERN_OK;
-    marked->n = 0;
-    for (size_t i = 0; (bits = marks_take(&store->changed[manager->shard], &i, n_words)) != 0; i++)
-        for (; bits; bits &= bits - 1)
-            keys_add(manager, marked, 64 * i + (size_t)__builtin_ctzll(bits));
-    enum tern_status status = TERN_OK;
-    for (size_t i = 0; !status && i < marked->n; i++) {
-        if (i + FETCH_KEY < marked->n)
-            __builtin_prefetch(store_facts(store, (uint32_t)marked->keys[i + FETCH_KEY]));
-        if (i + FETCH_ROW < marked->n) {
-            fetch_key(manager, store_key_of(store, (uint32_t)marked->keys[i + FETCH_ROW]));
-            fetch_share(manager, (uint32_t)marked->keys[i + FETCH_ROW]);
-        }
-        status = take_marked(manager, (uint32_t)marked->keys[i]);
-    }
-    if (manager->out_of_memory && !status)
-        status = fail(TERN_NO_MEMORY, "no memory to manage the keys of table '%s'", store->name);
-    return status;
-}
-
-bool manager_has_todo(const struct manager *manager, uint32_t peer)
-{
-    const struct box *box = &manager->boxes[peer];
-    bool has_changes = box->changed.n && !defect(DEFECT_CLEAN_EARLY);
-    return !box->is_closed && (box->asks.n || box->fetches.n || box->ends.n || has_changes ||
-                               box->deltas.n || box->located.n);
-}
-
-bool manager_has_request(const struct manager *manager, uint32_t peer)
-{
-    return manager->boxes[peer].n_told || manager_has_todo(manager, peer);
-}
-
-static size_t delta_item_bytes(const struct manager *manager)
-{
-    return 8 + section_padded(manager->store->value_bytes);
-}
-
-/* The bytes that the answer for one asked key may take. */
-static size_t main_item_bytes(const struct manager *manager)
-{
-    return share_main_item_bytes(manager->store);
-}
-
-static size_t most_items(size_t bytes, size_t item_bytes)
-{
-    size_t n = bytes / item_bytes;
-    return n < 1 ? 1 : n > FRAME_MAX_KEYS ? FRAME_MAX_KEYS : n;
-}
-
-static size_t at_most(size_t n, size_t most)
-{
-    return n < most ? n : most;
-}
-
-/* Whether a key on a list for a node still has a reason to be there. */
-typedef bool keep_function(struct manager *manager, const struct box *box, uint64_t key);
-
-/* Writes one section of bare keys taken from the front of a list; `keep` says which still matter. */
-static uint8_t *write_keys(struct manager *manager, struct box *box, enum section_kind kind,
-                           struct keys *list, size_t most, keep_function *keep, uint8_t *out)
-{
-    uint8_t *items = out + SECTION_HEADER_BYTES;
-    uint32_t count = 0;
-    while (list->n && count < most) {
-        uint64_t key = keys_take(list);
-        if (keep(manager, box, key))
-            section_put(items + 8 * count++, key);
-    }
-    if (!count)
-        return out;
-    section_write(out, kind, count, 8);
-    return items + 8 * count;
-}
-
-/* Whether a key on the list of asks is still to be asked for. */
-static bool keep_ask(struct manager *manager, const struct box *box, uint64_t key)
-{
-    (void)box;
-    uint32_t value = wanted_get(manager, key);
-    if (!(value & WANTED_ASKED))
-        return false;
-    bool keep = value & (WANTED_COUNT | WANTED_ONCE);
-    if (keep)
-        value |= WANTED_SENT;
-    else
-        give_up_ask(manager, key, &value);
-    wanted_set(manager, key, value);
-    return keep;
-}
-
-/* Whether an end is still to be told, and to this node. If the key is known to be elsewhere by now, it is
- * told there. */
-static bool keep_end(struct manager *manager, const struct box *box, uint64_t key)
-{
-    uint32_t value = wanted_get(manager, key);
-    if (!(value & WANTED_ENDING))
-        return false;
-    bool is_over = !(value & WANTED_COUNT);
-    if (is_over && box == box_of(manager, key))
-        return true;
-    value &= ~WANTED_ENDING;
-    if (is_over)
-        tell_end(manager, key, &value);
-    wanted_set(manager, key, value);
-    return false;
-}
-
-/* A section of deltas that is being written. */
-struct deltas {
-    uint8_t *section, *out;
-    size_t n, most;
-};
-
-static void put_delta(struct manager *manager, struct deltas *to, uint64_t key, const void *delta)
-{
-    const size_t bytes = manager->store->value_bytes, item_bytes = delta_item_bytes(manager);
-    section_put(to->out, key);
-    memcpy(to->out + 8, delta, bytes);
-    memset(to->out + 8 + bytes, 0, item_bytes - 8 - bytes);
-    to->out += item_bytes;
-    to->n++;
-}
-
-/* Takes the first n of the deltas that came back, of which there are some, off their list. */
-static void drop_deltas(const struct manager *manager, struct box *box, size_t n)
-{
-    buffer_consume(&box->delta_values, n * manager->store->value_bytes);
-    box->deltas.n -= n;
-    memmove(box->deltas.keys, box->deltas.keys + n, box->deltas.n * sizeof *box->deltas.keys);
-}
-
-/* What was changed in replicas, as it is now. A main copy that has moved meanwhile is told where it is. */
-static void put_changed(struct manager *manager, uint32_t peer, struct deltas *to)
-{
-    struct keys *changed = &manager->boxes[peer].changed;
-    struct store *store = manager->store;
-    while (keys_left(changed) && to->n < to->most) {
-        fetch_keys(manager, changed->keys + changed->first, keys_left(changed), FETCH_BASE);
-        uint64_t key = keys_take(changed);
-        uint32_t location = location_make(peer, 0);
-        if (store_take_changed(store, key, peer, manager->delta, &location)) {
-            put_delta(manager, to, key, manager->delta);
-            if (defect(DEFECT_BASE_NOT_RESET))
-                store_return_delta(store, key, manager->delta);
-        } else if (location_node(location) != peer) {
-            note_changed(manager, key, location);
-        }
-    }
-}
-
-/* The ends of replicas go out together with all that was changed in them. Returns how many may. */
-static size_t put_ending(struct manager *manager, struct box *box, size_t most, struct deltas *to)
-{
-    struct store *store = manager->store;
-    const size_t n = at_most(keys_left(&box->ends), most);
-    for (size_t i = 0; i < n; i++) {
-        const uint64_t *ends = &box->ends.keys[box->ends.first + i], key = *ends;
-        struct entry *entry;
-        fetch_keys(manager, ends, n - i, FETCH_BASE);
-        if (to->n == to->most)
-            return i;
-        if (entry_state(store_look(store, key, &entry)) == ENTRY_REPLICA &&
-            store_take_delta(store, key, manager->delta))
-            put_delta(manager, to, key, manager->delta);
-    }
-    return n;
-}
-
-/* Writes what was changed, and lists in *n_ends how many ends may follow it. */
-static uint8_t *write_deltas(struct manager *manager, uint32_t peer, size_t most, uint8_t *out,
-                             size_t *n_ends)
-{
-    struct box *box = &manager->boxes[peer];
-    const size_t bytes = manager->store->value_bytes;
-    struct deltas deltas = {.section = out, .out = out + SECTION_HEADER_BYTES, .most = most};
-    const size_t n_returned = at_most(box->deltas.n, most);
-    for (size_t i = 0; i < n_returned; i++)
-        put_delta(manager, &deltas, box->deltas.keys[i],
-                  buffer_head(&box->delta_values) + i * bytes);
-    if (n_returned)
-        drop_deltas(manager, box, n_returned);
-    put_changed(manager, peer, &deltas);
-    *n_ends = put_ending(manager, box, *n_ends, &deltas);
-    if (!deltas.n)
-        return out;
-    section_write(deltas.section, SECTION_DELTAS, (uint32_t)deltas.n, delta_item_bytes(manager));
-    manager->counts.deltas_sent += deltas.n;
-    return deltas.out;
-}
-
-static uint8_t *write_located(struct box *box, size_t most, uint8_t *out)
-{
-    size_t n = box->located.n < most ? box->located.n : most;
-    if (!n)
-        return out;
-    section_write(out, SECTION_LOCATED, (uint32_t)n, 16);
-    out += SECTION_HEADER_BYTES;
-    for (size_t i = 0; i < n; i++, out += 16) {
-        box->located.n--;
-        section_put(out, box->located.keys[box->located.n]);
-        section_put(out + 8, box->locations[box->located.n]);
-    }
-    return out;
-}
-
-enum tern_status manager_request(struct manager *manager, uint32_t peer, struct buffer *body)
-{
-    struct box *box = &manager->boxes[peer];
-    size_t most_deltas = most_items(manager->round_bytes, delta_item_bytes(manager));
-    size_t most_asks = most_items(manager->round_bytes, main_item_bytes(manager));
-    size_t most_keys = most_items(manager->round_bytes / 4, 16), n_ends = most_deltas;
-    size_t others = 5 * SECTION_HEADER_BYTES + 8 * (2 * most_asks + n_ends) + 16 * most_keys;
-    most_deltas =
-        at_most(most_deltas, most_items(FRAME_MAX_BODY_BYTES - others, delta_item_bytes(manager)));
-    body->begin = body->end = 0;
-    uint8_t *out = buffer_reserve(body, others + most_deltas * delta_item_bytes(manager));
-    if (!out)
-        return fail(TERN_NO_MEMORY, "no memory for a round of table '%s'", manager->store->name);
-    uint8_t *begin = out;
-    /* Deltas first: an end comes after what was changed before it. */
-    out = write_deltas(manager, peer, most_deltas, out, &n_ends);
-    if (n_ends)
-        out = write_keys(manager, box, SECTION_ENDS, &box->ends, n_ends, keep_end, out);
-    const uint8_t *asks = out;
-    out = write_keys(manager, box, SECTION_ASKS, &box->asks, most_asks, keep_ask, out);
-    /* All of these rows may be in the answer. */
-    if (out == asks || main_item_bytes(manager) < FRAME_MAX_BODY_BYTES / 4)
-        out = write_keys(manager, box, SECTION_FETCHES, &box->fetches, most_asks, keep_ask, out);
-    out = write_located(box, most_keys, out);
-    body->end += (size_t)(out - begin);
-    manager->counts.messages++;
-    manager->counts.bytes_sent += FRAME_HEADER_BYTES + (size_t)(out - begin);
-    return TERN_OK;
-}
-
 /* ---- Answers ------------------------------------------------------------------------------------ */
 
 /* The owner does not know of this node's interest in a key any more. */
-static void untell(struct manager *manager, struct box *box, uint64_t key, uint32_t *value)
+static void note_unregistered(struct manager *manager, struct outbox *outbox, uint64_t key,
+                              uint32_t *value)
 {
-    if (*value & WANTED_TOLD)
-        box->n_told--;
-    *value &= ~WANTED_TOLD;
-    if (manager->told_at.n)
-        keymap_set(&manager->told_at, key, 0);
+    if (*value & WANTED_REGISTERED)
+        outbox->n_registered--;
+    *value &= ~WANTED_REGISTERED;
+    if (manager->registered_at.n)
+        keymap_set(&manager->registered_at, key, 0);
 }
 
 /* It does, and has sent a row or will do so. */
-static void tell(struct manager *manager, struct box *box, uint64_t key, bool has_row,
-                 uint32_t *value)
+static void note_registered(struct manager *manager, struct outbox *outbox, uint64_t key,
+                            bool has_row, uint32_t *value)
 {
-    if (!(*value & WANTED_TOLD))
-        box->n_told++;
-    *value |= WANTED_TOLD;
-    if (has_row && !manager->told_at.n)
+    if (!(*value & WANTED_REGISTERED))
+        outbox->n_registered++;
+    *value |= WANTED_REGISTERED;
+    if (has_row && !manager->registered_at.n)
         return;
-    if (keymap_reserve(&manager->told_at, 1))
-        keymap_set(&manager->told_at, key, has_row ? 0 : (uint32_t)(box - manager->boxes) + 1);
+    if (keymap_reserve(&manager->registered_at, 1))
+        keymap_set(&manager->registered_at, key,
+                   has_row ? 0 : (uint32_t)(outbox - manager->outboxes) + 1);
     else
         manager->out_of_memory = true;
 }
@@ -683,14 +336,14 @@ static void take_back_delta(struct manager *manager, uint64_t key, const void *d
         return;
     if (!entry_is_main(store_look(store, key, &entry))) {
         memcpy(manager->delta, delta, store->value_bytes);
-        add_delta(manager, box_of(manager, key), key);
+        manager_add_delta(manager, manager_outbox_of(manager, key), key);
     } else if (!store_merge_delta(store, key, delta, &slot)) {
         share_changed(manager, key, slot, manager->core->node);
     }
 }
 
 /* False if there is no place for it, because it was not asked for. */
-static bool take_main(struct manager *manager, struct box *box, const uint8_t *item)
+static bool take_main(struct manager *manager, struct outbox *outbox, const uint8_t *item)
 {
     struct store *store = manager->store;
     uint64_t key = section_get(item);
@@ -708,22 +361,22 @@ static bool take_main(struct manager *manager, struct box *box, const uint8_t *i
     store_receive(store, key, location, bytes, state, slot, &used);
     if (!used && slot != NO_SLOT)
         pool_give(manager, slot);
-    untell(manager, box, key, &value);
+    note_unregistered(manager, outbox, key, &value);
     wanted_set(manager, key, value & ~(WANTED_ASKED | WANTED_SENT | WANTED_ONCE | WANTED_ENDING));
     manager->counts.moved_here++;
     manager->counts.replicas_ended += !used;
-    trace_note(&manager->trace, TRACE_MAIN_CAME, key, (uint32_t)(box - manager->boxes));
+    trace_note(&manager->trace, TRACE_MAIN_CAME, key, (uint32_t)(outbox - manager->outboxes));
     return true;
 }
 
 /* False if it was not asked for. */
-static bool take_copy(struct manager *manager, struct box *box, const uint8_t *item)
+static bool take_copy(struct manager *manager, struct outbox *outbox, const uint8_t *item)
 {
     struct store *store = manager->store;
     uint64_t key = section_get(item);
     uint32_t location = (uint32_t)section_get(item + 8);
     uint32_t value = wanted_get(manager, key);
-    if (!(value & (WANTED_SENT | WANTED_TOLD)))
+    if (!(value & (WANTED_SENT | WANTED_REGISTERED)))
         return false;
     uint32_t slot = take_spare(manager, &value);
     bool used;
@@ -732,15 +385,15 @@ static bool take_copy(struct manager *manager, struct box *box, const uint8_t *i
     store_receive_copy(store, key, location, item + 16, slot, &used);
     if (!used && slot != NO_SLOT)
         pool_give(manager, slot);
-    tell(manager, box, key, true, &value);
+    note_registered(manager, outbox, key, true, &value);
     /* A copy instead of the main copy: every node should have this key, so this one does from now on. */
     if (value & WANTED_ONCE && value & WANTED_SENT && !(value & WANTED_COUNT) &&
         manager->policy->replica == REPLICA_OF_LISTED)
         value++;
     if (value & WANTED_SENT)
         value &= ~(WANTED_ASKED | WANTED_SENT | WANTED_ONCE);
-    if (!(value & WANTED_COUNT) && value & WANTED_TOLD)
-        tell_end(manager, key, &value);
+    if (!(value & WANTED_COUNT) && value & WANTED_REGISTERED)
+        manager_tell_end(manager, key, &value);
     wanted_set(manager, key, value);
     manager->counts.values_received++;
     manager->counts.replicas_made += used;
@@ -750,7 +403,7 @@ static bool take_copy(struct manager *manager, struct box *box, const uint8_t *i
 }
 
 /* An ask went to a node that is not the owner: it is sent on to where the key is said to be. A home that
- * names itself has no memory to make the key, so there is nobody to ask. */
+ * names itself has no memory to make the key, or the key was not counted often enough, so there is nobody to ask. */
 static void take_away_ask(struct manager *manager, uint32_t peer, const uint8_t *item)
 {
     uint64_t key = section_get(item);
@@ -766,7 +419,7 @@ static void take_away_ask(struct manager *manager, uint32_t peer, const uint8_t 
     else if (value & (WANTED_COUNT | WANTED_ONCE) && !defect(DEFECT_STALE_ASK_FORGOTTEN))
         ask(manager, key, &value);
     if (!(value & WANTED_ASKED))
-        give_up_ask(manager, key, &value);
+        manager_give_up_ask(manager, key, &value);
     wanted_set(manager, key, value);
 }
 
@@ -799,7 +452,7 @@ static void take_away_deltas(struct manager *manager, uint32_t peer, const struc
 
 /* What was told in the request has been heard: ends are over, and asks that were not answered by a row
  * are known to the owner. */
-static void settle_ends(struct manager *manager, struct box *box, const struct section *ends)
+static void settle_ends(struct manager *manager, struct outbox *outbox, const struct section *ends)
 {
     for (uint32_t i = 0; i < ends->count; i++) {
         uint64_t key = section_get(ends->items + 8 * i);
@@ -807,7 +460,7 @@ static void settle_ends(struct manager *manager, struct box *box, const struct s
         struct entry *entry;
         uint32_t slot;
         fetch_items(manager, ends->items, 8, i, ends->count, FETCH_BASE);
-        untell(manager, box, key, &value);
+        note_unregistered(manager, outbox, key, &value);
         if (value & WANTED_COUNT)
             ask(manager, key, &value);
         /* An ask, new or not, keeps what is here for its answer. */
@@ -815,22 +468,23 @@ static void settle_ends(struct manager *manager, struct box *box, const struct s
             wanted_set(manager, key, value);
             continue;
         }
-        drop_spare(manager, &value);
+        manager_drop_spare(manager, &value);
         if (defect(DEFECT_DROPPED_CHANGED))
             store_take_delta(manager->store, key, manager->delta);
         if (!defect(DEFECT_REPLICA_KEPT) && store_drop_replica(manager->store, key, &slot)) {
             pool_give(manager, slot);
             manager->counts.replicas_ended++;
-            trace_note(&manager->trace, TRACE_REPLICA_ENDED, key, (uint32_t)(box - manager->boxes));
+            trace_note(&manager->trace, TRACE_REPLICA_ENDED, key,
+                       (uint32_t)(outbox - manager->outboxes));
         } else if (entry_state(store_look(manager->store, key, &entry)) == ENTRY_REPLICA) {
             /* It was changed meanwhile: once more. */
-            tell_end(manager, key, &value);
+            manager_tell_end(manager, key, &value);
         }
         wanted_set(manager, key, value);
     }
 }
 
-static void settle_asks(struct manager *manager, struct box *box, const struct section *asks)
+static void settle_asks(struct manager *manager, struct outbox *outbox, const struct section *asks)
 {
     bool fetches = asks->kind == SECTION_FETCHES;
     for (uint32_t i = 0; i < asks->count; i++) {
@@ -841,26 +495,26 @@ static void settle_asks(struct manager *manager, struct box *box, const struct s
         value &= ~(WANTED_ASKED | WANTED_SENT | WANTED_ONCE);
         /* The slot stays set aside: the key may come later. */
         if (fetches)
-            drop_spare(manager, &value);
+            manager_drop_spare(manager, &value);
         else
-            tell(manager, box, key, false, &value);
+            note_registered(manager, outbox, key, false, &value);
         if (!fetches && !(value & WANTED_COUNT))
-            tell_end(manager, key, &value);
+            manager_tell_end(manager, key, &value);
         wanted_set(manager, key, value);
     }
 }
 
 /* Goes through the request that was answered. */
-static void settle(struct manager *manager, struct box *box, const struct buffer *sent)
+static void settle(struct manager *manager, struct outbox *outbox, const struct buffer *sent)
 {
     struct section section;
     size_t at = 0;
     bool wrong;
     while (section_next(buffer_head(sent), buffer_size(sent), &at, &section, &wrong)) {
         if (section.kind == SECTION_ENDS)
-            settle_ends(manager, box, &section);
+            settle_ends(manager, outbox, &section);
         else if (section.kind == SECTION_ASKS || section.kind == SECTION_FETCHES)
-            settle_asks(manager, box, &section);
+            settle_asks(manager, outbox, &section);
     }
 }
 
@@ -898,7 +552,7 @@ static bool is_well_formed(const struct manager *manager, const uint8_t *body, s
         for (uint32_t i = 0; i < section.count; i++) {
             const uint8_t *item = section.items + i * section.item_bytes;
             if (!manager_has_key(manager, section_get(item)) ||
-                location_node((uint32_t)section_get(item + 8)) >= manager->core->n_nodes)
+                !view_has(manager->view, location_node((uint32_t)section_get(item + 8))))
                 return false;
         }
     }
@@ -908,7 +562,7 @@ static bool is_well_formed(const struct manager *manager, const uint8_t *body, s
 static enum tern_status take_section(struct manager *manager, uint32_t peer,
                                      const struct buffer *sent, const struct section *section)
 {
-    struct box *box = &manager->boxes[peer];
+    struct outbox *outbox = &manager->outboxes[peer];
     bool expected = true;
     if (section->kind == SECTION_AWAY_DELTAS) {
         take_away_deltas(manager, peer, section, sent);
@@ -926,10 +580,10 @@ static enum tern_status take_section(struct manager *manager, uint32_t peer,
                        section->kind == SECTION_COPIES ? FETCH_BASE : FETCH_VALUE);
         switch (section->kind) {
         case SECTION_MAINS:
-            expected = take_main(manager, box, item);
+            expected = take_main(manager, outbox, item);
             break;
         case SECTION_COPIES:
-            expected = take_copy(manager, box, item);
+            expected = take_copy(manager, outbox, item);
             break;
         default:
             take_away_ask(manager, peer, item);
@@ -942,7 +596,7 @@ static enum tern_status take_section(struct manager *manager, uint32_t peer,
 enum tern_status manager_answer(struct manager *manager, uint32_t peer, const struct buffer *sent,
                                 const struct frame *answer, const uint8_t *body, bool *more)
 {
-    if (answer->kind != FRAME_NEWS || answer->keys_bytes ||
+    if (answer->kind != FRAME_ROUND_REPLY || answer->keys_bytes ||
         !is_well_formed(manager, body, answer->body_bytes))
         return bad_answer(manager, peer);
     manager->counts.bytes_received += FRAME_HEADER_BYTES + answer->body_bytes;
@@ -955,16 +609,27 @@ enum tern_status manager_answer(struct manager *manager, uint32_t peer, const st
         if (status)
             return status;
     }
-    settle(manager, &manager->boxes[peer], sent);
-    sweep_hear(&manager->boxes[peer].sweep, answer->b, answer->a);
-    *more = answer->a != 0;
+    settle(manager, &manager->outboxes[peer], sent);
+    const union frame_fields *fields = &answer->fields;
+    if (!manager->is_brief)
+        sweep_hear(&manager->outboxes[peer].sweep, fields->round_reply.passed,
+                   fields->round_reply.left);
+    manager->has_news |= fields->round_reply.left != 0;
+    *more = fields->round_reply.left != 0;
     return TERN_OK;
 }
 
-void manager_note_staleness(struct manager *manager, uint32_t peer, uint64_t then_ns,
+void manager_note_staleness(struct manager *manager, uint32_t peer, uint64_t sent_ns,
                             uint64_t now_ns)
 {
-    uint64_t n = manager->boxes[peer].n_told, age_ns = now_ns - then_ns;
+    struct outbox *outbox = &manager->outboxes[peer];
+    const uint64_t n = outbox->n_registered, since_ns = outbox->news_ns;
+    if (manager->is_brief)
+        return;
+    outbox->news_ns = n ? sent_ns : 0;
+    if (!n || !since_ns)
+        return;
+    const uint64_t age_ns = now_ns - since_ns;
     size_t step = 0;
     while (step + 1 < TERN_STALENESS_STEPS && age_ns > UINT64_C(100000) << step)
         step++;
@@ -974,34 +639,34 @@ void manager_note_staleness(struct manager *manager, uint32_t peer, uint64_t the
 
 void manager_forget_peer(struct manager *manager, uint32_t peer)
 {
-    struct box *box = &manager->boxes[peer];
-    box->is_closed = true;
-    struct keys *lists[] = {&box->asks,    &box->fetches, &box->ends,
-                            &box->changed, &box->deltas,  &box->located};
+    struct outbox *outbox = &manager->outboxes[peer];
+    outbox->is_closed = true;
+    struct keys *lists[] = {&outbox->asks,    &outbox->fetches, &outbox->ends,
+                            &outbox->changed, &outbox->deltas,  &outbox->located};
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
         keys_clear(lists[i]);
-    box->n_told = 0;
-    box->delta_values.begin = box->delta_values.end = 0;
+    outbox->n_registered = 0;
+    outbox->delta_values.begin = outbox->delta_values.end = 0;
 }
 
 void manager_begin_sweep(struct manager *manager)
 {
-    for (uint32_t i = 0; i < manager->n_nodes; i++)
-        sweep_begin(&manager->boxes[i].sweep);
+    view_each (i, manager->view)
+        sweep_begin(&manager->outboxes[i].sweep);
 }
 
 bool manager_is_swept(const struct manager *manager)
 {
     bool is_swept = true;
-    for (uint32_t i = 0; is_swept && i < manager->n_nodes; i++)
-        is_swept = sweep_is_over(&manager->boxes[i].sweep);
+    view_each_while (i, manager->view, is_swept)
+        is_swept = sweep_is_over(&manager->outboxes[i].sweep);
     return is_swept;
 }
 
 void manager_round_ended(struct manager *manager)
 {
-    for (uint32_t i = 0; i < manager->n_nodes; i++)
-        sweep_round_ended(&manager->boxes[i].sweep);
+    view_each_while (i, manager->view, !manager->is_brief)
+        sweep_round_ended(&manager->outboxes[i].sweep);
     manager->counts.rounds++;
     manager->is_left_over = false;
 }
@@ -1009,26 +674,27 @@ void manager_round_ended(struct manager *manager)
 bool manager_is_busy(const struct manager *manager)
 {
     bool busy = manager->is_left_over;
-    for (uint32_t i = 0; !busy && i < manager->core->n_nodes; i++)
+    view_each_while (i, manager->view, !busy)
         busy = manager_has_todo(manager, i);
     return busy;
 }
 
-bool manager_has_untold(const struct manager *manager, const uint64_t *keys, size_t n)
+bool manager_has_unregistered(const struct manager *manager, const uint64_t *keys, size_t n)
 {
-    bool has_untold = false;
-    for (size_t i = 0; !has_untold && i < n; i++) {
+    bool has_unregistered = false;
+    for (size_t i = 0; !has_unregistered && i < n; i++) {
         struct entry *entry;
-        has_untold = entry_state(store_look(manager->store, keys[i], &entry)) == ENTRY_REPLICA &&
-                     !(wanted_get(manager, keys[i]) & WANTED_TOLD);
+        has_unregistered =
+            entry_state(store_look(manager->store, keys[i], &entry)) == ENTRY_REPLICA &&
+            !(wanted_get(manager, keys[i]) & WANTED_REGISTERED);
     }
-    return has_untold;
+    return has_unregistered;
 }
 
 bool manager_is_sharing(const struct manager *manager)
 {
     bool sharing = manager->n_shares > 0;
-    for (uint32_t i = 0; !sharing && i < manager->core->n_nodes; i++)
-        sharing = manager->boxes[i].n_told > 0;
+    view_each_while (i, manager->view, !sharing)
+        sharing = manager->outboxes[i].n_registered > 0;
     return sharing;
 }

@@ -34,12 +34,9 @@
 #ifndef CORE_MANAGER_H
 #define CORE_MANAGER_H
 
-#include "base/buffer.h"
-#include "core/core.h"
-#include "wire/frame.h"
+#include "core/technique.h"
 
 struct manager;
-struct trace;
 
 /* What a manager has done so far. */
 struct manager_counts {
@@ -48,7 +45,7 @@ struct manager_counts {
     uint64_t replicas_made, replicas_ended; /* here */
     uint64_t values_sent, values_received;  /* of replicas, new ones among them */
     uint64_t deltas_sent, deltas_received;
-    uint64_t redirected;              /* asks and deltas that met a node that was not the owner */
+    uint64_t redirected; /* asks and deltas that met a node that was not the owner */
     uint64_t bytes_sent, bytes_received; /* of requests and answers of rounds, at this node */
     uint64_t messages;
     /* How old replicas were when their next value came, by powers of two of 0.1 ms. */
@@ -56,17 +53,12 @@ struct manager_counts {
     double staleness_ns_sum;
 };
 
-/* The manager of shard 0. NULL when memory is used up. `generation` tells tables apart that have the same number in
- * turn. */
+/* The manager of a shard; NULL when memory runs out. `first` is that of shard 0, which what is kept by key belongs to, or
+ * NULL for that one. */
 struct manager *manager_new(struct core *core, struct store *store, const struct policy *policy,
-                            uint32_t generation);
+                            uint32_t shard, const struct manager *first);
 void manager_free(struct manager *manager);
 
-/* Makes the managers of all shards of a table; false when memory is used up. And frees them. */
-bool manager_new_all(struct core *core, struct core_table *table, uint32_t generation);
-void manager_free_all(struct core_table *table);
-
-uint32_t manager_generation(const struct manager *manager);
 const struct manager_counts *manager_counts(const struct manager *manager);
 
 /* What has happened to the keys here (trace.h). The clock in it is for the caller to set. */
@@ -80,6 +72,10 @@ void manager_unwant(struct manager *manager, const uint64_t *keys, size_t n);
 
 /* The n keys are to move here, once. */
 void manager_fetch(struct manager *manager, const uint64_t *keys, size_t n);
+
+/* Begins a round. If is_due, or if owners had more to tell in the last one, changes are exchanged: those made here since
+ * the last time are collected and sent, and owners are asked for news. Else the round is brief. */
+enum tern_status manager_begin_round(struct manager *manager, bool is_due);
 
 /* Collects what was changed since the last time, for the rounds from now on. */
 enum tern_status manager_take(struct manager *manager);
@@ -98,9 +94,9 @@ enum tern_status manager_request(struct manager *manager, uint32_t peer, struct 
 enum tern_status manager_answer(struct manager *manager, uint32_t peer, const struct buffer *sent,
                                 const struct frame *answer, const uint8_t *body, bool *more);
 
-/* Notes how old the replicas of a peer's keys have become: the values they had were told in answer to a
- * request sent at `then_ns`. */
-void manager_note_staleness(struct manager *manager, uint32_t peer, uint64_t then_ns,
+/* An answer has come to what was asked at `sent_ns`: unless the round is brief, notes how old the replicas of the peer's
+ * keys have become, which had the values of the answer before. */
+void manager_note_staleness(struct manager *manager, uint32_t peer, uint64_t sent_ns,
                             uint64_t now_ns);
 
 /* A peer has closed the table: there is nothing more to say to it. */
@@ -118,7 +114,7 @@ bool manager_is_busy(const struct manager *manager);
 
 /* Whether one of n keys has a replica here that its owner does not know of: it is ending, or asked for again,
  * and gets no news until it is gone or known. */
-bool manager_has_untold(const struct manager *manager, const uint64_t *keys, size_t n);
+bool manager_has_unregistered(const struct manager *manager, const uint64_t *keys, size_t n);
 
 /* Whether replicas are here, or others have replicas of rows here. */
 bool manager_is_sharing(const struct manager *manager);
@@ -135,20 +131,9 @@ enum tern_status manager_serve(struct manager *manager, uint32_t from, const str
 bool manager_written(struct manager *manager, uint32_t by, const uint64_t *keys, size_t n);
 
 /* Where a key that others ask for is: at *location, as far as is known. */
-enum whereabouts {
-    KEY_HERE,    /* the main copy is here */
-    KEY_UNKNOWN, /* not here, but it may be on its way: known when the present round is over */
-    KEY_AWAY,
-};
 enum whereabouts manager_find(struct manager *manager, uint64_t key, uint32_t *location);
 
 /* ---- Explanation -------------------------------------------------------------------------------- */
-
-enum copy {
-    COPY_NONE,
-    COPY_REPLICA,
-    COPY_MAIN, /* also that of a key at home here that was never used: its row is made when it is */
-};
 
 /* What is known here of one key. */
 struct key_facts {

@@ -42,11 +42,14 @@ static int compare_points(const void *left, const void *right)
     return a->node < b->node ? -1 : a->node > b->node;
 }
 
-static void place_points(struct ring *ring, uint32_t n_nodes)
+/* A node's points depend on its number alone, so that they stay where they are when another node comes or goes. */
+static void place_points(struct ring *ring, const struct view *view)
 {
-    const size_t n = (size_t)n_nodes * POINTS_PER_NODE;
-    for (size_t i = 0; i < n; i++)
-        ring->points[i] = (struct point){rand_at(point_stream, i), (uint32_t)(i / POINTS_PER_NODE)};
+    size_t n = 0;
+    for (uint32_t node = view_first(view); node < view_capacity(view); node = view_next(view, node))
+        for (uint64_t i = 0; i < POINTS_PER_NODE; i++)
+            ring->points[n++] =
+                (struct point){rand_at(point_stream, (uint64_t)node * POINTS_PER_NODE + i), node};
     qsort(ring->points, n, sizeof ring->points[0], compare_points);
     ring->points[n] = (struct point){UINT64_MAX, ring->points[0].node};
 }
@@ -61,9 +64,9 @@ static void fill_cells(struct ring *ring, size_t n_cells)
     }
 }
 
-struct ring *ring_new(uint32_t n_nodes)
+struct ring *ring_new(const struct view *view)
 {
-    const size_t n = (size_t)n_nodes * POINTS_PER_NODE;
+    const size_t n = (size_t)view_n_nodes(view) * POINTS_PER_NODE;
     unsigned bits = 1;
     while ((size_t)1 << bits < n * CELLS_PER_POINT)
         bits++;
@@ -77,7 +80,7 @@ struct ring *ring_new(uint32_t n_nodes)
         ring_free(ring);
         return NULL;
     }
-    place_points(ring, n_nodes);
+    place_points(ring, view);
     fill_cells(ring, (size_t)1 << bits);
     return ring;
 }
@@ -91,8 +94,9 @@ void ring_free(struct ring *ring)
     free(ring);
 }
 
-uint32_t ring_home(const struct ring *ring, uint64_t key)
+uint32_t ring_home(const struct view *view, uint64_t key)
 {
+    const struct ring *ring = view->ring;
     const uint64_t at = hash_u64(key + key_stream);
     const struct point *point = &ring->points[ring->first[at >> ring->shift]];
     while (point->at < at)
@@ -100,19 +104,30 @@ uint32_t ring_home(const struct ring *ring, uint64_t key)
     return point->node;
 }
 
-/* Node i begins at i * n_keys / n_nodes, rounded down. So a key belongs to the last node i with
+/* Rank i begins at i * n_keys / n_nodes, rounded down. So a key belongs to the last rank i with
  * i * n_keys < (key + 1) * n_nodes. */
-uint32_t range_home(uint64_t key, uint64_t n_keys, uint32_t n_nodes)
+uint32_t range_home(const struct view *view, uint64_t key, uint64_t n_keys)
 {
+    const uint32_t n_nodes = view_n_nodes(view);
     const unsigned __int128 scaled = defect(DEFECT_RANGE_BEGIN)
                                          ? (unsigned __int128)key * n_nodes
                                          : ((unsigned __int128)key + 1) * n_nodes - 1;
     if (scaled >> 64 == 0)
-        return (uint32_t)((uint64_t)scaled / n_keys);
-    return (uint32_t)(scaled / n_keys);
+        return view_at(view, (uint32_t)((uint64_t)scaled / n_keys));
+    return view_at(view, (uint32_t)(scaled / n_keys));
 }
 
-uint64_t range_begin(uint32_t node, uint64_t n_keys, uint32_t n_nodes)
+static uint64_t rank_begin(const struct view *view, uint32_t rank, uint64_t n_keys)
 {
-    return (uint64_t)((unsigned __int128)node * n_keys / n_nodes);
+    return (uint64_t)((unsigned __int128)rank * n_keys / view_n_nodes(view));
+}
+
+uint64_t range_begin(const struct view *view, uint32_t node, uint64_t n_keys)
+{
+    return rank_begin(view, view_rank(view, node), n_keys);
+}
+
+uint64_t range_end(const struct view *view, uint32_t node, uint64_t n_keys)
+{
+    return rank_begin(view, view_rank(view, node) + 1, n_keys);
 }

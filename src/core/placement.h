@@ -9,20 +9,19 @@
 #ifndef CORE_PLACEMENT_H
 #define CORE_PLACEMENT_H
 
-#include "base/status.h"
+#include "core/view.h"
 
-struct ring; /* points of the virtual nodes, sorted, and a table that shortens the search */
-
-/* A ring for the nodes 0 .. n_nodes-1, at least one; NULL when memory is used up. */
-struct ring *ring_new(uint32_t n_nodes);
+/* The points of a view's nodes; NULL when memory runs out. For view.c. */
+struct ring *ring_new(const struct view *view);
 void ring_free(struct ring *ring);
 
 /* The home of a key of a sparse table. */
-uint32_t ring_home(const struct ring *ring, uint64_t key);
+uint32_t ring_home(const struct view *view, uint64_t key);
 
-/* The home of a key < n_keys of a dense table: node i has [range_begin(i), range_begin(i + 1)), which
- * differ by at most one in size, and are empty for some if there are more nodes than keys. */
-uint32_t range_home(uint64_t key, uint64_t n_keys, uint32_t n_nodes);
-uint64_t range_begin(uint32_t node, uint64_t n_keys, uint32_t n_nodes);
+/* The home of a key < n_keys of a dense table: a node has [range_begin, range_end). Ranges are in the order of the nodes; their
+ * sizes differ by at most one, and some are empty if there are more nodes than keys. */
+uint32_t range_home(const struct view *view, uint64_t key, uint64_t n_keys);
+uint64_t range_begin(const struct view *view, uint32_t node, uint64_t n_keys);
+uint64_t range_end(const struct view *view, uint32_t node, uint64_t n_keys);
 
 #endif

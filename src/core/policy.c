@@ -4,15 +4,13 @@
 #include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const struct policy presets[] = {
-    {"adaptive", .main = MAIN_ON_INTENT, .replica = REPLICA_ON_INTENT,
-     .neighbours = NEIGHBOURS_SHARE},
-    {"adaptive-apart", .main = MAIN_ON_INTENT, .replica = REPLICA_ON_INTENT},
+    {"adaptive", .main = MAIN_ON_INTENT, .replica = REPLICA_ON_INTENT},
+    {"adaptive-apart", .main = MAIN_ON_INTENT, .replica = REPLICA_ON_INTENT, .is_apart = true},
     {"static", .main = MAIN_AT_HOME, .replica = REPLICA_NEVER},
     {"replicate", .main = MAIN_AT_HOME, .replica = REPLICA_OF_EVERY_KEY},
     {"replicate-owners", .main = MAIN_AT_HOME, .replica = REPLICA_OF_EVERY_KEY,
@@ -25,6 +23,7 @@ static const struct policy presets[] = {
     {"adaptive-relocate", .main = MAIN_ON_INTENT, .replica = REPLICA_NEVER},
     {"adaptive-at-once", .main = MAIN_ON_INTENT, .replica = REPLICA_ON_INTENT,
      .timing = TIMING_AT_ONCE},
+    {"cached", .main = MAIN_AT_HOME, .replica = REPLICA_ON_ACCESS}, /* an example: see HACKING.md */
     {"bsp", .main = MAIN_AT_HOME, .replica = REPLICA_ON_ACCESS, .refresh = REFRESH_ON_DEMAND,
      .bound = BOUND_CLOCKS},
 };
@@ -80,8 +79,18 @@ bool policy_find(const char *name, struct policy *policy)
     return false;
 }
 
+bool policy_at(size_t i, struct policy *policy)
+{
+    if (i >= sizeof presets / sizeof presets[0])
+        return false;
+    *policy = presets[i];
+    return true;
+}
+
 const char *policy_names(void)
 {
-    return "adaptive, static, replicate, relocate, multi, adaptive-apart, adaptive-replicate, adaptive-relocate, "
-           "adaptive-at-once, replicate-owners, replicate-doubling, bsp, ssp:CLOCKS, essp:CLOCKS, vap:VALUE, vap:VALUE/sqrt";
+    return "adaptive, static, replicate, relocate, multi, adaptive-apart, adaptive-replicate, "
+           "adaptive-relocate, "
+           "adaptive-at-once, replicate-owners, replicate-doubling, bsp, ssp:CLOCKS, essp:CLOCKS, "
+           "vap:VALUE, vap:VALUE/sqrt";
 }

@@ -8,6 +8,7 @@
 #define CORE_POLICY_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Where is the main copy? */
@@ -28,12 +29,6 @@ enum policy_replica {
 
 /* When is an intent acted on? */
 enum policy_timing { TIMING_LEARNED, TIMING_AT_ONCE };
-
-/* How do nodes of one host use each other's rows? */
-enum policy_neighbours {
-    NEIGHBOURS_SEND,  /* as those of other hosts: by messages */
-    NEIGHBOURS_SHARE, /* in place: the table is in memory that all have (store/common.h), if there is no other host */
-};
 
 /* How is a replica refreshed? */
 enum policy_refresh {
@@ -63,12 +58,13 @@ struct policy {
     enum policy_main main;
     enum policy_replica replica;
     enum policy_timing timing;
-    enum policy_neighbours neighbours;
     enum policy_refresh refresh;
     enum policy_reduce reduce;
     enum policy_bound bound;
     uint64_t clocks;
     double value;
+    bool
+        is_apart; /* an old name for a table that processes of one host do not share (TERN_SHARE=0) */
     bool shrinks; /* the value, as 1 / sqrt(1 + the worker's clock) */
 };
 
@@ -76,25 +72,10 @@ struct policy {
  * none. */
 bool policy_find(const char *name, struct policy *policy);
 
+/* The i-th preset of those that take no number; false if there are no more. */
+bool policy_at(size_t i, struct policy *policy);
+
 /* The names of all presets, for sentences. */
 const char *policy_names(void);
-
-/* Whether keys of such a table come and go (manager.h). */
-static inline bool policy_is_managed(const struct policy *policy)
-{
-    return policy->main != MAIN_AT_HOME || policy->replica == REPLICA_ON_INTENT;
-}
-
-/* Whether reads of such a table are bounded (bounded.h). */
-static inline bool policy_is_bounded(const struct policy *policy)
-{
-    return policy->bound != BOUND_NONE;
-}
-
-/* Whether every node has a row for whatever key it uses, and exchanges its changes. */
-static inline bool policy_is_tracked(const struct policy *policy)
-{
-    return policy->replica == REPLICA_OF_EVERY_KEY || policy->replica == REPLICA_ON_ACCESS;
-}
 
 #endif

@@ -27,21 +27,22 @@ struct node_ranges {
 };
 
 struct range_clock {
-    uint32_t n_nodes;
+    const struct view *view;
     struct node_ranges nodes[];
 };
 
-struct range_clock *range_clock_new(uint32_t n_nodes)
+struct range_clock *range_clock_new(const struct view *view)
 {
-    struct range_clock *clock = calloc(1, sizeof *clock + n_nodes * sizeof clock->nodes[0]);
+    struct range_clock *clock =
+        calloc(1, sizeof *clock + view_capacity(view) * sizeof clock->nodes[0]);
     if (clock)
-        clock->n_nodes = n_nodes;
+        clock->view = view;
     return clock;
 }
 
 void range_clock_free(struct range_clock *clock)
 {
-    for (uint32_t i = 0; clock && i < clock->n_nodes; i++)
+    for (uint32_t i = 0; clock && i < view_capacity(clock->view); i++)
         free(clock->nodes[i].ranges);
     free(clock);
 }
@@ -178,7 +179,7 @@ uint64_t range_clock_least(const struct range_clock *clock, uint32_t node, uint6
 uint64_t range_clock_least_of_all(const struct range_clock *clock, uint64_t begin, uint64_t end)
 {
     uint64_t least = UINT64_MAX;
-    for (uint32_t i = 0; i < clock->n_nodes; i++) {
+    view_each (i, clock->view) {
         uint64_t time = range_clock_least(clock, i, begin, end);
         if (time < least)
             least = time;

@@ -21,14 +21,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/status.h"
+#include "core/view.h"
 
 enum { RANGE_CLOCK_MAX = 4096 };
 
 struct range_clock;
 
-/* A clock for nodes 0 .. n_nodes-1, at least one; NULL when memory is used up. */
-struct range_clock *range_clock_new(uint32_t n_nodes);
+/* A clock for the nodes of a view, which must outlive it; NULL when memory runs out. */
+struct range_clock *range_clock_new(const struct view *view);
 void range_clock_free(struct range_clock *clock);
 
 /* Makes sure that the times of n ranges of a node can be set. TERN_LIMIT if it might have too many

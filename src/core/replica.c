@@ -8,6 +8,7 @@
 #include "core/defect.h"
 #include "core/reply.h"
 #include "core/sweep.h"
+#include "core/technique.h"
 #include "wire/keys.h"
 
 /* Aimed at for a request or an answer, unless a test chooses less. */
@@ -28,7 +29,7 @@ struct missing {
 struct replication {
     struct core *core;
     struct store *store;
-    uint32_t n_nodes;
+    const struct view *view;
     size_t body_bytes;       /* BODY_BYTES */
     struct changed *changed; /* one per node */
     struct sweep *sweeps;    /* one per node: through the values it has for this one */
@@ -36,6 +37,7 @@ struct replication {
     uint64_t *keys;          /* room for those of a request or answer */
     struct buffer values;    /* aligned */
     uint64_t *server_keys;   /* the same for the owner's side, which another thread runs */
+    struct buffer server_values;
     uint32_t *slots;
     struct replication_counts counts;
 };
@@ -47,17 +49,18 @@ struct replication *replication_new(struct core *core, struct store *store)
         return NULL;
     made->core = core;
     made->store = store;
-    made->n_nodes = core->n_nodes;
+    made->view = core->view;
+    const uint32_t capacity = view_capacity(core->view);
     made->body_bytes = BODY_BYTES;
-    made->changed = calloc(core->n_nodes, sizeof *made->changed);
-    made->sweeps = calloc(core->n_nodes, sizeof *made->sweeps);
-    made->missing = calloc(core->n_nodes, sizeof *made->missing);
+    made->changed = calloc(capacity, sizeof *made->changed);
+    made->sweeps = calloc(capacity, sizeof *made->sweeps);
+    made->missing = calloc(capacity, sizeof *made->missing);
     made->keys = malloc(FRAME_MAX_KEYS * sizeof *made->keys);
     made->server_keys = malloc(FRAME_MAX_KEYS * sizeof *made->server_keys);
     made->slots = malloc(FRAME_MAX_KEYS * sizeof *made->slots);
     bool complete = made->changed && made->sweeps && made->missing && made->keys &&
                     made->server_keys && made->slots;
-    for (uint32_t i = 0; complete && i < core->n_nodes; i++)
+    for (uint32_t i = 0; complete && i < capacity; i++)
         complete = marks_init(&made->missing[i].slots, 64 * store->changed[0].n_words);
     if (complete)
         return made;
@@ -69,7 +72,7 @@ void replication_free(struct replication *replication)
 {
     if (!replication)
         return;
-    for (uint32_t i = 0; i < replication->n_nodes; i++) {
+    for (uint32_t i = 0; i < view_capacity(replication->view); i++) {
         if (replication->changed)
             free(replication->changed[i].keys);
         if (replication->missing)
@@ -82,6 +85,7 @@ void replication_free(struct replication *replication)
     free(replication->server_keys);
     free(replication->slots);
     buffer_free(&replication->values);
+    buffer_free(&replication->server_values);
     free(replication);
 }
 
@@ -98,7 +102,7 @@ const struct replication_counts *replication_counts(const struct replication *re
 /* Notes that nobody but `knows` has the present value of a row at home here; NOBODY if all others lack it. */
 static void tell_all_but(struct replication *replication, uint32_t knows, uint32_t slot)
 {
-    for (uint32_t i = 0; i < replication->core->n_nodes; i++)
+    view_each (i, replication->view)
         if (i != knows && i != replication->core->node)
             marks_add(&replication->missing[i].slots, slot);
 }
@@ -121,7 +125,7 @@ static bool add_changed(struct changed *changed, uint64_t key)
 static bool is_left_over(const struct replication *replication)
 {
     bool is_left_over = false;
-    for (uint32_t i = 0; !is_left_over && i < replication->n_nodes; i++)
+    view_each_while (i, replication->view, !is_left_over)
         is_left_over = replication->changed[i].n > 0;
     return is_left_over;
 }
@@ -189,7 +193,7 @@ enum tern_status replication_request(struct replication *replication, uint32_t o
             replication->keys[n_sent++] = keys[i];
     changed->n -= n;
     *more = changed->n > 0;
-    *frame = (struct frame){.kind = FRAME_SYNC, .count = (uint32_t)n_sent};
+    *frame = (struct frame){.kind = FRAME_ROUND, .count = (uint32_t)n_sent};
     frame->keys_bytes = (uint32_t)keys_encode(replication->keys, n_sent, out, &frame->flags);
     if (n_sent)
         memcpy(out + frame->keys_bytes, deltas, n_sent * store->value_bytes);
@@ -206,9 +210,9 @@ enum tern_status replication_answer(struct replication *replication, uint32_t ow
 {
     struct store *store = replication->store;
     size_t bytes = answer->count * store->value_bytes;
-    if (answer->kind != FRAME_VALUES || frame_payload_bytes(answer) != bytes ||
+    if (answer->kind != FRAME_ROUND_REPLY || frame_payload_bytes(answer) != bytes ||
         !keys_decode(body, answer->keys_bytes, answer->flags, answer->count, replication->keys))
-        return fail(TERN_PEER, "an answer to SYNC for table '%s' makes no sense", store->name);
+        return fail(TERN_PEER, "an answer to a ROUND of table '%s' makes no sense", store->name);
     replication->values.begin = replication->values.end = 0;
     if (!buffer_append(&replication->values, body + answer->keys_bytes, bytes))
         return fail(TERN_NO_MEMORY, "no memory for news of table '%s'", store->name);
@@ -222,7 +226,8 @@ enum tern_status replication_answer(struct replication *replication, uint32_t ow
         if (status)
             return status;
     }
-    sweep_hear(&replication->sweeps[owner], answer->b, answer->a);
+    sweep_hear(&replication->sweeps[owner], answer->fields.round_reply.passed,
+               answer->fields.round_reply.left);
     count(&replication->counts.bytes_received, FRAME_HEADER_BYTES + answer->body_bytes);
     count(&replication->counts.values_received, answer->count);
     return TERN_OK;
@@ -230,21 +235,21 @@ enum tern_status replication_answer(struct replication *replication, uint32_t ow
 
 void replication_begin_sweep(struct replication *replication)
 {
-    for (uint32_t i = 0; i < replication->n_nodes; i++)
+    view_each (i, replication->view)
         sweep_begin(&replication->sweeps[i]);
 }
 
 bool replication_is_swept(const struct replication *replication)
 {
     bool is_swept = true;
-    for (uint32_t i = 0; is_swept && i < replication->n_nodes; i++)
+    view_each_while (i, replication->view, is_swept)
         is_swept = sweep_is_over(&replication->sweeps[i]);
     return is_swept;
 }
 
 bool replication_round_ended(struct replication *replication)
 {
-    for (uint32_t i = 0; i < replication->n_nodes; i++)
+    view_each (i, replication->view)
         sweep_round_ended(&replication->sweeps[i]);
     count(&replication->counts.rounds, 1);
     return is_left_over(replication);
@@ -276,8 +281,8 @@ void replication_written(struct replication *replication, const uint64_t *keys, 
     }
 }
 
-bool replication_news(struct replication *replication, uint32_t to, const struct frame *request,
-                      struct buffer *out)
+bool replication_reply(struct replication *replication, uint32_t to, const struct frame *request,
+                       struct buffer *out)
 {
     struct store *store = replication->store;
     size_t most = keys_per_body(replication);
@@ -290,12 +295,13 @@ bool replication_news(struct replication *replication, uint32_t to, const struct
                                replication->slots, &is_left);
     for (size_t i = 0; i < n; i++)
         replication->server_keys[i] = store_key_of(store, replication->slots[i]);
-    struct frame reply = reply_frame(request, replication->core->epoch, FRAME_VALUES);
+    struct frame reply =
+        reply_frame(request, view_epoch(replication->core->view), FRAME_ROUND_REPLY);
     reply.table = request->table;
     reply.count = (uint32_t)n;
     /* How many more times the end must be reached until all that are missing now have been taken. */
-    reply.a = is_left ? 2 : 0;
-    reply.b = missing->turn.n_laps;
+    reply.fields.round_reply.left = is_left ? 2 : 0;
+    reply.fields.round_reply.passed = missing->turn.n_laps;
     reply.keys_bytes = (uint32_t)keys_encode(replication->server_keys, n, body, &reply.flags);
     reply.body_bytes = reply.keys_bytes + (uint32_t)(n * store->value_bytes);
     char *values = (char *)body + reply.keys_bytes;
@@ -307,3 +313,162 @@ bool replication_news(struct replication *replication, uint32_t to, const struct
     count(&replication->counts.bytes_sent, FRAME_HEADER_BYTES + reply.body_bytes);
     return true;
 }
+
+/* ---- The technique ------------------------------------------------------------------------------ */
+
+static bool open_table(struct core *core, struct core_table *table,
+                       const struct technique_setup *setup)
+{
+    struct replication *made = replication_new(core, &table->store);
+    table->state = made;
+    if (made && setup->round_bytes)
+        replication_limit(made, setup->round_bytes);
+    return made;
+}
+
+static void close_table(struct core_table *table)
+{
+    replication_free(table->state);
+}
+
+/* The writer goes on when it has heard of what it wrote: its copy is older until then. */
+static bool wrote(struct core_table *table, uint32_t shard, uint32_t by, const uint64_t *keys,
+                  size_t n, bool again)
+{
+    (void)shard;
+    (void)by;
+    if (!again)
+        replication_written(table->state, keys, n);
+    return !defect(DEFECT_WRITER_BEHIND);
+}
+
+static void begin_sweep(struct core_table *table, uint32_t shard)
+{
+    (void)shard;
+    replication_begin_sweep(table->state);
+}
+
+static enum tern_status begin(struct core_table *table, uint32_t shard, struct node_clock clock,
+                              uint64_t now_ns)
+{
+    (void)shard;
+    (void)clock;
+    (void)now_ns;
+    return replication_take(table->state);
+}
+
+/* An owner may have news in every round. */
+static bool has_question(const struct core_table *table, uint32_t shard, uint32_t peer,
+                         uint64_t now_ns)
+{
+    (void)table;
+    (void)shard;
+    (void)peer;
+    (void)now_ns;
+    return true;
+}
+
+static enum tern_status ask(struct core_table *table, uint32_t shard, uint32_t peer,
+                            uint64_t now_ns, struct buffer *body, struct frame *frame, bool *more)
+{
+    (void)shard;
+    (void)now_ns;
+    return replication_request(table->state, peer, body, frame, more);
+}
+
+static enum tern_status absorb(struct core_table *table, uint32_t shard, uint32_t peer,
+                               const struct round_answer *answer, bool *more)
+{
+    (void)shard;
+    *more = answer->frame->fields.round_reply.left != 0;
+    return replication_answer(table->state, peer, answer->frame, answer->body);
+}
+
+/* Whether the deltas that a peer has sent are of keys at home here, which are decoded. */
+static enum tern_status read_deltas(struct replication *replication, const struct frame *request,
+                                    const uint8_t *body)
+{
+    const struct store *store = replication->store;
+    const size_t bytes = request->count * store->value_bytes;
+    if (frame_payload_bytes(request) != bytes ||
+        !keys_decode(body, request->keys_bytes, request->flags, request->count,
+                     replication->server_keys))
+        return fail(TERN_INVALID, "a ROUND does not fit table '%s'", store->name);
+    for (uint32_t i = 0; i < request->count; i++) {
+        const uint64_t key = replication->server_keys[i];
+        if (key > store->last_key || !store_may_be_asked(store, key))
+            return fail(TERN_PEER, "key %" PRIu64 " of table '%s' is not at node %" PRIu32, key,
+                        store->name, replication->core->node);
+    }
+    replication->server_values.begin = replication->server_values.end = 0;
+    if (!buffer_append(&replication->server_values, body + request->keys_bytes, bytes))
+        return fail(TERN_NO_MEMORY, "no memory for a ROUND");
+    return TERN_OK;
+}
+
+static enum tern_status answer(struct core_table *table, uint32_t shard,
+                               struct round_question *question)
+{
+    struct replication *replication = table->state;
+    (void)shard;
+    enum tern_status status = read_deltas(replication, question->frame, question->body);
+    if (!status)
+        status = replication_merge(replication, question->from, replication->server_keys,
+                                   question->frame->count, replication->server_values.bytes);
+    if (!status && !replication_reply(replication, question->from, question->frame, question->out))
+        status = fail(TERN_NO_MEMORY, "no memory for the answer to a ROUND");
+    return status;
+}
+
+static void end_round(struct core_table *table, uint32_t shard, struct round_end *end)
+{
+    (void)shard;
+    end->left_over = replication_round_ended(table->state);
+    end->sweeps = !replication_is_swept(table->state);
+}
+
+static void stats(const struct core_table *table, uint32_t shard, struct tern_table_stats *stats)
+{
+    const struct replication_counts *counts = replication_counts(table->state);
+    (void)shard;
+    stats->rounds = counts->rounds;
+    stats->messages = counts->messages;
+    stats->sent_bytes = counts->bytes_sent;
+    stats->received_bytes = counts->bytes_received;
+    stats->deltas_sent = counts->deltas_sent;
+    stats->values_received = counts->values_received;
+}
+
+void replication_explain(const struct core *core, const struct core_table *table, uint64_t key,
+                         struct text *text)
+{
+    text_add(text,
+             "is at every node, by policy %s. The main copy is at its home, node %" PRIu32 ".\n",
+             table->policy->name, core_home(core, &table->store, key));
+}
+
+enum copy replication_copy(const struct core *core, const struct core_table *table, uint64_t key,
+                           bool *is_wanted)
+{
+    *is_wanted = false;
+    return core_home(core, &table->store, key) == core->node ? COPY_MAIN : COPY_REPLICA;
+}
+
+const struct technique technique_mirrored = {
+    .rows = ROWS_EVERYWHERE,
+    .sends_keys = true,
+    .open = open_table,
+    .close = close_table,
+    .where = technique_where_home,
+    .wrote = wrote,
+    .begin_sweep = begin_sweep,
+    .begin = begin,
+    .has_question = has_question,
+    .ask = ask,
+    .absorb = absorb,
+    .answer = answer,
+    .end = end_round,
+    .stats = stats,
+    .explain = replication_explain,
+    .copy = replication_copy,
+};

@@ -18,9 +18,7 @@
 #ifndef CORE_REPLICA_H
 #define CORE_REPLICA_H
 
-#include "base/buffer.h"
-#include "core/core.h"
-#include "wire/frame.h"
+#include "core/technique.h"
 
 struct replication;
 
@@ -67,7 +65,13 @@ enum tern_status replication_merge(struct replication *replication, uint32_t fro
 /* The same for rows at home here that another node has written by a request of its own. */
 void replication_written(struct replication *replication, const uint64_t *keys, size_t n);
 
-bool replication_news(struct replication *replication, uint32_t to, const struct frame *request,
-                      struct buffer *out);
+/* What tern_why says of a key, and what is here of it: of both ways to keep replicas alike. */
+void replication_explain(const struct core *core, const struct core_table *table, uint64_t key,
+                         struct text *text);
+enum copy replication_copy(const struct core *core, const struct core_table *table, uint64_t key,
+                           bool *is_wanted);
+
+bool replication_reply(struct replication *replication, uint32_t to, const struct frame *request,
+                       struct buffer *out);
 
 #endif

@@ -43,10 +43,10 @@ static bool append(struct buffer *out, struct frame *frame, const void *payload,
 }
 
 bool reply_append(struct buffer *out, const struct frame *request, uint32_t epoch,
-                  enum frame_kind kind, uint64_t a, const void *payload, size_t bytes)
+                  enum frame_kind kind, uint64_t field, const void *payload, size_t bytes)
 {
     struct frame frame = reply_frame(request, epoch, kind);
-    frame.a = a;
+    frame.fields.raw[0] = field;
     return append(out, &frame, payload, bytes);
 }
 

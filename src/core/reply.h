@@ -31,7 +31,7 @@ void reply_commit(struct buffer *out, const struct frame *frame);
 /* Appends a frame with the given `a` and a payload of at most FRAME_MAX_BODY_BYTES and no keys; false,
  * and nothing appended, when memory is used up. */
 bool reply_append(struct buffer *out, const struct frame *request, uint32_t epoch,
-                  enum frame_kind kind, uint64_t a, const void *payload, size_t bytes);
+                  enum frame_kind kind, uint64_t field, const void *payload, size_t bytes);
 
 /* Appends an ERROR. `status` is not TERN_OK; the sentence is usually tern_error(). */
 bool reply_error(struct buffer *out, const struct frame *request, uint32_t epoch,

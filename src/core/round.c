@@ -4,10 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/bounded.h"
-#include "core/doubling.h"
-#include "core/manager.h"
-#include "core/replica.h"
+#include "core/technique.h"
 
 void round_init(struct round *round, struct core *core, struct client *client, unsigned max_passes)
 {
@@ -16,7 +13,7 @@ void round_init(struct round *round, struct core *core, struct client *client, u
 
 void round_fini(struct round *round)
 {
-    for (uint32_t i = 0; i < round->n_places; i++) {
+    for (uint32_t i = 0; i < round->n_slots; i++) {
         if (round->exchanges[i])
             exchange_fini(round->exchanges[i]);
         free(round->exchanges[i]);
@@ -31,88 +28,78 @@ void round_fail(struct round *round, enum tern_status status)
     snprintf(round->sentence, sizeof round->sentence, "%s", tern_error());
 }
 
-static struct core_table *table_at(const struct round *round, uint32_t place)
+static struct core_table *table_at(const struct round *round, uint32_t slot)
 {
-    return atomic_load_explicit(&round->core->tables[place], memory_order_acquire);
+    return atomic_load_explicit(&round->core->tables[slot], memory_order_acquire);
 }
 
-/* The manager of a table's keys in this shard; NULL: none. */
-static struct manager *manager_here(const struct round *round, const struct core_table *table)
+/* The table at a slot if it takes part in the rounds of this shard; else NULL. */
+static struct core_table *table_here(const struct round *round, uint32_t slot)
 {
-    return table ? table->managers[round->client->first_shard] : NULL;
-}
-
-/* What there is of a table in shard 0 alone. */
-static struct replication *replication_here(const struct round *round,
-                                            const struct core_table *table)
-{
-    return table && round->client->first_shard == 0 ? table->replication : NULL;
-}
-
-static struct bounded *bounded_here(const struct round *round, const struct core_table *table)
-{
-    return table && round->client->first_shard == 0 ? table->bounded : NULL;
-}
-
-static struct doubling *doubling_here(const struct round *round, const struct core_table *table)
-{
-    return table && round->client->first_shard == 0 ? table->doubling : NULL;
-}
-
-static bool needs_rounds(const struct round *round, const struct core_table *table)
-{
-    return manager_here(round, table) || replication_here(round, table) ||
-           doubling_here(round, table) || bounded_here(round, table);
+    struct core_table *table = table_at(round, slot);
+    return table && technique_has_rounds(table, round->client->first_shard) ? table : NULL;
 }
 
 bool round_is_needed(const struct round *round)
 {
     for (uint32_t i = 0; i < TERN_MAX_TABLES; i++)
-        if (needs_rounds(round, table_at(round, i)))
+        if (table_here(round, i))
             return true;
     return false;
 }
 
+/* Whether this round leaves a table alone, so that its rows stay where they are. */
+static bool is_held(const struct round *round, const struct core_table *table)
+{
+    return round->holds_rows && table->store.home.rows_move;
+}
+
 /* ---- Intents ------------------------------------------------------------------------------------ */
 
-/* The manager that an intent is for; NULL if the table was closed since. */
-static struct manager *manager_of(const struct round *round, const struct intent *intent)
+/* The table that an intent is for; NULL if it was closed since. */
+static struct core_table *intended(const struct round *round, const struct intent *intent)
 {
-    struct manager *manager = manager_here(round, table_at(round, intent->table));
-    return manager && manager_generation(manager) == intent->generation ? manager : NULL;
+    struct core_table *table = table_here(round, intent->table);
+    return table && table->generation == intent->generation ? table : NULL;
 }
 
 static void begin_intent(void *context, const struct intent *intent)
 {
-    struct manager *manager = manager_of(context, intent);
-    if (manager && intent->kind == INTENT_HERE)
-        manager_fetch(manager, intent->keys, intent->n);
-    else if (manager)
-        manager_want(manager, intent->keys, intent->n);
+    const struct round *round = context;
+    const uint32_t shard = round->client->first_shard;
+    struct core_table *table = intended(round, intent);
+    if (table && intent->kind == INTENT_HERE)
+        table->technique->localize(table, shard, intent->keys, intent->n);
+    else if (table)
+        table->technique->want(table, shard, intent->keys, intent->n);
 }
 
 static void end_intent(void *context, const struct intent *intent)
 {
-    struct manager *manager = manager_of(context, intent);
-    if (manager)
-        manager_unwant(manager, intent->keys, intent->n);
+    const struct round *round = context;
+    struct core_table *table = intended(round, intent);
+    if (table)
+        table->technique->unwant(table, round->client->first_shard, intent->keys, intent->n);
 }
 
-/* Looks at what the workers intend. */
-static void look(struct round *round, struct intents **list)
+/* Looks at what the workers intend, and acts on what they may reach within horizon_ns. */
+static void look(struct round *round, struct intents **list, uint64_t now_ns, uint64_t horizon_ns)
 {
-    for (struct intents **place = list; *place;) {
-        struct intents *intents = *place;
+    round->ahead_ns = UINT64_MAX;
+    for (struct intents **link = list; *link;) {
+        struct intents *intents = *link;
         bool is_over = atomic_load_explicit(&intents->is_over, memory_order_acquire);
-        bool complete = intents_round(intents, begin_intent, end_intent, round);
+        bool complete = intents_round(intents, now_ns, horizon_ns, begin_intent, end_intent, round);
         if (!complete)
             round_fail(round, fail(TERN_NO_MEMORY, "no memory for the intents of a worker"));
         round->intends |= intents_are_open(intents);
+        if (intents->ahead_ns < round->ahead_ns)
+            round->ahead_ns = intents->ahead_ns;
         if (is_over && complete) {
-            *place = intents->next;
+            *link = intents->next;
             intents_free(intents);
         } else {
-            place = &intents->next;
+            link = &intents->next;
         }
     }
 }
@@ -125,39 +112,28 @@ static void begin_sweep(struct round *round)
     if (round->sweeps)
         return;
     for (uint32_t i = 0; i < TERN_MAX_TABLES; i++) {
-        const struct core_table *table = table_at(round, i);
-        struct manager *manager = manager_here(round, table);
-        struct replication *replication = replication_here(round, table);
-        if (manager)
-            manager_begin_sweep(manager);
-        if (replication)
-            replication_begin_sweep(replication);
+        struct core_table *table = table_here(round, i);
+        if (table && table->technique->begin_sweep)
+            table->technique->begin_sweep(table, round->client->first_shard);
     }
     round->sweeps = true;
     round->n_sweeps_begun++;
 }
 
-void round_begin(struct round *round, struct intents **list)
+void round_begin(struct round *round, struct intents **list, uint64_t now_ns, uint64_t horizon_ns,
+                 bool holds_rows)
 {
     round->runs = true;
+    round->holds_rows = holds_rows;
     round->busy = round->left_over = round->awaits = round->intends = false;
     begin_sweep(round);
-    look(round, list);
+    look(round, list, now_ns, horizon_ns);
 }
 
-void round_collect(struct round *round)
+/* The exchange about the table at a slot, made if it is not there; NULL when memory runs out. */
+static struct exchange *exchange_at(struct round *round, uint32_t slot)
 {
-    for (uint32_t i = 0; i < TERN_MAX_TABLES && !round->status; i++) {
-        struct manager *manager = manager_here(round, table_at(round, i));
-        if (manager)
-            round_fail(round, manager_take(manager));
-    }
-}
-
-/* The exchange about the table at a place, made if it is not there; NULL when memory is used up. */
-static struct exchange *exchange_at(struct round *round, uint32_t place)
-{
-    struct exchange *exchange = round->exchanges[place];
+    struct exchange *exchange = round->exchanges[slot];
     if (exchange)
         return exchange;
     exchange = calloc(1, sizeof *exchange);
@@ -165,17 +141,62 @@ static struct exchange *exchange_at(struct round *round, uint32_t place)
         free(exchange);
         return NULL;
     }
-    round->exchanges[place] = exchange;
-    if (round->n_places <= place)
-        round->n_places = place + 1;
+    round->exchanges[slot] = exchange;
+    if (round->n_slots <= slot)
+        round->n_slots = slot + 1;
     return exchange;
+}
+
+struct round_need round_need(const struct round *round)
+{
+    struct round_need need = {.max_age_ns = UINT64_MAX, .least_ns = UINT64_MAX};
+    for (uint32_t i = 0; i < TERN_MAX_TABLES; i++) {
+        const struct core_table *table = table_here(round, i);
+        if (!table)
+            continue;
+        const uint64_t age_ns = table->technique->collect ? table->staleness_ns : 0;
+        if (age_ns < need.max_age_ns)
+            need.max_age_ns = age_ns;
+        if (table->round_ns < need.least_ns)
+            need.least_ns = table->round_ns;
+    }
+    need.least_ns = need.least_ns < UINT64_MAX ? need.least_ns : 0;
+    return need;
+}
+
+bool round_collect(struct round *round, const struct pace *pace, uint64_t now_ns, bool all)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < TERN_MAX_TABLES && !round->status; i++) {
+        struct core_table *table = table_here(round, i);
+        if (!table || !table->technique->collect)
+            continue;
+        struct exchange *exchange = exchange_at(round, i);
+        if (!exchange) {
+            round_fail(round, fail(TERN_NO_MEMORY, "no memory for rounds"));
+            break;
+        }
+        const bool is_due = all || now_ns >= exchange->collect_ns;
+        if (is_due)
+            exchange->collect_ns = now_ns + pace_refresh_ns(pace, table->staleness_ns);
+        any |= is_due;
+        round_fail(round, table->technique->collect(table, round->client->first_shard, is_due));
+    }
+    return any;
+}
+
+void round_put_off(struct round *round, uint64_t until_ns)
+{
+    for (uint32_t i = 0; i < round->n_slots; i++)
+        if (round->exchanges[i] && round->exchanges[i]->collect_ns < until_ns)
+            round->exchanges[i]->collect_ns = until_ns;
 }
 
 void round_ask(struct round *round, struct node_clock clock, uint64_t now_ns)
 {
     for (uint32_t i = 0; i < TERN_MAX_TABLES && !round->status; i++) {
-        struct core_table *table = table_at(round, i);
-        if (!needs_rounds(round, table))
+        struct core_table *table = table_here(round, i);
+        if (!table || is_held(round, table))
             continue;
         struct exchange *exchange = exchange_at(round, i);
         round_fail(round, exchange ? exchange_begin(exchange, table, clock, now_ns)
@@ -185,33 +206,33 @@ void round_ask(struct round *round, struct node_clock clock, uint64_t now_ns)
 }
 
 /* The table that an exchange is about; NULL if it was closed since. */
-static struct core_table *table_of(const struct round *round, uint32_t place)
+static struct core_table *table_of(const struct round *round, uint32_t slot)
 {
-    struct core_table *table = table_at(round, place);
-    return table && table->number == round->exchanges[place]->number ? table : NULL;
+    struct core_table *table = table_at(round, slot);
+    return table && table->number == round->exchanges[slot]->number ? table : NULL;
 }
 
-static bool has_answers(const struct round *round, uint32_t place)
+static bool has_answers(const struct round *round, uint32_t slot)
 {
-    const struct exchange *exchange = round->exchanges[place];
-    return exchange && exchange->runs && exchange_is_answered(exchange, table_of(round, place));
+    const struct exchange *exchange = round->exchanges[slot];
+    return exchange && exchange->runs && exchange_is_answered(exchange, table_of(round, slot));
 }
 
 bool round_has_answers(const struct round *round)
 {
-    for (uint32_t i = 0; i < round->n_places; i++)
+    for (uint32_t i = 0; i < round->n_slots; i++)
         if (has_answers(round, i))
             return true;
     return false;
 }
 
-void round_step(struct round *round, uint64_t now_ns, uint64_t lag_ns)
+void round_step(struct round *round, uint64_t now_ns)
 {
-    for (uint32_t i = 0; i < round->n_places && !round->status; i++) {
+    for (uint32_t i = 0; i < round->n_slots && !round->status; i++) {
         struct exchange *exchange = round->exchanges[i];
         if (!has_answers(round, i))
             continue;
-        round_fail(round, exchange_step(exchange, table_of(round, i), now_ns, lag_ns));
+        round_fail(round, exchange_step(exchange, table_of(round, i), now_ns));
         round->busy |= exchange->busy;
     }
 }
@@ -219,7 +240,7 @@ void round_step(struct round *round, uint64_t now_ns, uint64_t lag_ns)
 bool round_is_over(const struct round *round)
 {
     bool runs = false;
-    for (uint32_t i = 0; i < round->n_places; i++)
+    for (uint32_t i = 0; i < round->n_slots; i++)
         runs |= round->exchanges[i] && round->exchanges[i]->runs;
     return !runs || round->status;
 }
@@ -227,7 +248,7 @@ bool round_is_over(const struct round *round)
 /* Drops those of tables that were closed. */
 static void drop_exchanges(struct round *round)
 {
-    for (uint32_t i = 0; i < round->n_places; i++) {
+    for (uint32_t i = 0; i < round->n_slots; i++) {
         struct exchange *exchange = round->exchanges[i];
         if (!exchange || exchange->runs || table_of(round, i))
             continue;
@@ -238,49 +259,52 @@ static void drop_exchanges(struct round *round)
 }
 
 /* Whether something is to be asked of a node that has not opened the table. */
-static bool waits_for_table(const struct round *round, uint32_t place)
+static bool waits_for_table(const struct round *round, uint32_t slot)
 {
-    return place < round->n_places && round->exchanges[place] && table_of(round, place) &&
-           exchange_waits(round->exchanges[place]);
+    return slot < round->n_slots && round->exchanges[slot] && table_of(round, slot) &&
+           exchange_waits(round->exchanges[slot]);
+}
+
+/* Whether the round had a question for a node and did not come to ask it. */
+static bool leaves_out(const struct round *round)
+{
+    bool leaves_out = false;
+    for (uint32_t i = 0; i < round->n_slots; i++)
+        leaves_out |= round->exchanges[i] && table_of(round, i) && round->exchanges[i]->left_out;
+    return leaves_out;
 }
 
 void round_end(struct round *round)
 {
     round->sweeps = false;
     for (uint32_t i = 0; i < TERN_MAX_TABLES; i++) {
-        const struct core_table *table = table_at(round, i);
-        struct manager *manager = manager_here(round, table);
-        struct replication *replication = replication_here(round, table);
-        struct bounded *bounded = bounded_here(round, table);
-        const struct doubling *doubling = doubling_here(round, table);
-        bool waits = waits_for_table(round, i), left_over = false;
-        if (doubling)
-            left_over = doubling_is_busy(doubling);
-        if (bounded)
-            left_over = bounded_is_busy(bounded);
-        if (replication) {
-            left_over = replication_round_ended(replication);
-            round->sweeps |= !replication_is_swept(replication);
+        struct core_table *table = table_here(round, i);
+        struct round_end end = {0};
+        if (!table)
+            continue;
+        if (is_held(round, table)) {
+            /* What it has to say is said later: nothing that waits for rounds may take this one for enough. */
+            round->awaits = round->sweeps = true;
+            continue;
         }
-        if (manager) {
-            left_over = manager_is_busy(manager);
-            round->intends |= manager_is_sharing(manager);
-            manager_round_ended(manager);
-            round->sweeps |= !manager_is_swept(manager);
-        }
-        waits |= doubling && doubling_awaits(doubling);
-        round->awaits |= waits;
-        round->left_over |= left_over && !waits;
+        table->technique->end(table, round->client->first_shard, &end);
+        end.awaits |= waits_for_table(round, i);
+        round->awaits |= end.awaits;
+        round->left_over |= end.left_over && !end.awaits;
+        round->intends |= end.intends;
+        round->sweeps |= end.sweeps;
     }
+    /* A node that has opened the table since it was asked last may have something to tell. */
+    bool is_complete = !round->sweeps && !leaves_out(round);
     drop_exchanges(round);
     round->runs = false;
-    if (!round->sweeps)
+    if (is_complete)
         round->n_sweeps = round->n_sweeps_begun;
 }
 
 bool round_find_silent(const struct round *round, uint64_t before_ns, uint32_t *node)
 {
-    for (uint32_t i = 0; i < round->n_places; i++)
+    for (uint32_t i = 0; i < round->n_slots; i++)
         if (round->exchanges[i] && exchange_find_silent(round->exchanges[i], before_ns, node))
             return true;
     return false;

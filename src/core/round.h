@@ -1,9 +1,8 @@
 /*
- * round - what a shard does for its node's tables with replicas, with keys that come and go, or with bounded reads, time and
- * again: it looks at what its workers intend, collects what was changed, asks all nodes concerned about all tables at
+ * round - what a shard does, time and again, for its node's tables whose technique needs rounds: it looks at what its workers intend, collects what was changed, asks all nodes concerned about all tables at
  * once (exchange.h), and goes on until all have answered and there is nothing more to say.
  *
- * Pure. The caller decides when a round begins, locks as manager.h says, and sends what is queued on the lanes.
+ * Pure. The caller decides when a round begins, locks as technique.h says, and sends what is queued on the lanes.
  */
 #ifndef CORE_ROUND_H
 #define CORE_ROUND_H
@@ -14,10 +13,10 @@
 struct round {
     struct core *core;
     struct client *client; /* of the shard whose round it is */
-    unsigned max_passes; /* of asking about a table in one round */
+    unsigned max_passes;   /* of asking about a table in one round */
     /* By the places of tables; NULL: there was none so far. */
     struct exchange *exchanges[TERN_MAX_TABLES];
-    uint32_t n_places;       /* that were in use */
+    uint32_t n_slots;        /* that were in use */
     bool runs;               /* one is under way */
     enum tern_status status; /* of this round: the first failure, */
     char sentence[160];      /* and its sentence, for another thread may end the round */
@@ -25,6 +24,8 @@ struct round {
     bool left_over;          /* something must go into another one, */
     bool awaits;             /* or goes on when others have done their part */
     bool intends;            /* workers have open intents, or replicas are kept */
+    uint64_t ahead_ns; /* how long before their start intents are signalled; UINT64_MAX: none */
+    bool holds_rows;   /* it leaves tables alone whose rows move (rounds_hold) */
     /* Sweeps through what owners have to tell (sweep.h): one may take several rounds. */
     bool sweeps;
     uint64_t n_sweeps_begun, n_sweeps; /* n_sweeps: the last one that is over */
@@ -35,11 +36,23 @@ void round_init(struct round *round, struct core *core, struct client *client, u
 /* After the client has given up what was asked. */
 void round_fini(struct round *round);
 
-/* Begins a round: looks at the intents of the workers, a list, of which those are freed whose worker is closed. */
-void round_begin(struct round *round, struct intents **list);
+/* Begins a round: looks at the intents of the workers, a list, of which those are freed whose worker is closed, and acts
+ * on those that a worker may reach within horizon_ns. With `holds_rows` it asks nothing about tables whose rows move. */
+void round_begin(struct round *round, struct intents **list, uint64_t now_ns, uint64_t horizon_ns,
+                 bool holds_rows);
 
-/* Collects what was changed in rows that have copies, for this round and those that follow. */
-void round_collect(struct round *round);
+/* How often the tables of the shard need rounds: replicas may be max_age_ns old, and least_ns is to be between rounds. */
+struct round_need {
+    uint64_t max_age_ns, least_ns;
+};
+struct round_need round_need(const struct round *round);
+
+/* Collects what was changed in rows that have copies, for this round and those that follow: of all tables, or of those
+ * whose copies would become too old. True if there are such tables. */
+bool round_collect(struct round *round, const struct pace *pace, uint64_t now_ns, bool all);
+
+/* Collects nothing before a time. */
+void round_put_off(struct round *round, uint64_t until_ns);
 
 /* Asks about all tables. `clock` is how far the workers were before. */
 void round_ask(struct round *round, struct node_clock clock, uint64_t now_ns);
@@ -47,9 +60,8 @@ void round_ask(struct round *round, struct node_clock clock, uint64_t now_ns);
 /* Whether answers have come that are to be taken. */
 bool round_has_answers(const struct round *round);
 
-/* Takes the answers that have come, and asks again where there is more. Owners may have collected what had changed as
- * long as `lag_ns` before they were asked. */
-void round_step(struct round *round, uint64_t now_ns, uint64_t lag_ns);
+/* Takes the answers that have come, and asks again where there is more. */
+void round_step(struct round *round, uint64_t now_ns);
 
 /* Whether it has nothing under way, or has failed: it is to be ended. */
 bool round_is_over(const struct round *round);

@@ -17,7 +17,6 @@
 #include "core/range_clock.h"
 
 struct schedule {
-    uint32_t n_nodes;
     uint64_t last; /* the number of the last task */
     uint64_t delay;
     struct range_clock *progress;
@@ -26,14 +25,13 @@ struct schedule {
     struct task *tasks[TERN_MAX_TASKS];
 };
 
-struct schedule *schedule_new(uint32_t n_nodes)
+struct schedule *schedule_new(const struct view *view)
 {
     struct schedule *schedule = calloc(1, sizeof *schedule);
     if (!schedule)
         return NULL;
-    schedule->n_nodes = n_nodes;
-    schedule->progress = range_clock_new(n_nodes);
-    schedule->n_uncounted = calloc(n_nodes, sizeof *schedule->n_uncounted);
+    schedule->progress = range_clock_new(view);
+    schedule->n_uncounted = calloc(view_capacity(view), sizeof *schedule->n_uncounted);
     if (schedule->progress && schedule->n_uncounted)
         return schedule;
     schedule_free(schedule);

@@ -25,7 +25,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/status.h"
+#include "core/view.h"
 
 struct schedule;
 
@@ -67,7 +67,7 @@ struct task_order {
 };
 
 /* NULL when memory is used up. */
-struct schedule *schedule_new(uint32_t n_nodes);
+struct schedule *schedule_new(const struct view *view);
 void schedule_free(struct schedule *schedule);
 
 /* Adds a task. TERN_INVALID if it is to come after a task that does not exist. */

@@ -5,12 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/bounded.h"
 #include "core/defect.h"
-#include "core/doubling.h"
-#include "core/manager.h"
-#include "core/replica.h"
 #include "core/reply.h"
+#include "core/technique.h"
 #include "wire/bytes.h"
 #include "wire/keys.h"
 
@@ -39,15 +36,9 @@ void server_fini(struct server *server)
 static enum served answer_failure(const struct server *server, const struct frame *request,
                                   enum tern_status status, struct buffer *out)
 {
-    return reply_error(out, request, server->core->epoch, status, tern_error()) ? SERVED : REFUSED;
-}
-
-/* Whether requests for a key are for this node to answer, if only to say where it is. */
-static inline bool is_served_here(const struct store *store, uint64_t key)
-{
-    if (store->home.managed)
-        return true;
-    return store->home.tracked ? store_tracks_main(store, key) : store_is_home(store, key);
+    return reply_error(out, request, view_epoch(server->core->view), status, tern_error())
+               ? SERVED
+               : REFUSED;
 }
 
 /* Decodes and checks the keys of a request: where none moves, all of them must be at home here. */
@@ -65,37 +56,66 @@ static enum tern_status read_keys(const struct server *server, const struct stor
         if (store_shard(store, key) != server->shard && !defect(DEFECT_WRONG_SHARD))
             return fail(TERN_PEER, "key %" PRIu64 " of table '%s' is not in shard %" PRIu32, key,
                         store->name, server->shard);
-        if (!is_served_here(store, key) && !defect(DEFECT_WRONG_NODE))
+        if (!store_may_be_asked(store, key) && !defect(DEFECT_WRONG_NODE))
             return fail(TERN_PEER, "key %" PRIu64 " of table '%s' is not at node %" PRIu32, key,
                         store->name, server->core->node);
     }
     return TERN_OK;
 }
 
+/* Reads the keys of a request that have no row; `bits`, unless it is NULL, then gets a bit for each key that has one, and
+ * their values move together. *bytes is set to what the values take. */
+static enum tern_status read_missed(struct server *server, struct store *store, uint32_t count,
+                                    size_t n_missed, uint8_t *bits, char *values, size_t *bytes)
+{
+    const size_t size = store->value_bytes;
+    *bytes = count * size;
+    if (!bits) {
+        enum tern_status status = TERN_OK;
+        bool here;
+        for (size_t i = 0; !status && i < n_missed; i++)
+            status = store_pull_new(store, server->keys[server->missed[i]],
+                                    values + server->missed[i] * size, &here);
+        return status;
+    }
+    memset(bits, 0, frame_bits_bytes(count));
+    size_t kept = 0, next = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (next < n_missed && server->missed[next] == i) {
+            next++;
+            continue;
+        }
+        bits[i / 8] |= (uint8_t)(1 << i % 8);
+        if (kept < i)
+            memcpy(values + kept * size, values + i * size, size);
+        kept++;
+    }
+    *bytes = kept * size;
+    return store_check_lost(store);
+}
+
 static enum served serve_pull(struct server *server, struct store *store,
                               const struct frame *request, struct buffer *out)
 {
+    const size_t head = request->flags & FRAME_PRESENT ? frame_bits_bytes(request->count) : 0;
     size_t bytes = request->count * store->value_bytes;
-    if (bytes > FRAME_MAX_BODY_BYTES) {
+    if (head + bytes > FRAME_MAX_BODY_BYTES) {
         fail(TERN_LIMIT, "a PULL of %" PRIu32 " keys of table '%s' has too long an answer",
              request->count, store->name);
         return answer_failure(server, request, TERN_LIMIT, out);
     }
-    char *values = (char *)reply_reserve(out, bytes);
-    if (!values)
+    uint8_t *body = reply_reserve(out, head + bytes);
+    if (!body)
         return REFUSED;
+    char *values = (char *)body + head;
     size_t n_missed = store_pull(store, server->keys, request->count, values, server->missed);
-    for (size_t i = 0; i < n_missed; i++) {
-        uint32_t position = server->missed[i];
-        bool here;
-        enum tern_status status = store_pull_new(store, server->keys[position],
-                                                 values + position * store->value_bytes, &here);
-        if (status)
-            return answer_failure(server, request, status, out);
-    }
-    struct frame reply = reply_frame(request, server->core->epoch, FRAME_VALUES);
+    enum tern_status status =
+        read_missed(server, store, request->count, n_missed, head ? body : NULL, values, &bytes);
+    if (status)
+        return answer_failure(server, request, status, out);
+    struct frame reply = reply_frame(request, view_epoch(server->core->view), FRAME_VALUES);
     reply.table = request->table;
-    reply.body_bytes = (uint32_t)bytes;
+    reply.body_bytes = (uint32_t)(head + bytes);
     reply_commit(out, &reply);
     return SERVED;
 }
@@ -109,10 +129,36 @@ static const void *aligned_payload(struct server *server, const uint8_t *payload
     return buffer_append(&server->values, payload, bytes) ? server->values.bytes : NULL;
 }
 
+/* Keys at home here were used as often as `counts` says. Other keys have rows, wherever they are. */
+static enum tern_status count_keys(const struct server *server, struct store *store, uint32_t n,
+                                   const uint8_t *counts)
+{
+    enum tern_status status =
+        store->admission ? TERN_OK
+                         : fail(TERN_INVALID, "table '%s' does not count its keys", store->name);
+    for (uint32_t i = 0; !status && i < n; i++)
+        if (store_is_home(store, server->keys[i]))
+            status = store_count(store, server->keys[i], get_u32(counts + 4 * i));
+    return status;
+}
+
+/* Pushes to keys that had no row, where keys are admitted. */
+static enum tern_status push_missed(struct server *server, struct store *store, const char *values,
+                                    size_t n_missed)
+{
+    enum tern_status status = TERN_OK;
+    bool here;
+    for (size_t i = 0; store->admission && !status && i < n_missed; i++)
+        status = store_push_new(store, server->keys[server->missed[i]],
+                                values + server->missed[i] * store->value_bytes, &here);
+    return status;
+}
+
 static enum tern_status write_values(struct server *server, struct store *store,
                                      const struct frame *request, const uint8_t *body)
 {
-    size_t bytes = request->count * store->value_bytes;
+    const bool counts = request->kind == FRAME_COUNT;
+    size_t bytes = request->count * (counts ? sizeof(uint32_t) : store->value_bytes);
     if (frame_payload_bytes(request) != bytes)
         return fail(TERN_INVALID,
                     "a %s of %" PRIu32 " keys of table '%s' has %" PRIu32 " bytes of "
@@ -120,17 +166,23 @@ static enum tern_status write_values(struct server *server, struct store *store,
                     frame_kind_name(request->kind), request->count, store->name,
                     frame_payload_bytes(request), bytes);
     const void *values = body + request->keys_bytes;
+    if (counts)
+        return count_keys(server, store, request->count, values);
     if (request->kind != FRAME_PUSH || !store->add.many)
         values = aligned_payload(server, values, bytes);
     if (!values)
         return fail(TERN_NO_MEMORY, "no memory for a %s", frame_kind_name(request->kind));
-    enum tern_status status = store_reserve(store, server->keys, request->count, server->entries);
+    const bool pushes = request->kind == FRAME_PUSH || defect(DEFECT_SET_ADDS);
+    enum tern_status status =
+        pushes ? store_reserve(store, server->keys, request->count, server->entries)
+               : store_reserve_all(store, server->keys, request->count, server->entries);
     if (status)
         return status;
-    if (request->kind == FRAME_PUSH || defect(DEFECT_SET_ADDS))
-        store_push(store, server->keys, request->count, server->entries, values, server->missed);
-    else
-        store_set(store, server->keys, request->count, server->entries, values, server->missed);
+    if (pushes)
+        return push_missed(server, store, values,
+                           store_push(store, server->keys, request->count, server->entries, values,
+                                      server->missed));
+    store_set(store, server->keys, request->count, server->entries, values, server->missed);
     return TERN_OK;
 }
 
@@ -224,15 +276,16 @@ static struct kept_answer *place_to_keep(const struct server *server, struct ser
     return kept;
 }
 
-/* Whether a request must be answered MOVED; *wait if that is not known before the present round is over. */
-static bool has_moved(struct server *server, const struct core_table *table,
-                      const struct frame *request, bool *wait)
+/* Whether a request must be answered MOVED; *wait if that is not known before a round later than *round is over. */
+static bool has_moved(struct server *server, struct core_table *table, const struct frame *request,
+                      bool *wait, uint64_t *round)
 {
     bool moved = false;
     *wait = false;
     for (uint32_t i = 0; i < request->count; i++) {
         uint32_t location;
-        enum whereabouts where = manager_find(table->managers[server->shard], server->keys[i], &location);
+        enum whereabouts where =
+            table->technique->find(table, server->shard, server->keys[i], &location, round);
         moved |= where != KEY_HERE;
         *wait |= where == KEY_UNKNOWN;
     }
@@ -240,7 +293,7 @@ static bool has_moved(struct server *server, const struct core_table *table,
 }
 
 static enum served answer_moved(struct server *server, struct server_lane *lane,
-                                const struct core_table *table, const struct frame *request,
+                                struct core_table *table, const struct frame *request,
                                 struct buffer *out)
 {
     uint8_t *payload = reply_reserve(out, request->count * sizeof(uint32_t));
@@ -252,10 +305,11 @@ static enum served answer_moved(struct server *server, struct server_lane *lane,
         return REFUSED;
     for (uint32_t i = 0; i < request->count; i++) {
         uint32_t location;
-        manager_find(table->managers[server->shard], server->keys[i], &location);
+        uint64_t round;
+        table->technique->find(table, server->shard, server->keys[i], &location, &round);
         put_u32(payload + 4 * i, location);
     }
-    struct frame reply = reply_frame(request, server->core->epoch, FRAME_MOVED);
+    struct frame reply = reply_frame(request, view_epoch(server->core->view), FRAME_MOVED);
     reply.table = request->table;
     reply.body_bytes = (uint32_t)(request->count * sizeof(uint32_t));
     reply_commit(out, &reply);
@@ -285,15 +339,15 @@ static enum served hold_or_refuse(struct server *server, struct server_lane *lan
     return answer_failure(server, request, TERN_CLOSED, out);
 }
 
-/* Holds a request of a managed table, or answers it MOVED: *served is the outcome. False: all its keys are
+/* Holds a request for keys that are not here, or answers it MOVED: *served is the outcome. False: all its keys are
  * here. */
-static bool divert(struct server *server, struct server_lane *lane, const struct core_table *table,
+static bool divert(struct server *server, struct server_lane *lane, struct core_table *table,
                    const struct frame *request, struct buffer *out, enum served *served)
 {
     bool wait;
-    if (!has_moved(server, table, request, &wait))
+    uint64_t round = 0;
+    if (!table->technique->find || !has_moved(server, table, request, &wait, &round))
         return false;
-    uint64_t round = manager_counts(table->managers[server->shard])->rounds;
     bool waited = lane->held_number == request->number && lane->held_round != round;
     if (wait && !waited) {
         if (lane->held_number != request->number)
@@ -307,7 +361,7 @@ static bool divert(struct server *server, struct server_lane *lane, const struct
     return true;
 }
 
-/* PULL, PUSH and SET. A write that was executed before is only answered. */
+/* PULL, PUSH, SET and COUNT. A write that was executed before is only answered. */
 static enum served serve_keys(struct server *server, struct server_lane *lane,
                               const struct frame *request, const uint8_t *body, struct buffer *out)
 {
@@ -321,42 +375,32 @@ static enum served serve_keys(struct server *server, struct server_lane *lane,
     enum tern_status status = TERN_OK;
     if (!again || request->kind == FRAME_PULL)
         status = read_keys(server, &table->store, request, body);
-    if (!status && core_is_managed(table) && (!again || request->kind == FRAME_PULL)) {
-        enum served served;
-        if (divert(server, lane, table, request, out, &served))
-            return served;
-    }
+    enum served served;
+    if (!status && (!again || request->kind == FRAME_PULL) &&
+        divert(server, lane, table, request, out, &served))
+        return served;
     if (lane->n_void)
-        forget_void(lane, request->b, request->number);
+        forget_void(lane, request->fields.access.oldest, request->number);
     if (!status && request->kind == FRAME_PULL) {
         advance(lane, request->number);
         return serve_pull(server, &table->store, request, out);
     }
     if (!status && !again)
         status = write_values(server, &table->store, request, body);
-    /* Of one that was executed before it is not known any more whether its node was behind. */
-    bool behind = again && core_is_managed(table);
-    if (!status && !again && core_is_managed(table))
-        behind = manager_written(table->managers[server->shard], lane->node, server->keys,
-                                 request->count);
-    if (!status && !again && table->replication)
-        replication_written(table->replication, server->keys, request->count);
+    bool behind = !status && request->kind != FRAME_COUNT && table->technique->wrote &&
+                  table->technique->wrote(table, server->shard, lane->node, server->keys,
+                                          request->count, again);
     if (status && !again && !advance_void(lane, request->number))
         return REFUSED;
     if (status)
         return answer_failure(server, request, status, out);
     advance(lane, request->number);
-    bool appended = reply_append(out, request, server->core->epoch, FRAME_DONE, behind, NULL, 0);
+    bool appended =
+        reply_append(out, request, view_epoch(server->core->view), FRAME_DONE, behind, NULL, 0);
     return appended ? SERVED : REFUSED;
 }
 
-/* Whether there is what a table has in shard 0 alone, and this is that shard. */
-static bool is_whole_here(const struct server *server, const void *part)
-{
-    return part && server->shard == 0;
-}
-
-/* An all-reduce needs the rounds of this node, which have failed. A sentence about another node names it. */
+/* A round that needs all nodes needs those of this node, which have failed. A sentence about another node names it. */
 static enum tern_status refuse_part(const struct server *server)
 {
     if (server->rounds_status == TERN_PEER)
@@ -365,57 +409,31 @@ static enum tern_status refuse_part(const struct server *server)
                 server->core->node, server->why_no_rounds);
 }
 
-/* A round of a managed or bounded table, or of one kept alike by all-reduce. As with replicas, its answer is kept (below). */
 static enum tern_status answer_round(struct server *server, const struct server_lane *lane,
-                                     const struct core_table *table, const struct frame *request,
+                                     struct core_table *table, const struct frame *request,
                                      const uint8_t *body, struct buffer *out)
 {
-    const uint8_t *aligned = aligned_payload(server, body, request->body_bytes);
-    if (!aligned)
+    struct round_question question = {
+        .from = lane->node,
+        .frame = request,
+        .body = aligned_payload(server, body, request->body_bytes),
+        .out = out,
+    };
+    if (!question.body && request->body_bytes)
         return fail(TERN_NO_MEMORY, "no memory for a ROUND");
-    struct manager *manager = table->managers[server->shard];
-    if ((!manager && !is_whole_here(server, table->bounded) &&
-         !is_whole_here(server, table->doubling)) ||
-        request->count)
+    if (!technique_has_rounds(table, server->shard) ||
+        (request->count && !table->technique->sends_keys))
         return fail(TERN_INVALID, "a ROUND does not fit table '%s'", table->store.name);
-    if (table->doubling && server->rounds_status)
+    if (server->rounds_status)
         return refuse_part(server);
-    if (table->doubling) {
-        server->wants_round = true;
-        return doubling_serve(table->doubling, lane->node, request, aligned, out);
-    }
-    if (manager)
-        return manager_serve(manager, lane->node, request, aligned, out);
-    enum tern_status status = bounded_serve(table->bounded, lane->node, request, aligned, out);
-    server->wants_round |= bounded_is_busy(table->bounded) || table->bounded->is_inquired;
-    table->bounded->is_inquired = false;
-    return status;
-}
-
-static enum tern_status answer_sync(struct server *server, const struct server_lane *lane,
-                                    const struct core_table *table, const struct frame *request,
-                                    const uint8_t *body, struct buffer *out)
-{
-    size_t bytes = request->count * table->store.value_bytes;
-    if (!is_whole_here(server, table->replication) || frame_payload_bytes(request) != bytes)
-        return fail(TERN_INVALID, "a SYNC does not fit table '%s'", table->store.name);
-    enum tern_status status = read_keys(server, &table->store, request, body);
-    if (status)
-        return status;
-    const void *deltas = aligned_payload(server, body + request->keys_bytes, bytes);
-    if (!deltas)
-        return fail(TERN_NO_MEMORY, "no memory for a SYNC");
-    status =
-        replication_merge(table->replication, lane->node, server->keys, request->count, deltas);
-    if (!status && !replication_news(table->replication, lane->node, request, out))
-        status = fail(TERN_NO_MEMORY, "no memory for the answer to a SYNC");
+    enum tern_status status = table->technique->answer(table, server->shard, &question);
+    server->wants_round |= question.wants_round;
     return status;
 }
 
 /* Executes a request and keeps the answer; false when memory is used up, and nothing was done. */
-static bool keep_answer(struct server *server, struct server_lane *lane,
-                        const struct core_table *table, const struct frame *request,
-                        const uint8_t *body)
+static bool keep_answer(struct server *server, struct server_lane *lane, struct core_table *table,
+                        const struct frame *request, const uint8_t *body)
 {
     struct kept_answer *kept = place_to_keep(server, lane, request->table);
     if (!kept)
@@ -425,48 +443,50 @@ static bool keep_answer(struct server *server, struct server_lane *lane,
     /* What went wrong can be told, whatever happens: it could not be done a second time, either. */
     if (!reply_reserve(bytes, STATUS_SENTENCE_BYTES))
         return false;
-    enum tern_status status = request->kind == FRAME_SYNC
-                                  ? answer_sync(server, lane, table, request, body, bytes)
-                                  : answer_round(server, lane, table, request, body, bytes);
+    enum tern_status status = answer_round(server, lane, table, request, body, bytes);
     lane->executed = request->number;
     kept->number = request->number;
     if (status)
-        reply_error(bytes, request, server->core->epoch, status, tern_error());
+        reply_error(bytes, request, view_epoch(server->core->view), status, tern_error());
     return true;
 }
 
 /* Whether the table is open. The answer is made anew if it is asked for twice. */
-static enum served serve_knock(struct server *server, struct server_lane *lane,
-                               const struct frame *request, struct buffer *out)
+static enum served serve_open_probe(struct server *server, struct server_lane *lane,
+                                    const struct frame *request, struct buffer *out)
 {
     bool is_open = find_table(server, request) != NULL;
     if (!is_open && !may_be_opened(server, request->table))
         return hold_or_refuse(server, lane, request, out);
     advance(lane, request->number);
     if (is_open)
-        return reply_append(out, request, server->core->epoch, FRAME_NEWS, 0, NULL, 0) ? SERVED
-                                                                                       : REFUSED;
+        return reply_append(out, request, view_epoch(server->core->view), FRAME_ROUND_REPLY, 0,
+                            NULL, 0)
+                   ? SERVED
+                   : REFUSED;
     fail(TERN_BUSY, "node %" PRIu32 " has not opened the table yet", server->core->node);
     return answer_failure(server, request, TERN_BUSY, out);
 }
 
 /*
- * A round of replicas or of a managed table. Its answer cannot be made a second time, because what it
+ * A round of a table. Its answer cannot be made a second time, because what it
  * tells is then no longer news; so the last one of a lane about each table is kept until the next request about that
  * table shows that it has arrived.
  */
 static enum served serve_round(struct server *server, struct server_lane *lane,
                                const struct frame *request, const uint8_t *body, struct buffer *out)
 {
-    if (request->kind == FRAME_ROUND && request->b == FRAME_KNOCK)
-        return serve_knock(server, lane, request, out);
+    if (request->fields.round.step == FRAME_OPEN_PROBE)
+        return serve_open_probe(server, lane, request, out);
     struct core_table *table = find_table(server, request);
     if (!table)
         return hold_or_refuse(server, lane, request, out);
     bool again = request->number <= lane->executed && !defect(DEFECT_SYNC_AGAIN);
-    if (again && request->kind == FRAME_ROUND && defect(DEFECT_ROUND_FORGOTTEN))
-        return reply_append(out, request, server->core->epoch, FRAME_NEWS, 0, NULL, 0) ? SERVED
-                                                                                       : REFUSED;
+    if (again && defect(DEFECT_ROUND_FORGOTTEN))
+        return reply_append(out, request, view_epoch(server->core->view), FRAME_ROUND_REPLY, 0,
+                            NULL, 0)
+                   ? SERVED
+                   : REFUSED;
     if (!again && !keep_answer(server, lane, table, request, body))
         return REFUSED;
     const struct kept_answer *kept = server_lane_kept(lane, request->table);
@@ -491,16 +511,18 @@ static enum served serve_range(struct server *server, struct server_lane *lane,
     uint64_t *keys = NULL;
     size_t n = 0;
     enum tern_status status;
-    if (request->a > request->b || (store->index == TERN_DENSE && request->b > store->n_keys))
+    if (request->fields.range.begin > request->fields.range.end ||
+        (store->index == TERN_DENSE && request->fields.range.end > store->n_keys))
         status = fail(TERN_RANGE, "there is no range [%" PRIu64 ", %" PRIu64 ") in table '%s'",
-                      request->a, request->b, store->name);
+                      request->fields.range.begin, request->fields.range.end, store->name);
     else
-        status = store_collect(&table->store, request->a, request->b, request->count, &keys, &n);
+        status = store_collect(&table->store, request->fields.range.begin,
+                               request->fields.range.end, request->count, &keys, &n);
     if (status)
         return answer_failure(server, request, status, out);
     uint8_t *body = reply_reserve(out, keys_max_bytes(n));
     if (body) {
-        struct frame reply = reply_frame(request, server->core->epoch, FRAME_VALUES);
+        struct frame reply = reply_frame(request, view_epoch(server->core->view), FRAME_VALUES);
         reply.count = (uint32_t)n;
         reply.keys_bytes = (uint32_t)keys_encode(keys, n, body, &reply.flags);
         reply.body_bytes = reply.keys_bytes;
@@ -517,25 +539,26 @@ static enum served serve_task(struct server *server, struct server_lane *lane,
     const struct task_port *tasks = &server->tasks;
     if (!tasks->take)
         return HELD;
-    enum tern_status status = request->count
-                                  ? fail(TERN_INVALID, "a %s has keys", frame_kind_name(request->kind))
-                                  : tasks->take(tasks->context, lane->node, request, body);
+    enum tern_status status =
+        request->count ? fail(TERN_INVALID, "a %s has keys", frame_kind_name(request->kind))
+                       : tasks->take(tasks->context, lane->node, request, body);
     if (status == TERN_NO_MEMORY)
         return REFUSED;
     advance(lane, request->number);
     if (status)
         return answer_failure(server, request, status, out);
-    return reply_append(out, request, server->core->epoch, FRAME_DONE, 0, NULL, 0) ? SERVED
-                                                                                  : REFUSED;
+    return reply_append(out, request, view_epoch(server->core->view), FRAME_DONE, 0, NULL, 0)
+               ? SERVED
+               : REFUSED;
 }
 
 enum served server_request(struct server *server, struct server_lane *lane,
                            const struct frame *request, const uint8_t *body, uint64_t now_ns,
                            struct buffer *out, bool *changed)
 {
-    if (request->epoch != server->core->epoch && !defect(DEFECT_ANY_EPOCH)) {
+    if (request->epoch != view_epoch(server->core->view) && !defect(DEFECT_ANY_EPOCH)) {
         fail(TERN_PEER, "node %" PRIu32 " is in epoch %" PRIu32 ", this one in %" PRIu32,
-             lane->node, request->epoch, server->core->epoch);
+             lane->node, request->epoch, view_epoch(server->core->view));
         return REFUSED;
     }
     if (request->number > lane->executed + 1) {
@@ -547,8 +570,8 @@ enum served server_request(struct server *server, struct server_lane *lane,
     case FRAME_PULL:
     case FRAME_PUSH:
     case FRAME_SET:
+    case FRAME_COUNT:
         return serve_keys(server, lane, request, body, out);
-    case FRAME_SYNC:
     case FRAME_ROUND:
         return serve_round(server, lane, request, body, out);
     case FRAME_RANGE:

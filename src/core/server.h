@@ -10,7 +10,7 @@
  * has got the answer. A key that this node has asked for, or has a replica of, may be on its way: the request
  * is held until the node's present round is over, and then decided.
  *
- * A ROUND with FRAME_KNOCK in b asks whether this node has opened the table, and is answered at once.
+ * A ROUND with FRAME_OPEN_PROBE as its step asks whether this node has opened the table, and is answered at once.
  *
  * A request that cannot be executed yet, because this node has not opened the table or because others
  * must come first (group.h), is held: it stays with its caller and is tried again. Who asked for a table is told
@@ -38,7 +38,7 @@ struct server_lane {
     size_t n_kept;
 };
 
-/* The last answer to a SYNC or ROUND about a table. */
+/* The last answer to a ROUND about a table. */
 struct kept_answer {
     uint16_t table;
     uint64_t number; /* of the request */
@@ -61,13 +61,13 @@ struct server {
     uint64_t *keys;      /* room for the keys of one request */
     uint32_t *missed;
     struct entry **entries;
-    struct buffer values; /* aligned ones */
-    bool is_leaving;      /* the node is being closed: it opens no further table */
-    bool holds_for_round; /* a request is held until a round is over */
-    bool holds_for_table; /* the last request is held until its table is open */
+    struct buffer values;           /* aligned ones */
+    bool is_leaving;                /* the node is being closed: it opens no further table */
+    bool holds_for_round;           /* a request is held until a round is over */
+    bool holds_for_table;           /* the last request is held until its table is open */
     enum tern_status rounds_status; /* what ended this node's rounds, if it is a failure, */
     const char *why_no_rounds;      /* and its sentence */
-    bool wants_round;     /* a request gave this node something to say: a round is to begin soon */
+    bool wants_round; /* a request gave this node something to say: a round is to begin soon */
     /* Whether kept answers may be left in `kept`, to be sent behind `out`, instead of being copied there;
      * kept.n is then to be set to 0. They stay in place until the lane's next request. */
     bool sends_kept;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/defect.h"
-#include "core/managed.h"
+#include "core/manager_internal.h"
 #include "core/reply.h"
 
 /* ---- Shares ------------------------------------------------------------------------------------ */
@@ -87,7 +87,7 @@ static uint32_t share_of(const struct manager *manager, uint64_t key)
 {
     struct entry *entry;
     uint64_t word = store_look(manager->store, key, &entry);
-    return entry_state(word) == ENTRY_SHARED ? store_facts(manager->store, entry_slot(word))->shared
+    return entry_state(word) == ENTRY_SHARED ? store_facts(manager->store, entry_slot(word))->note
                                              : 0;
 }
 
@@ -96,7 +96,7 @@ static void end_share(struct manager *manager, uint64_t key, uint32_t share)
 {
     uint32_t slot;
     if (store_share(manager->store, key, false, &slot))
-        store_facts(manager->store, slot)->shared = 0;
+        store_facts(manager->store, slot)->note = 0;
     free_share(manager, share);
 }
 
@@ -105,19 +105,19 @@ static void miss(struct manager *manager, uint64_t key, uint32_t share, uint32_t
 {
     if (has(misses(manager, share), node))
         return;
-    if (keys_add(manager, &manager->boxes[node].news, key))
+    if (keys_add(manager, &manager->outboxes[node].dirty, key))
         add(misses(manager, share), node);
 }
 
 void share_changed(struct manager *manager, uint64_t key, uint32_t slot, uint32_t by)
 {
-    uint32_t share = store_facts(manager->store, slot)->shared;
+    uint32_t share = store_facts(manager->store, slot)->note;
     if (!share || manager->policy->replica == REPLICA_NEVER)
         return;
     for (size_t i = 0; i < manager->set_words; i++)
         for (uint64_t set = wants(manager, share)[i]; set; set &= set - 1) {
             uint32_t node = (uint32_t)(64 * i + (size_t)__builtin_ctzll(set));
-            if (node != by && !(defect(DEFECT_NEWS_FORGOTTEN) && node % 4 == 1))
+            if (node != by && !(defect(DEFECT_CHANGES_FORGOTTEN) && node % 4 == 1))
                 miss(manager, key, share, node);
         }
 }
@@ -146,7 +146,7 @@ static void reconsider(struct manager *manager, uint64_t key, uint32_t share)
     uint32_t only = 0;
     if (manager->policy->main == MAIN_ON_INTENT && !wanted_here(manager, key) &&
         count(manager, wants(manager, share), &only) == 1)
-        keys_add(manager, &manager->boxes[only].due, key);
+        keys_add(manager, &manager->outboxes[only].moves, key);
 }
 
 void share_reconsider(struct manager *manager, uint64_t key)
@@ -158,13 +158,14 @@ void share_reconsider(struct manager *manager, uint64_t key)
 
 /* ---- Requests of others ------------------------------------------------------------------------- */
 
-/* Makes the main copy of a key that was never used, if it is at home here. */
+/* Makes the main copy of a key that was never used, if it is at home here and need not be counted first. */
 static bool is_here(struct manager *manager, uint64_t key)
 {
     struct store *store = manager->store;
     struct entry *entry;
     uint64_t word = store_look(store, key, &entry);
-    if (entry_state(word) == ENTRY_NONE && store_is_home(store, key) && !store_create(store, key))
+    if (entry_state(word) == ENTRY_NONE && store_is_home(store, key) &&
+        !store->reserve_new(store, key))
         word = store_look(store, key, &entry);
     return entry_is_main(word);
 }
@@ -192,7 +193,7 @@ enum whereabouts manager_find(struct manager *manager, uint64_t key, uint32_t *l
         return KEY_HERE;
     }
     *location = whereabouts(manager, key);
-    return wanted_get(manager, key) & (WANTED_SENT | WANTED_TOLD) ? KEY_UNKNOWN : KEY_AWAY;
+    return wanted_get(manager, key) & (WANTED_SENT | WANTED_REGISTERED) ? KEY_UNKNOWN : KEY_AWAY;
 }
 
 void manager_facts(const struct manager *manager, uint64_t key, struct key_facts *facts)
@@ -239,7 +240,7 @@ bool manager_written(struct manager *manager, uint32_t by, const uint64_t *keys,
         if (entry_state(word) != ENTRY_SHARED)
             continue;
         share_changed(manager, keys[i], entry_slot(word), manager->core->node);
-        behind |= has(wants(manager, store_facts(manager->store, entry_slot(word))->shared), by);
+        behind |= has(wants(manager, store_facts(manager->store, entry_slot(word))->note), by);
     }
     return behind && manager->policy->replica != REPLICA_NEVER;
 }
@@ -283,21 +284,21 @@ static void locate(struct manager *manager, uint64_t key, uint32_t location)
     uint32_t home = core_home(manager->core, manager->store, key);
     if (home == location_node(location))
         return;
-    struct box *box = &manager->boxes[home];
-    if (!keys_add(manager, &box->located, key))
+    struct outbox *outbox = &manager->outboxes[home];
+    if (!keys_add(manager, &outbox->located, key))
         return;
-    if (box->located.n > box->max_locations) {
-        size_t max = box->located.max;
-        uint32_t *locations = realloc(box->locations, max * sizeof *locations);
+    if (outbox->located.n > outbox->max_locations) {
+        size_t max = outbox->located.max;
+        uint32_t *locations = realloc(outbox->locations, max * sizeof *locations);
         if (!locations) {
-            box->located.n--;
+            outbox->located.n--;
             manager->out_of_memory = true;
             return;
         }
-        box->locations = locations;
-        box->max_locations = max;
+        outbox->locations = locations;
+        outbox->max_locations = max;
     }
-    box->locations[box->located.n - 1] = location;
+    outbox->locations[outbox->located.n - 1] = location;
 }
 
 /* Items of one section, written straight into the answer. */
@@ -368,7 +369,7 @@ static uint32_t begin_share(struct manager *manager, uint64_t key)
         free_share(manager, share);
         return 0;
     }
-    store_facts(manager->store, slot)->shared = share;
+    store_facts(manager->store, slot)->note = share;
     return share;
 }
 
@@ -392,8 +393,10 @@ static void serve_ask(struct manager *manager, uint32_t from, uint64_t key, stru
     if (may_move(manager, key, share, from) && move_away(manager, key, share, from, mains))
         return;
     trace_note(&manager->trace, TRACE_OTHER_WANTS, key, from);
-    if (manager->policy->replica != REPLICA_NEVER)
-        miss(manager, key, share, from);
+    /* Its first value goes out with the answer, whatever else there is to tell. */
+    if (manager->policy->replica != REPLICA_NEVER && !defect(DEFECT_FRESH_FORGOTTEN) &&
+        keys_add(manager, &manager->outboxes[from].fresh, key))
+        add(misses(manager, share), from);
 }
 
 /* A node wants a key moved there. One that others have replicas of, or that this node wants for good,
@@ -410,28 +413,29 @@ static void serve_fetch(struct manager *manager, uint32_t from, uint64_t key, st
 }
 
 /* Keys that may move to `from` by now, if that still holds. */
-static void serve_due(struct manager *manager, uint32_t from, size_t most, struct writer *mains)
+static void serve_moves(struct manager *manager, uint32_t from, size_t most, struct writer *mains)
 {
-    struct keys *due = &manager->boxes[from].due;
-    while (due->n && mains->count < most) {
-        fetch_mains(manager, due);
-        uint64_t key = keys_take(due);
+    struct keys *moves = &manager->outboxes[from].moves;
+    while (moves->n && mains->count < most) {
+        fetch_mains(manager, moves);
+        uint64_t key = keys_take(moves);
         uint32_t share = share_of(manager, key);
         if (share && may_move(manager, key, share, from))
             move_away(manager, key, share, from, mains);
     }
 }
 
-/* Values that `from` has not got, the oldest first: nothing waits for ever, however much is added. */
-static void serve_news(struct manager *manager, uint32_t from, size_t most, struct writer *copies)
+/* Values on a queue that `from` has not got, the oldest first: nothing waits for ever, however much is added. Returns how
+ * many keys were taken from the queue. */
+static size_t serve_values(struct manager *manager, uint32_t from, struct keys *queue, size_t most,
+                           struct writer *copies)
 {
     struct store *store = manager->store;
-    struct box *box = &manager->boxes[from];
-    struct keys *news = &box->news;
-    while (news->n && copies->count < most) {
-        fetch_mains(manager, news);
-        uint64_t key = keys_take(news);
-        box->n_passed++;
+    size_t n_taken = 0;
+    while (queue->n && copies->count < most) {
+        fetch_mains(manager, queue);
+        uint64_t key = keys_take(queue);
+        n_taken++;
         uint32_t share = share_of(manager, key);
         if (!share || !has(misses(manager, share), from))
             continue;
@@ -448,10 +452,25 @@ static void serve_news(struct manager *manager, uint32_t from, size_t most, stru
         copies->count++;
         manager->counts.values_sent++;
     }
+    return n_taken;
 }
 
-static uint8_t *write_away(const struct manager *manager, struct keys *away,
-                           enum section_kind kind, uint8_t *out)
+/* The first values of new replicas and then, unless `from` asks for no news, those that have changed. So where the
+ * latter are told, there are none of the former, and what is left of both bounds a sweep (sweep.h). */
+static void serve_news(struct manager *manager, uint32_t from, bool is_brief, size_t most,
+                       struct writer *copies, struct frame *reply)
+{
+    struct outbox *outbox = &manager->outboxes[from];
+    serve_values(manager, from, &outbox->fresh, most, copies);
+    if (!is_brief)
+        outbox->n_passed += serve_values(manager, from, &outbox->dirty, most, copies);
+    reply->fields.round_reply.left =
+        keys_left(&outbox->fresh) + (is_brief ? 0 : keys_left(&outbox->dirty));
+    reply->fields.round_reply.passed = outbox->n_passed;
+}
+
+static uint8_t *write_away(const struct manager *manager, struct keys *away, enum section_kind kind,
+                           uint8_t *out)
 {
     struct writer writer = {.header = out, .item_bytes = 16};
     for (size_t i = 0; i < away->n; i++) {
@@ -495,7 +514,7 @@ static enum tern_status check_request(const struct manager *manager, const uint8
             const uint8_t *item = section.items + i * section.item_bytes;
             wrong = !manager_has_key(manager, section_get(item)) ||
                     (section.kind == SECTION_LOCATED &&
-                     location_node((uint32_t)section_get(item + 8)) >= manager->core->n_nodes);
+                     !view_has(manager->view, location_node((uint32_t)section_get(item + 8))));
         }
         if (wrong)
             break;
@@ -541,7 +560,10 @@ enum tern_status manager_serve(struct manager *manager, uint32_t from, const str
                                const uint8_t *body, struct buffer *out)
 {
     size_t n_keys[SECTION_KINDS] = {0};
+    const bool is_brief = request->fields.round.step == FRAME_BRIEF;
     enum tern_status status = check_request(manager, body, request->body_bytes, n_keys);
+    if (!status && !is_brief && manager->n_shares)
+        status = manager_take_mains(manager);
     if (status)
         return status;
     struct writer mains = {.item_bytes = share_main_item_bytes(manager->store)};
@@ -564,18 +586,16 @@ enum tern_status manager_serve(struct manager *manager, uint32_t from, const str
     bool wrong;
     while (section_next(body, request->body_bytes, &at, &section, &wrong))
         serve_section(manager, from, &section, &mains);
-    size_t others = 4 * SECTION_HEADER_BYTES +
-                    16 * (manager->away_asks.n + manager->away_deltas.n);
-    serve_due(manager, from, room_for(manager, &mains, answer + room - others), &mains);
+    size_t others = 4 * SECTION_HEADER_BYTES + 16 * (manager->away_asks.n + manager->away_deltas.n);
+    serve_moves(manager, from, room_for(manager, &mains, answer + room - others), &mains);
     copies.header = writer_end(&mains, SECTION_MAINS);
-    serve_news(manager, from, room_for(manager, &copies, answer + room - others), &copies);
+    struct frame reply = reply_frame(request, view_epoch(manager->core->view), FRAME_ROUND_REPLY);
+    serve_news(manager, from, is_brief, room_for(manager, &copies, answer + room - others), &copies,
+               &reply);
     uint8_t *end = writer_end(&copies, SECTION_COPIES);
     end = write_away(manager, &manager->away_asks, SECTION_AWAY_ASKS, end);
     end = write_away(manager, &manager->away_deltas, SECTION_AWAY_DELTAS, end);
-    struct frame reply = reply_frame(request, manager->core->epoch, FRAME_NEWS);
     reply.table = request->table;
-    reply.a = keys_left(&manager->boxes[from].news);
-    reply.b = manager->boxes[from].n_passed;
     reply.body_bytes = (uint32_t)(end - answer);
     reply_commit(out, &reply);
     manager->counts.bytes_sent += FRAME_HEADER_BYTES + reply.body_bytes;

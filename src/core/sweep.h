@@ -6,7 +6,8 @@
  * the end. So a node knows when everything is here that was there at some time, whatever was added since.
  *
  * A sweep begins with a round. It is over, for one owner, when the owner has come to where the end was at
- * its first answer, or when a round had no reason to ask it: then it has nothing to tell.
+ * its first answer, or when a round had no reason to ask it: then it has nothing to tell. A round that had a reason and
+ * could not ask (exchange.h) completes no sweep.
  *
  * Pure; the caller locks. Zeroed, a sweep is over.
  */

@@ -1,14 +1,14 @@
 /*
- * managed - what the two halves of the manager share: manager.c, the side that wants keys, and share.c,
- * the side that owns them. Included by these two only.
+ * manager_internal - what the parts of the manager share: manager.c and manager_request.c, the side that wants keys, share.c, the
+ * side that owns them, and managed.c, the technique. Included by these and by tests.
  */
-#ifndef CORE_MANAGED_H
-#define CORE_MANAGED_H
+#ifndef CORE_MANAGER_INTERNAL_H
+#define CORE_MANAGER_INTERNAL_H
 
 #include "base/keymap.h"
+#include "core/hot.h"
 #include "core/manager.h"
 #include "core/sweep.h"
-#include "core/trace.h"
 #include "wire/section.h"
 
 enum {
@@ -17,12 +17,12 @@ enum {
 
 /* What is kept per wanted key: the number of its active intents, and what was done about it. */
 #define WANTED_COUNT UINT32_C(0x03ffffff)
-#define WANTED_SPARE (UINT32_C(1) << 26)  /* a slot is set aside for it */
-#define WANTED_ONCE (UINT32_C(1) << 27)   /* to be moved here, whoever wants it */
-#define WANTED_ENDING (UINT32_C(1) << 28) /* its end is to be told, or being told */
-#define WANTED_TOLD (UINT32_C(1) << 29)   /* the owner knows that this node wants it */
-#define WANTED_SENT (UINT32_C(1) << 30)   /* an ask is under way */
-#define WANTED_ASKED (UINT32_C(1) << 31)  /* an ask is to be sent or under way */
+#define WANTED_SPARE (UINT32_C(1) << 26)      /* a slot is set aside for it */
+#define WANTED_ONCE (UINT32_C(1) << 27)       /* to be moved here, whoever wants it */
+#define WANTED_ENDING (UINT32_C(1) << 28)     /* its end is to be told, or being told */
+#define WANTED_REGISTERED (UINT32_C(1) << 29) /* the owner knows that this node wants it */
+#define WANTED_SENT (UINT32_C(1) << 30)       /* an ask is under way */
+#define WANTED_ASKED (UINT32_C(1) << 31)      /* an ask is to be sent or under way */
 
 /* A list, or a queue: what is taken from its front is before `first`, until it is empty. */
 struct keys {
@@ -31,45 +31,51 @@ struct keys {
 };
 
 /* What there is to say to one node, and to answer it. */
-struct box {
+struct outbox {
     /* As the one who wants: the node is believed to be the owner. Queues: what was wanted first is used
      * first. */
     struct keys asks, fetches, ends;
-    struct keys changed;        /* a queue of replicas that were changed here; what, is taken when it is sent */
+    struct keys
+        changed; /* a queue of replicas that were changed here; what, is taken when it is sent */
     struct keys deltas;         /* those that came back and have no replica here any more, */
     struct buffer delta_values; /* and what they are, in their order */
-    size_t n_told;              /* keys of which the node knows that they are wanted here */
-    bool is_closed;             /* the node has closed the table */
-    struct sweep sweep;         /* through its news */
+    size_t n_registered;        /* keys of which the node knows that they are wanted here */
+    uint64_t news_ns;   /* when the node was asked for news last, with an answer; 0: never */
+    bool is_closed;     /* the node has closed the table */
+    struct sweep sweep; /* through its news */
     /* To the home of keys that have moved away from here. */
     struct keys located;
     uint32_t *locations;
     size_t max_locations;
     /* As the owner. */
-    struct keys news;  /* a queue of keys whose present value the node has not got */
+    struct keys
+        fresh; /* a queue of keys that the node has asked for, and whose first value it has not got */
+    struct keys dirty; /* a queue of keys whose present value the node has not got */
     uint64_t n_passed; /* of these so far: told, or found to need no telling any more */
-    struct keys due;   /* a queue of keys that may move there, since nobody else wants them */
+    struct keys moves; /* a queue of keys that may move there, since nobody else wants them */
 };
 
 struct manager {
     struct core *core;
-    uint32_t n_nodes; /* of the core, which may be gone when the manager is freed */
+    const struct view *view; /* of the core, which may be gone when the manager is freed */
     struct store *store;
     const struct policy *policy;
-    uint32_t generation;
     uint32_t shard;
-    size_t round_bytes; /* ROUND_BYTES */
-    struct box *boxes;  /* by node */
-    uint32_t *wanted;   /* dense: by key; common to all shards, of which each uses its own keys' */
+    size_t round_bytes;      /* ROUND_BYTES */
+    struct outbox *outboxes; /* by node */
+    uint32_t *wanted; /* dense: by key; common to all shards, of which each uses its own keys' */
     struct keymap wanted_sparse;
     struct keymap
-        told_at; /* 1 + the node that knows a key to be wanted here, until it has a row here */
+        registered_at; /* 1 + the node that knows a key to be wanted here, until it has a row here */
     struct keys spares; /* slots set aside, one for each key that is WANTED_SPARE */
     struct keys pool;   /* free slots, at hand without the store's lock */
     struct keys marked; /* slots of rows that were changed, while they are taken */
     char *delta;        /* room for one */
     bool out_of_memory;
     bool is_left_over; /* a delta came back in this round */
+    bool is_brief;     /* the present round exchanges no changes; see manager_begin_round */
+    bool has_news;     /* of owners: there are more than fitted into it */
+    unsigned n_served; /* times that rows were collected for others since the last round */
     struct manager_counts counts;
     struct trace trace;
 
@@ -82,6 +88,18 @@ struct manager {
     /* Of the request being answered. */
     struct keys away_asks, away_deltas;
 };
+
+/* What a table has: its managers by shard; and what finds out which keys every node should have, under the lock of the
+ * first shard. */
+struct managed {
+    struct manager *managers[STORE_MAX_SHARDS];
+    struct hot hot;
+};
+
+static inline struct manager *managed_shard(const struct core_table *table, uint32_t shard)
+{
+    return ((const struct managed *)table->state)->managers[shard];
+}
 
 /* Appends to a list; false, and noted, when memory is used up. */
 bool keys_add(struct manager *manager, struct keys *list, uint64_t key);
@@ -110,11 +128,46 @@ static inline uint32_t wanted_get(const struct manager *manager, uint64_t key)
     return manager->wanted ? manager->wanted[key] : keymap_get(&manager->wanted_sparse, key);
 }
 
+/* There must be room for a key that is new (wanted_reserve). */
+static inline void wanted_set(struct manager *manager, uint64_t key, uint32_t value)
+{
+    if (manager->wanted)
+        manager->wanted[key] = value;
+    else
+        keymap_set(&manager->wanted_sparse, key, value);
+}
+
+static inline bool wanted_reserve(struct manager *manager, size_t n)
+{
+    if (manager->wanted || keymap_reserve(&manager->wanted_sparse, n))
+        return true;
+    manager->out_of_memory = true;
+    return false;
+}
+
+/* A slot that was set aside for a key is not needed. */
+void manager_drop_spare(struct manager *manager, uint32_t *value);
+
+/* Tells the owner, which knows that this node wanted a key, that it does not any more. */
+void manager_tell_end(struct manager *manager, uint64_t key, uint32_t *value);
+
+/* An ask that nobody needs any more is not sent, or not sent on. */
+void manager_give_up_ask(struct manager *manager, uint64_t key, uint32_t *value);
+
+/* The outbox of the node that knows a key to be wanted here, or else of the one to ask. */
+struct outbox *manager_outbox_of(struct manager *manager, uint64_t key);
+
+/* Notes the delta in manager->delta, to be sent; false, and it is taken back, when memory runs out. */
+bool manager_add_delta(struct manager *manager, struct outbox *outbox, uint64_t key);
+
 /* Whether there is such a key in the manager's part of the table. */
 static inline bool manager_has_key(const struct manager *manager, uint64_t key)
 {
     return key <= manager->store->last_key && store_shard(manager->store, key) == manager->shard;
 }
+
+/* Collects what was changed in main copies, for the answer to another node. */
+enum tern_status manager_take_mains(struct manager *manager);
 
 /* A slot that is free now is kept for the next row that comes. */
 void pool_give(struct manager *manager, uint32_t slot);
@@ -144,7 +197,7 @@ static inline void fetch_key(const struct manager *manager, uint64_t key)
         __builtin_prefetch(&manager->store->dense[key], 1);
     } else {
         keymap_prefetch(&manager->wanted_sparse, key);
-        __builtin_prefetch(sparse_place(manager->store->sparse, key), 1);
+        __builtin_prefetch(sparse_line(manager->store->sparse, key), 1);
     }
 }
 
@@ -175,7 +228,7 @@ static inline void fetch_row(const struct manager *manager, uint64_t key, enum f
 /* The share of the row in a slot, if it has one: of a row whose facts have been fetched. */
 static inline void fetch_share(const struct manager *manager, uint32_t slot)
 {
-    uint32_t share = store_facts(manager->store, slot)->shared;
+    uint32_t share = store_facts(manager->store, slot)->note;
     if (share)
         __builtin_prefetch(share_sets(manager, share), 1);
 }

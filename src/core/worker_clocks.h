@@ -1,5 +1,5 @@
 /*
- * pace - how far the workers of a node have come: the node's clock is the lowest of theirs.
+ * worker_clocks - how far the workers of a node have come: the node's clock is the lowest of theirs.
  *
  * A worker counts from when it is opened until it is closed, except while it rests, when it makes no updates
  * and holds nobody back. A node that has not had a worker yet is at clock 0, so that others do not run
@@ -7,15 +7,15 @@
  *
  * Pure; the caller locks.
  */
-#ifndef CORE_PACE_H
-#define CORE_PACE_H
+#ifndef CORE_WORKER_CLOCKS_H
+#define CORE_WORKER_CLOCKS_H
 
-#include "core/clocks.h"
+#include "core/min_clock.h"
 
 #define NO_WORKER UINT32_MAX
 
-struct pace {
-    struct clocks clocks; /* by index */
+struct worker_clocks {
+    struct min_clock min; /* by index */
     uint32_t *numbers;    /* of the workers, for sentences */
     bool *used;
     uint64_t highest; /* that any worker has reached */
@@ -29,16 +29,17 @@ struct node_clock {
     uint32_t slowest; /* the number of a worker that is at this clock, or NO_WORKER */
 };
 
-void pace_init(struct pace *pace);
-void pace_fini(struct pace *pace);
+void worker_clocks_init(struct worker_clocks *clocks);
+void worker_clocks_fini(struct worker_clocks *clocks);
 
 /* A worker is opened at a clock; *index is its name here. False when memory is used up. */
-bool pace_open(struct pace *pace, uint32_t number, uint64_t clock, uint32_t *index);
-void pace_close(struct pace *pace, uint32_t index);
+bool worker_clocks_open(struct worker_clocks *clocks, uint32_t number, uint64_t clock,
+                        uint32_t *index);
+void worker_clocks_close(struct worker_clocks *clocks, uint32_t index);
 
 /* A worker's clock, or CLOCK_RESTS. True if the node's clock has changed. */
-bool pace_set(struct pace *pace, uint32_t index, uint64_t clock);
+bool worker_clocks_set(struct worker_clocks *clocks, uint32_t index, uint64_t clock);
 
-struct node_clock pace_now(struct pace *pace);
+struct node_clock worker_clocks_now(struct worker_clocks *clocks);
 
 #endif

@@ -1,19 +1,19 @@
 /*
- * clocks - the lowest of some clocks, which advance one by one.
+ * min_clock - the lowest of some clocks, which advance one by one.
  *
  * How many are at the lowest is counted; when the last of them leaves it, all are looked at. Before that
  * can happen again each of those must have advanced, so looking costs O(1) per advance on average, however
  * many clocks there are. A clock may rest: it then counts for nothing, until it is set again.
  */
-#ifndef CORE_CLOCKS_H
-#define CORE_CLOCKS_H
+#ifndef CORE_MIN_CLOCK_H
+#define CORE_MIN_CLOCK_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #define CLOCK_RESTS UINT64_MAX
 
-struct clocks {
+struct min_clock {
     uint64_t *values;
     uint32_t n, max;
     uint64_t lowest; /* CLOCK_RESTS if all rest, or there is none */
@@ -22,15 +22,15 @@ struct clocks {
 };
 
 /* n clocks at `value`; false when memory is used up. */
-bool clocks_init(struct clocks *clocks, uint32_t n, uint64_t value);
-void clocks_fini(struct clocks *clocks);
+bool min_clock_init(struct min_clock *min, uint32_t n, uint64_t value);
+void min_clock_fini(struct min_clock *min);
 
 /* One more, which rests; its index is n - 1. False when memory is used up. */
-bool clocks_add(struct clocks *clocks);
+bool min_clock_add(struct min_clock *min);
 
-void clocks_set(struct clocks *clocks, uint32_t index, uint64_t value);
+void min_clock_set(struct min_clock *min, uint32_t index, uint64_t value);
 
 /* One that is at the lowest; n if all rest. */
-uint32_t clocks_slowest(struct clocks *clocks);
+uint32_t min_clock_slowest(struct min_clock *min);
 
 #endif

@@ -1,0 +1,255 @@
+/* bounded_admit - the technique of tables with bounded reads: `ssp`, `essp` and `vap`. See bounded.h. */
+#include <inttypes.h>
+#include <math.h>
+
+#include "core/bounded_peer.h"
+
+/* What a replica shows before its home has run the updater would not be what was promised. */
+static enum tern_status check(const struct policy *policy, const char *name,
+                              const struct tern_table_options *options)
+{
+    if (!options->updater.apply)
+        return TERN_OK;
+    return fail(TERN_INVALID,
+                "table '%s': policy '%s' is for tables that are added to, not for updater '%s', "
+                "which runs at the main copy alone",
+                name, policy->name, options->updater.name);
+}
+
+static bool open_table(struct core *core, struct core_table *table,
+                       const struct technique_setup *setup)
+{
+    struct bounded *made = bounded_new(core, &table->store, table->policy);
+    table->state = made;
+    if (made && setup->round_bytes)
+        made->round_bytes = setup->round_bytes;
+    return made;
+}
+
+static void close_table(struct core_table *table)
+{
+    bounded_free(table->state);
+}
+
+/* ---- What workers wait for ---------------------------------------------------------------------- */
+
+/* On a single node, where there is no state, workers wait for each other all the same. */
+static bool admit_single(const struct policy *policy, struct access *access)
+{
+    uint64_t behind = access->clock > access->min_clock ? access->clock - access->min_clock : 0;
+    if (policy->bound != BOUND_CLOCKS)
+        behind = 0;
+    access->n_stale = 0;
+    if (behind > policy->clocks)
+        return false;
+    access->ages[behind < BOUNDED_STEPS ? behind : BOUNDED_STEPS - 1] += (uint32_t)access->n;
+    return true;
+}
+
+static bool admit(const struct core_table *table, struct access *access)
+{
+    const struct bounded *bounded = table->state;
+    for (int i = 0; i < BOUNDED_STEPS; i++)
+        access->ages[i] = 0;
+    if (!bounded)
+        return admit_single(table->policy, access);
+    access->n_stale = bounded_check(bounded, access->clock, access->min_clock, access->keys,
+                                    access->n, access->stale, access->ages);
+    if (!access->n_stale)
+        return true;
+    if (!is_eager(bounded) && !bounded_may_read(bounded, access->clock, access->min_clock))
+        access->n_stale = 0;
+    return false;
+}
+
+static enum tern_status fetch(struct core_table *table, const struct access *access)
+{
+    /* What was wanted before is asked for first, so that no key is wanted again and again of a home that is late. */
+    if (access->fetch_round && !bounded_has_asked(table->state))
+        return TERN_OK;
+    return bounded_want(table->state, access->keys, access->stale, access->n_stale);
+}
+
+static bool admit_update(const struct core_table *table, const struct unseen *unseen,
+                         uint64_t clock)
+{
+    return bounded_may_go_on(table->state, unseen, clock);
+}
+
+static void updated(const struct core_table *table, struct unseen *unseen, const uint64_t *keys,
+                    size_t n, const void *updates)
+{
+    const struct store *store = &table->store;
+    double size = updates ? 0 : (double)INFINITY;
+    if (!table->state || table->policy->bound != BOUND_VALUE)
+        return;
+    for (size_t done = 0; updates && done < n; done += BOUNDED_BLOCK)
+        size +=
+            bounded_size(store, keys + done, n - done < BOUNDED_BLOCK ? n - done : BOUNDED_BLOCK,
+                         (const char *)updates + done * store->value_bytes);
+    bounded_pushed(table->state, unseen, size);
+}
+
+static bool awaits_workers(const struct core_table *table, uint64_t *clock)
+{
+    const uint64_t highest = bounded_highest(table->state);
+    if (highest > *clock)
+        *clock = highest;
+    return bounded_is_awaited(table->state);
+}
+
+static void settle(struct core_table *table)
+{
+    bounded_settle(table->state);
+}
+
+static void inquire(struct core_table *table)
+{
+    bounded_inquire(table->state);
+}
+
+static enum tern_status blame(const struct core *core, struct core_table *table,
+                              const struct access *access, struct node_clock now, double seconds)
+{
+    struct bounded *bounded = table->state;
+    const char *name = table->store.name;
+    const uint64_t clock = access->clock;
+    struct standing standing = {
+        .clock = now.clock, .worker = now.slowest, .node = core ? core->node : 0};
+    if (bounded && bounded_needs(bounded, clock) <= access->min_clock)
+        standing = bounded_slowest(bounded);
+    if (bounded && access->n_stale && bounded_needs(bounded, clock) <= standing.clock)
+        return fail(TERN_LATE,
+                    "table '%s': node %" PRIu32
+                    " has not sent the value of a key that a read at clock %" PRIu64
+                    " has waited %.1f s for",
+                    name, core_home(core, &table->store, access->keys[access->stale[0]]), clock,
+                    seconds);
+    if (standing.worker == NO_WORKER)
+        return fail(TERN_LATE,
+                    "table '%s': a read at clock %" PRIu64 " has waited %.1f s for node %" PRIu32
+                    ", which has no worker that works; every node opens one",
+                    name, clock, seconds, standing.node);
+    return fail(TERN_LATE,
+                "table '%s': worker %" PRIu32 " of node %" PRIu32 " holds everybody back: it is at "
+                "clock %" PRIu64 ", and a read at clock %" PRIu64 " with a bound of %" PRIu64
+                " has waited %.1f s for it",
+                name, standing.worker, standing.node, standing.clock, clock, table->policy->clocks,
+                seconds);
+}
+
+/* ---- Rounds ------------------------------------------------------------------------------------- */
+
+static enum tern_status begin(struct core_table *table, uint32_t shard, struct node_clock clock,
+                              uint64_t now_ns)
+{
+    (void)shard;
+    (void)now_ns;
+    return bounded_take(table->state, clock);
+}
+
+static bool has_question(const struct core_table *table, uint32_t shard, uint32_t peer,
+                         uint64_t now_ns)
+{
+    (void)shard;
+    (void)now_ns;
+    return bounded_has_request(table->state, peer);
+}
+
+static enum tern_status ask(struct core_table *table, uint32_t shard, uint32_t peer,
+                            uint64_t now_ns, struct buffer *body, struct frame *frame, bool *more)
+{
+    (void)shard;
+    (void)now_ns;
+    (void)frame;
+    (void)more;
+    return bounded_request(table->state, peer, body);
+}
+
+static enum tern_status absorb(struct core_table *table, uint32_t shard, uint32_t peer,
+                               const struct round_answer *answer, bool *more)
+{
+    (void)shard;
+    enum tern_status status = bounded_answer(table->state, peer, answer->frame, answer->body);
+    *more = bounded_has_request(table->state, peer);
+    return status;
+}
+
+static enum tern_status answer(struct core_table *table, uint32_t shard,
+                               struct round_question *question)
+{
+    struct bounded *bounded = table->state;
+    (void)shard;
+    enum tern_status status =
+        bounded_serve(bounded, question->from, question->frame, question->body, question->out);
+    question->wants_round = bounded_is_busy(bounded) || bounded->is_inquired;
+    bounded->is_inquired = false;
+    return status;
+}
+
+static void end_round(struct core_table *table, uint32_t shard, struct round_end *end)
+{
+    (void)shard;
+    end->left_over = bounded_is_busy(table->state);
+}
+
+static void peer_closed(struct core_table *table, uint32_t shard, uint32_t peer)
+{
+    (void)shard;
+    bounded_forget_peer(table->state, peer);
+}
+
+/* ---- What is told ------------------------------------------------------------------------------- */
+
+static void stats(const struct core_table *table, uint32_t shard, struct tern_table_stats *stats)
+{
+    const struct bounded_counts *counts = &((const struct bounded *)table->state)->counts;
+    (void)shard;
+    stats->messages = counts->questions + counts->answers;
+    stats->sent_bytes = counts->bytes_sent;
+    stats->received_bytes = counts->bytes_received;
+    stats->deltas_sent = counts->deltas_sent;
+    stats->values_received = counts->values_received;
+}
+
+static void explain(const struct core *core, const struct core_table *table, uint64_t key,
+                    struct text *text)
+{
+    text_add(text,
+             "is at its home, node %" PRIu32
+             ", by policy %s, with replicas at nodes that have used it.\n",
+             core_home(core, &table->store, key), table->policy->name);
+}
+
+static enum copy copy(const struct core *core, const struct core_table *table, uint64_t key,
+                      bool *is_wanted)
+{
+    *is_wanted = false;
+    return core_home(core, &table->store, key) == core->node ? COPY_MAIN : COPY_NONE;
+}
+
+const struct technique technique_bounded = {
+    .rows = ROWS_EVERYWHERE,
+    .check = check,
+    .open = open_table,
+    .close = close_table,
+    .where = technique_where_home,
+    .admit = admit,
+    .fetch = fetch,
+    .admit_update = admit_update,
+    .updated = updated,
+    .awaits_workers = awaits_workers,
+    .settle = settle,
+    .inquire = inquire,
+    .blame = blame,
+    .begin = begin,
+    .has_question = has_question,
+    .ask = ask,
+    .absorb = absorb,
+    .answer = answer,
+    .end = end_round,
+    .peer_closed = peer_closed,
+    .stats = stats,
+    .explain = explain,
+    .copy = copy,
+};

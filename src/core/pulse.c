@@ -1,0 +1,37 @@
+/* pulse - see pulse.h. */
+#include "core/pulse.h"
+
+#include "core/defect.h"
+
+enum { COORDINATOR = 0, PULSES_PER_DEADLINE = 4 };
+
+void pulse_init(struct pulse *pulse, struct lanes *lanes)
+{
+    *pulse = (struct pulse){.lanes = lanes};
+    lanes->is_pulse = true;
+}
+
+bool pulse_ask(struct pulse *pulse)
+{
+    if (pulse->is_asking || defect(DEFECT_PULSE_SKIPPED))
+        return false;
+    pulse->op = (struct op){0};
+    pulse->is_asking = !client_call(pulse->lanes->client, COORDINATOR, &pulse->op, FRAME_PING);
+    return pulse->is_asking;
+}
+
+enum tern_status pulse_hear(struct pulse *pulse, uint32_t *dead)
+{
+    pulse->is_asking = false;
+    const enum tern_status status = op_end(&pulse->op);
+    *dead = status ? COORDINATOR + 1 : (uint32_t)pulse->op.answer.fields.ping_done.dead;
+    if (*dead)
+        peers_give_up(pulse->lanes->peers, *dead - 1);
+    buffer_free(&pulse->op.answer_body);
+    return status;
+}
+
+uint64_t pulse_pause_ns(const struct peers *peers)
+{
+    return peers->deadline_ns / PULSES_PER_DEADLINE;
+}

@@ -1,0 +1,114 @@
+/* technique - the factory. See technique.h. */
+#include "core/technique.h"
+
+#include <inttypes.h>
+
+#include "core/doubling.h"
+
+enum { DEFAULT_STALENESS_MS = 10 };
+
+#define MS UINT64_C(1000000)
+
+const struct technique *technique_find(const struct policy *policy, bool is_whole)
+{
+    if (policy->bound != BOUND_NONE)
+        return &technique_bounded;
+    if (is_whole)
+        return &technique_fixed;
+    if (policy->replica == REPLICA_OF_EVERY_KEY)
+        return &technique_mirrored;
+    if (policy->replica == REPLICA_ON_ACCESS)
+        return technique_cached();
+    if (policy->main != MAIN_AT_HOME || policy->replica == REPLICA_ON_INTENT)
+        return &technique_managed;
+    return &technique_fixed;
+}
+
+enum tern_status technique_check(const struct policy *policy, const char *name,
+                                 const struct tern_table_options *options)
+{
+    const struct technique *technique = technique_find(policy, false);
+    if (options->n_replicated && !options->replicated)
+        return fail(TERN_INVALID, "table '%s': the pointer `replicated` is NULL", name);
+    bool is_listed = options->n_replicated || options->frequencies;
+    if (is_listed && policy->replica != REPLICA_OF_LISTED)
+        return fail(TERN_INVALID, "table '%s': keys are listed, but policy '%s' takes no list",
+                    name, policy->name);
+    if (options->frequencies && (options->n_replicated || options->index != TERN_DENSE))
+        return fail(TERN_INVALID,
+                    "table '%s': `frequencies` are for dense tables without a list of keys", name);
+    for (size_t i = 0; options->index == TERN_DENSE && i < options->n_replicated; i++)
+        if (options->replicated[i] >= options->n_keys)
+            return fail(TERN_RANGE,
+                        "listed key %" PRIu64 " is outside table '%s' of %" PRIu64 " keys",
+                        options->replicated[i], name, options->n_keys);
+    if ((options->staleness_ms || options->max_rounds_per_s) && !technique->collect)
+        return fail(TERN_INVALID,
+                    "table '%s': policy '%s' has no replicas that staleness_ms or max_rounds_per_s "
+                    "could be about",
+                    name, policy->name);
+    return technique->check ? technique->check(policy, name, options) : TERN_OK;
+}
+
+/* Which keys of a sparse table are at home here. */
+static bool is_at_home(const void *context, uint64_t key)
+{
+    const struct core *core = context;
+    return ring_home(core->view, key) == core->node;
+}
+
+struct store_home technique_home(const struct core *core, const struct policy *policy,
+                                 const struct tern_table_options *options)
+{
+    const enum rows rows = technique_find(policy, false)->rows;
+    const uint64_t begin = range_begin(core->view, core->node, options->n_keys);
+    const uint64_t end = range_end(core->view, core->node, options->n_keys);
+    if (rows == ROWS_EVERYWHERE)
+        return (struct store_home){.rows_everywhere = true,
+                                   .end = options->n_keys,
+                                   .main_begin = begin,
+                                   .main_end = end,
+                                   .has = is_at_home,
+                                   .context = core};
+    return (struct store_home){.rows_move = rows == ROWS_MOVE,
+                               .begin = begin,
+                               .end = end,
+                               .has = is_at_home,
+                               .context = core,
+                               .n_shards = core->n_shards};
+}
+
+bool technique_open(struct core *core, struct core_table *table,
+                    const struct technique_setup *setup)
+{
+    const struct tern_table_options *options = setup->options;
+    table->technique = technique_find(table->policy, setup->is_whole);
+    table->staleness_ns =
+        (options->staleness_ms ? options->staleness_ms : DEFAULT_STALENESS_MS) * MS;
+    table->round_ns = options->max_rounds_per_s ? 1000 * MS / options->max_rounds_per_s : 0;
+    table->generation = setup->generation;
+    if (table->technique == &technique_mirrored &&
+        doubling_is_for(core, &table->store, table->policy))
+        table->technique = &technique_doubling;
+    return setup->is_whole || !table->technique->open || table->technique->open(core, table, setup);
+}
+
+void technique_close(struct core_table *table)
+{
+    if (table->state)
+        table->technique->close(table);
+    table->state = NULL;
+}
+
+uint32_t technique_where_home(const struct core *core, const struct core_table *table, uint64_t key,
+                              struct key_range *range)
+{
+    const struct store *store = &table->store;
+    const uint32_t node = core_home(core, store, key);
+    *range = (struct key_range){0};
+    if (store->index == TERN_DENSE) {
+        range->begin = range_begin(core->view, node, store->n_keys);
+        range->n_keys = range_end(core->view, node, store->n_keys) - range->begin;
+    }
+    return node;
+}
