@@ -11,11 +11,18 @@
 #include <sys/resource.h>
 
 #include "base/clock.h"
+#include "base/log.h"
+#include "base/interrupt.h"
+#include "base/thread.h"
+#include "core/pulse.h"
 #include "net/address.h"
 #include "node/remote.h"
 #include "wire/bytes.h"
 
-enum { LINGER_MS = 100 }; /* without a connection, before the coordinator ends */
+enum {
+    LINGER_MS = 100, /* without a connection, before the coordinator ends */
+    FIRST_EPOCH = 1,
+};
 
 #define MS UINT64_C(1000000)
 
@@ -38,7 +45,9 @@ void engine_drive(struct engine *engine, uint64_t now_ns)
             next = shard;
         }
     }
+    status_aside(); /* what others ask for may be refused */
     shard_drive(next, now_ns);
+    status_back();
 }
 
 void engine_wake(struct engine *engine)
@@ -50,13 +59,13 @@ void engine_wake(struct engine *engine)
 void engine_lock_rounds(struct engine *engine)
 {
     for (uint32_t i = 0; i < n_shards(engine); i++)
-        sync_lock(&engine->shards[i].sync);
+        round_driver_lock(&engine->shards[i].round_driver);
 }
 
 void engine_unlock_rounds(struct engine *engine)
 {
     for (uint32_t i = 0; i < n_shards(engine); i++)
-        sync_unlock(&engine->shards[i].sync);
+        round_driver_unlock(&engine->shards[i].round_driver);
 }
 
 void engine_lock(struct engine *engine)
@@ -75,7 +84,7 @@ enum tern_status engine_start_rounds(struct engine *engine)
 {
     enum tern_status status = TERN_OK;
     for (uint32_t i = 0; !status && i < n_shards(engine); i++)
-        status = sync_start(&engine->shards[i].sync);
+        status = round_driver_start(&engine->shards[i].round_driver);
     return status;
 }
 
@@ -83,23 +92,37 @@ bool engine_has_rounds(const struct engine *engine)
 {
     /* They are started in order. */
     const struct shard *last = &engine->shards[n_shards(engine) - 1];
-    return atomic_load_explicit(&last->sync.is_running, memory_order_relaxed);
+    return atomic_load_explicit(&last->round_driver.is_running, memory_order_relaxed);
 }
 
 enum tern_status engine_wait(struct engine *engine)
 {
     enum tern_status status = TERN_OK;
     for (uint32_t i = 0; !status && i < n_shards(engine); i++)
-        status = sync_wait(&engine->shards[i].sync);
+        status = round_driver_wait(&engine->shards[i].round_driver);
     return status;
 }
 
-enum tern_status engine_wait_news(struct engine *engine)
+enum tern_status engine_wait_changes(struct engine *engine)
 {
     enum tern_status status = TERN_OK;
     for (uint32_t i = 0; !status && i < n_shards(engine); i++)
-        status = sync_wait_news(&engine->shards[i].sync);
+        status = round_driver_wait_changes(&engine->shards[i].round_driver);
     return status;
+}
+
+enum tern_status engine_hold(struct engine *engine)
+{
+    enum tern_status status = TERN_OK;
+    for (uint32_t i = 0; !status && i < n_shards(engine); i++)
+        status = round_driver_hold(&engine->shards[i].round_driver);
+    return status;
+}
+
+void engine_release(struct engine *engine)
+{
+    for (uint32_t i = 0; i < n_shards(engine); i++)
+        round_driver_release(&engine->shards[i].round_driver);
 }
 
 /* ---- Calls, and the pulse ---------------------------------------------------------------------- */
@@ -111,25 +134,25 @@ enum tern_status engine_call(struct remote *remote, uint32_t node, struct op *op
     if (status)
         return status;
     remote_nudge(remote, client_lane(&remote->client, node));
-    remote_wait(remote, op, kind != FRAME_PING && kind != FRAME_RANGE && kind != FRAME_JOIN);
+    remote_wait(remote, op, lanes_is_patient(kind));
     status = op_end(op);
     if (status)
         buffer_free(&op->answer_body);
     return status;
 }
 
-/* Sleeps for a quarter of the deadline; true when the engine is to end. */
+/* Sleeps until the next pulse; true when the engine is to end. */
 static bool pulse_sleeps(struct engine *engine)
 {
-    uint64_t wake = clock_now_ns() + engine->place.deadline_ns / 4;
+    uint64_t wake = clock_now_ns() + pulse_pause_ns(&engine->peers);
     struct timespec until = {.tv_sec = (time_t)(wake / UINT64_C(1000000000)),
                              .tv_nsec = (long)(wake % UINT64_C(1000000000))};
     pthread_mutex_lock(&engine->pulse_lock);
     int outcome = 0;
-    while (outcome != ETIMEDOUT && !atomic_load_explicit(&engine->stop, memory_order_relaxed))
+    while (outcome != ETIMEDOUT && !atomic_load_explicit(&engine->peers.stop, memory_order_relaxed))
         outcome = pthread_cond_timedwait(&engine->pulse_stop, &engine->pulse_lock, &until);
     pthread_mutex_unlock(&engine->pulse_lock);
-    return atomic_load_explicit(&engine->stop, memory_order_relaxed);
+    return atomic_load_explicit(&engine->peers.stop, memory_order_relaxed);
 }
 
 static void *pulse_main(void *context)
@@ -138,88 +161,99 @@ static void *pulse_main(void *context)
     struct remote remote;
     if (remote_init_shard(&remote, engine, 0))
         return NULL;
-    remote.is_pulse = true;
+    struct pulse pulse;
+    pulse_init(&pulse, &remote.lanes);
     while (!pulse_sleeps(engine)) {
-        struct op op = {0};
-        struct neighbours *neighbours = atomic_load(&engine->neighbours);
-        if (neighbours)
-            neighbours_free_stuck(neighbours);
-        uint32_t dead = 1; /* node 0, if it does not answer */
-        if (!engine_call(&remote, 0, &op, FRAME_PING)) {
-            dead = (uint32_t)op.answer.a;
-            buffer_free(&op.answer_body);
-        }
+        uint32_t dead;
+        if (!pulse_ask(&pulse))
+            continue;
+        remote_nudge(&remote, client_lane(&remote.client, 0));
+        remote_wait(&remote, &pulse.op, lanes_is_patient(FRAME_PING));
+        pulse_hear(&pulse, &dead);
         if (dead)
-            atomic_store_explicit(&engine->dead, dead, memory_order_relaxed);
-        if (dead && neighbours)
-            neighbours_find_stuck(neighbours);
+            member_lose(engine, dead - 1);
     }
     remote_fini(&remote);
     return NULL;
 }
 
-bool engine_is_one_host(const struct engine *engine)
+/* ---- Joining and leaving ---------------------------------------------------------------------- */
+
+/* Whether all nodes are on this host. */
+static bool is_one_host(const struct engine *engine)
 {
     bool is_one = true;
-    for (uint32_t i = 0; is_one && i < engine->core.n_nodes; i++)
-        is_one = address_is_unix(engine->addresses[i]);
+    view_each_while (i, engine->core.view, is_one)
+        is_one = address_is_unix(engine->peers.addresses[i]);
     return is_one;
 }
 
-enum tern_status engine_check_dead(const struct engine *engine)
+/* Takes the view of the cluster that this node has joined: which processes share memory is known from their addresses. */
+static enum tern_status take_view(struct engine *engine)
 {
-    uint32_t dead = atomic_load_explicit(&engine->dead, memory_order_relaxed);
-    if (!dead)
-        return TERN_OK;
-    return fail(TERN_PEER, "node %" PRIu32 " at %s was given up: it gave no sign of life for %.1f s",
-                dead - 1, engine->addresses[dead - 1], (double)engine->place.deadline_ns / 1e9);
-}
-
-/* ---- Joining and leaving ---------------------------------------------------------------------- */
-
-/* Reads the addresses and incarnations of all nodes. */
-static enum tern_status read_roster(struct engine *engine, const uint8_t *bytes, size_t size)
-{
-    for (uint32_t i = 0; i < engine->core.n_nodes; i++) {
-        size_t length = size >= 10 ? get_u16(bytes + 8) : SIZE_MAX;
-        if (length >= sizeof engine->addresses[0] || size - 10 < length)
-            return fail(TERN_PEER, "the coordinator sent a broken list of nodes");
-        engine->incarnations[i] = get_u64(bytes);
-        memcpy(engine->addresses[i], bytes + 10, length);
-        engine->addresses[i][length] = '\0';
-        bytes += 10 + length;
-        size -= 10 + length;
-    }
+    const uint32_t n_nodes = engine->launch.n_nodes;
+    const bool shares = engine->launch.shares && is_one_host(engine);
+    uint32_t *members = shares ? calloc(n_nodes, sizeof *members) : NULL;
+    if (!shares || members)
+        engine->views[1] = view_new(FIRST_EPOCH, n_nodes, members);
+    free(members);
+    if (!engine->views[1])
+        return fail(TERN_NO_MEMORY, "no memory for a cluster of %" PRIu32 " nodes", n_nodes);
+    engine->core.view = engine->views[1];
     return TERN_OK;
 }
 
-static enum tern_status join(struct engine *engine)
+/* Asks the coordinator to join. *is_absent: nobody has answered at its address. */
+static enum tern_status ask_to_join(struct engine *engine, bool *is_absent)
 {
     struct remote remote;
+    *is_absent = false;
     enum tern_status status = remote_init_shard(&remote, engine, 0);
     if (status)
         return status;
     const char *address = listener_address(engine->listener);
-    struct op op = {.a = engine->core.incarnation,
+    struct op op = {.fields.join.incarnation = engine->core.incarnation,
                     .payload = address,
                     .payload_bytes = (uint32_t)strlen(address)};
     status = engine_call(&remote, 0, &op, FRAME_JOIN);
-    uint64_t n = status ? 1 : op.answer.b;
+    *is_absent = status == TERN_PEER && !remote_was_answered(&remote, 0);
+    uint64_t n = status ? 1 : op.answer.fields.roster.n_shards;
     if (n < 1 || n > STORE_MAX_SHARDS)
         status = fail(TERN_PEER, "the coordinator said that nodes have %" PRIu64 " shards", n);
     if (!status) {
         pthread_mutex_lock(&engine->shards[0].lock);
         engine->core.n_shards = (uint32_t)n;
-        status = read_roster(engine, buffer_head(&op.answer_body), buffer_size(&op.answer_body));
+        status = peers_read_roster(&engine->peers, buffer_head(&op.answer_body),
+                                   buffer_size(&op.answer_body));
         /* The coordinator is where this node has found it, whatever it calls itself. */
-        if (remote.peers[0].connection.stream)
-            snprintf(engine->addresses[0], sizeof engine->addresses[0], "%s",
-                     stream_peer(remote.peers[0].connection.stream));
+        if (remote_address(&remote, 0))
+            snprintf(engine->peers.addresses[0], sizeof engine->peers.addresses[0], "%s",
+                     remote_address(&remote, 0));
+        if (!status)
+            status = take_view(engine);
         pthread_mutex_unlock(&engine->shards[0].lock);
         buffer_free(&op.answer_body);
     }
     remote_fini(&remote);
     return status;
+}
+
+/* The host of the coordinator may be started later than this one: to be silent is not to be absent. */
+static enum tern_status join(struct engine *engine)
+{
+    const struct launch *launch = &engine->launch;
+    const uint64_t began_ns = clock_now_ns();
+    for (;;) {
+        bool is_absent;
+        enum tern_status status = ask_to_join(engine, &is_absent);
+        uint64_t waited_ns = clock_now_ns() - began_ns;
+        if (!is_absent || waited_ns >= launch->join_deadline_ns)
+            return status;
+        log_notice("node %" PRIu32
+                   " waits for node 0 at %s, which does not answer (%.0f of %.0f s)",
+                   launch->node, launch->coordinator, (double)waited_ns / 1e9,
+                   (double)launch->join_deadline_ns / 1e9);
+    }
 }
 
 /* Begins the other shards, of which the coordinator has said how many there are. */
@@ -237,53 +271,52 @@ static enum tern_status start_shards(struct engine *engine)
 
 static enum tern_status start_pulse(struct engine *engine)
 {
-    int failure = pthread_create(&engine->pulse, NULL, pulse_main, engine);
-    if (failure)
-        return fail(TERN_NO_MEMORY, "no thread can be started: %s", strerror(failure));
-    engine->has_pulse = true;
-    return TERN_OK;
+    enum tern_status status = thread_start(&engine->pulse, pulse_main, engine);
+    engine->has_pulse = !status;
+    return status;
 }
 
 static enum tern_status open_net(struct engine *engine)
 {
-    const struct place *place = &engine->place;
-    struct net_options options = {.insecure = place->insecure};
-    if (place->certificate[0]) {
-        options.certificate = place->certificate;
-        options.key = place->key;
-        options.authority = place->authority;
+    const struct launch *launch = &engine->launch;
+    struct net_options options = {.insecure = launch->insecure};
+    if (launch->certificate[0]) {
+        options.certificate = launch->certificate;
+        options.key = launch->key;
+        options.authority = launch->authority;
     }
     enum tern_status status = net_open(&options, &engine->net);
     if (!status)
-        status = listener_open(engine->net, place->listen, &engine->listener);
-    if (!status && place->node != 0)
-        listener_face(engine->listener, place->coordinator);
+        status = listener_open(engine->net, launch->listen, &engine->listener);
+    if (!status && launch->node != 0)
+        listener_face(engine->listener, launch->coordinator);
     return status;
 }
 
 static enum tern_status init_core(struct engine *engine, struct group **group)
 {
     struct core *core = &engine->core;
-    const struct place *place = &engine->place;
-    core->node = engine->place.node;
-    core->n_nodes = engine->place.n_nodes;
-    core->epoch = 1;
+    const struct launch *launch = &engine->launch;
+    core->node = engine->launch.node;
     if (getrandom(&core->incarnation, sizeof core->incarnation, 0) !=
             (ssize_t)sizeof core->incarnation ||
         !core->incarnation)
         core->incarnation = clock_now_ns() | 1;
-    core->ring = ring_new(core->n_nodes);
-    engine->addresses = calloc(core->n_nodes, sizeof *engine->addresses);
-    engine->incarnations = calloc(core->n_nodes, sizeof *engine->incarnations);
+    core->view = engine->views[0] = view_new(FIRST_EPOCH, launch->n_nodes, NULL);
+    if (!core->view)
+        return TERN_NO_MEMORY;
+    enum tern_status status = peers_init(&engine->peers, core->view, launch->deadline_ns);
     if (core->node == 0) {
-        core->n_shards = place->n_shards;
-        *group = group_new(core->n_nodes, core->epoch, place->deadline_ns, clock_now_ns());
-        if (*group)
-            group_set_shards(*group, place->n_shards);
+        core->n_shards = launch->n_shards;
+        *group = group_new(core->view, launch->deadline_ns, clock_now_ns());
+        if (*group) {
+            group_set_shards(*group, launch->n_shards);
+            group_set_join_deadline(*group, launch->join_deadline_ns);
+        }
     }
-    if (!core->ring || !engine->addresses || !engine->incarnations || (core->node == 0 && !*group))
-        return fail(TERN_NO_MEMORY, "no memory for a cluster of %" PRIu32 " nodes", core->n_nodes);
-    strcpy(engine->addresses[0], place->coordinator);
+    if (status || (core->node == 0 && !*group))
+        return TERN_NO_MEMORY;
+    strcpy(engine->peers.addresses[0], launch->coordinator);
     return TERN_OK;
 }
 
@@ -291,9 +324,9 @@ void engine_end(struct engine *engine)
 {
     const uint32_t n = n_shards(engine);
     for (uint32_t i = 0; i < n; i++)
-        sync_fini(&engine->shards[i].sync);
+        round_driver_fini(&engine->shards[i].round_driver);
     pthread_mutex_lock(&engine->pulse_lock);
-    atomic_store_explicit(&engine->stop, true, memory_order_release);
+    atomic_store_explicit(&engine->peers.stop, true, memory_order_release);
     pthread_cond_signal(&engine->pulse_stop);
     pthread_mutex_unlock(&engine->pulse_lock);
     if (engine->has_pulse)
@@ -307,9 +340,7 @@ void engine_end(struct engine *engine)
         listener_close(engine->listener);
     if (engine->net)
         net_close(engine->net);
-    ring_free(engine->core.ring);
-    free(engine->addresses);
-    free(engine->incarnations);
+    peers_fini(&engine->peers);
     free(engine->spare_lanes);
     pthread_cond_destroy(&engine->pulse_stop);
     pthread_mutex_destroy(&engine->pulse_lock);
@@ -352,10 +383,12 @@ static void raise_file_limit(void)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-enum tern_status engine_start(struct engine *engine, const struct place *place)
+enum tern_status engine_start(struct engine *engine, const struct launch *launch,
+                              struct view *views[2])
 {
     raise_file_limit();
-    *engine = (struct engine){.place = *place, .takes_newcomers = true, .n_shards = 1};
+    *engine =
+        (struct engine){.launch = *launch, .views = views, .takes_newcomers = true, .n_shards = 1};
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -397,10 +430,12 @@ static bool others_are_connected(struct engine *engine)
 static void linger(struct engine *engine)
 {
     uint64_t start = clock_now_ns(), quiet = start;
-    for (uint64_t now = start; now - start < engine->place.deadline_ns; now = clock_now_ns()) {
+    for (uint64_t now = start; now - start < engine->launch.deadline_ns; now = clock_now_ns()) {
         if (others_are_connected(engine))
             quiet = now;
         else if (now - quiet >= LINGER_MS * MS)
+            return;
+        if (interrupt_check())
             return;
         poll(NULL, 0, LINGER_MS / 10);
     }
@@ -411,7 +446,7 @@ static void open_no_more(struct engine *engine)
 {
     for (uint32_t i = 0; i < n_shards(engine); i++) {
         pthread_mutex_lock(&engine->shards[i].lock);
-        engine->shards[i].server.is_leaving = true;
+        service_leave(&engine->shards[i].service);
         pthread_mutex_unlock(&engine->shards[i].lock);
     }
     engine_wake(engine);

@@ -13,36 +13,34 @@
 
 #include <pthread.h>
 
-#include "core/pace.h"
+#include "core/peers.h"
+#include "core/worker_clocks.h"
 #include "net/stream.h"
-#include "node/neighbours.h"
-#include "node/place.h"
+#include "node/member.h"
+#include "node/launch.h"
 #include "node/shard.h"
 
 struct engine {
-    struct place place;
+    struct launch launch;
     struct core core;
+    struct view **views; /* the node's: while it joins, and since then */
     struct net *net;
     struct listener *listener;
-    char (*addresses)[256]; /* of all nodes, once joined */
-    uint64_t *incarnations; /* of all nodes; 0: not known yet */
+    struct peers peers; /* what is known of the other nodes */
 
     struct shard shards[STORE_MAX_SHARDS]; /* the first is there before this node has joined */
     _Atomic uint32_t n_shards;             /* that are there */
     atomic_bool takes_newcomers; /* false: they wait, because there are too many strangers */
-    atomic_bool stop;
-    _Atomic uint64_t held_ns;   /* when another node last said that a request waits for a table */
-    _Atomic uint64_t n_refused; /* connections that sent nonsense or were not of this job */
+    _Atomic uint64_t n_refused;  /* connections that sent nonsense or were not of this job */
 
     pthread_t pulse;
     bool has_pulse;
     pthread_mutex_t pulse_lock;
     pthread_cond_t pulse_stop; /* on the monotonic clock */
 
-    atomic_bool is_prompt; /* what comes is dealt with at once, not when a worker looks */
-    struct pace *pace;     /* of the node's workers (node/bound.h) */
-    pthread_mutex_t *pace_lock;
-    _Atomic(struct neighbours *) neighbours; /* the node's; NULL: not yet */
+    atomic_bool is_prompt;        /* what comes is dealt with at once, not when a worker looks */
+    struct worker_clocks *clocks; /* of the node's workers (node/admit.h) */
+    pthread_mutex_t *clocks_lock;
     uint32_t n_generations; /* of managers made so far; under the node's lock */
 
     /* Numbers of this node's own lanes. Those not in use any more are used again, because other nodes remember
@@ -50,12 +48,12 @@ struct engine {
     pthread_mutex_t lane_lock;
     uint32_t *spare_lanes;
     uint32_t n_spare_lanes, n_own_lanes;
-    /* 1 + the number of a node known to be dead; 0: none. Calls that wait for it fail at once. */
-    _Atomic uint32_t dead;
 };
 
-/* Joins the cluster: returns when all nodes are there, or fails within the deadline. */
-enum tern_status engine_start(struct engine *engine, const struct place *place);
+/* Joins the cluster: returns when all nodes are there, or fails within the deadline. The views that it makes are the caller's to
+ * free when the last table is closed, which may be after engine_end. */
+enum tern_status engine_start(struct engine *engine, const struct launch *launch,
+                              struct view *views[2]);
 
 /* Leaves it: returns when all others have left, too, or one has died, which is the status. This node
  * serves them until then. engine_end must follow. */
@@ -63,12 +61,6 @@ enum tern_status engine_leave(struct engine *engine);
 
 /* Ends all threads and frees everything. */
 void engine_end(struct engine *engine);
-
-/* Whether all nodes are on this host. */
-bool engine_is_one_host(const struct engine *engine);
-
-/* The failure of whatever needs all nodes once one is known to be dead; TERN_OK while none is. */
-enum tern_status engine_check_dead(const struct engine *engine);
 
 /* Drives the shard that nobody has driven for longest. To be called by workers, `now_ns` being the time. */
 void engine_drive(struct engine *engine, uint64_t now_ns);
@@ -86,9 +78,13 @@ void engine_unlock(struct engine *engine);
 enum tern_status engine_start_rounds(struct engine *engine);
 bool engine_has_rounds(const struct engine *engine);
 
-/* Waits, shard by shard, as sync_wait and sync_wait_news do. */
+/* Waits, shard by shard, as round_driver_wait and round_driver_wait_changes do. */
 enum tern_status engine_wait(struct engine *engine);
-enum tern_status engine_wait_news(struct engine *engine);
+enum tern_status engine_wait_changes(struct engine *engine);
+
+/* Hold rows where they are, and let them go again, as round_driver_hold and round_driver_release do. */
+enum tern_status engine_hold(struct engine *engine);
+void engine_release(struct engine *engine);
 
 /* A number for a lane of this node that no other one has; false when memory is used up. */
 bool engine_take_lane(struct engine *engine, uint32_t *lane);

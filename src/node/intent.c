@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/manager.h"
+#include "core/technique.h"
 
 /* Rounds in which tern_localize expects a further key to come: one to ask its home, one to follow it to where
  * it is, and some for keys that move meanwhile. */
@@ -23,8 +23,9 @@ static enum tern_status check(const struct tern_worker *worker, const struct ter
     const struct store *store = &table->core.store;
     for (size_t i = 0; i < n; i++)
         if (keys[i] > store->last_key)
-            return fail(TERN_RANGE, "key %" PRIu64 " at position %zu is outside table '%s' of %" PRIu64
-                        " keys", keys[i], i, store->name, store->n_keys);
+            return fail(TERN_RANGE,
+                        "key %" PRIu64 " at position %zu is outside table '%s' of %" PRIu64 " keys",
+                        keys[i], i, store->name, store->n_keys);
     if (n > UINT32_MAX)
         return fail(TERN_LIMIT, "table '%s': an intent for %zu keys is too long", store->name, n);
     return TERN_OK;
@@ -55,22 +56,29 @@ enum tern_status intent_add(struct tern_worker *worker, const struct tern_table 
                             uint64_t end)
 {
     const struct store *store = &table->core.store;
-    uint32_t generation = manager_generation(table->core.managers[0]);
-    const bool is_urgent = kind != INTENT_TIMED || start <= worker->clock + 1;
     bool added = true;
     for (uint32_t i = 0; added && i < store->n_shards; i++) {
         const uint64_t *of_shard = keys;
         size_t found = n;
         if (store->n_shards > 1)
             of_shard = keys_in_shard(worker, store, i, keys, n, &found);
-        added = of_shard && (!found || intents_add(worker->intents[i], kind, (uint16_t)table->id,
-                                                   generation, of_shard, found, start, end));
-        if (found)
-            sync_poke(&worker->node->engine->shards[i].sync, is_urgent);
+        added = of_shard &&
+                (!found || intents_add(worker->intents[i], kind, (uint16_t)table->id,
+                                       table->core.generation, of_shard, found, start, end));
+        if (found && intents_are_late(worker->intents[i], kind, start))
+            round_driver_hurry(&worker->node->engine->shards[i].round_driver);
+        else if (found)
+            round_driver_poke(&worker->node->engine->shards[i].round_driver, false);
     }
     return added ? TERN_OK
                  : fail(TERN_NO_MEMORY, "no memory for an intent for %zu keys of table '%s'", n,
                         store->name);
+}
+
+enum intent_kind intent_kind_of(const struct tern_table *table, enum wanted_by by)
+{
+    const struct technique *technique = table->core.technique;
+    return technique->intent ? technique->intent(table->core.policy, by) : INTENT_NONE;
 }
 
 enum tern_status tern_intent(struct tern_worker *worker, struct tern_table *table,
@@ -78,16 +86,14 @@ enum tern_status tern_intent(struct tern_worker *worker, struct tern_table *tabl
 {
     enum tern_status status = check(worker, table, keys, n);
     if (!status && start > end)
-        status = fail(TERN_INVALID,
-                      "table '%s': an intent starts at clock %" PRIu64 " and ends before, at %" PRIu64,
-                      table->core.store.name, start, end);
-    const struct policy *policy = status ? NULL : table->core.policy;
-    bool acts = policy && core_is_managed(&table->core) && n && worker->clock < end && start < end &&
-                (policy->main == MAIN_ON_INTENT || policy->replica == REPLICA_ON_INTENT);
-    if (!acts)
+        status =
+            fail(TERN_INVALID,
+                 "table '%s': an intent starts at clock %" PRIu64 " and ends before, at %" PRIu64,
+                 table->core.store.name, start, end);
+    if (status || !n || worker->clock >= end || start >= end)
         return status;
-    enum intent_kind kind = policy->timing == TIMING_AT_ONCE ? INTENT_AT_ONCE : INTENT_TIMED;
-    return intent_add(worker, table, kind, keys, n, start, end);
+    enum intent_kind kind = intent_kind_of(table, BY_INTENT);
+    return kind ? intent_add(worker, table, kind, keys, n, start, end) : TERN_OK;
 }
 
 static size_t count_away(const struct store *store, const uint64_t *keys, size_t n)
@@ -102,7 +108,20 @@ static size_t count_away(const struct store *store, const uint64_t *keys, size_t
     return n_away;
 }
 
-/* Learns which keys are used so often that they should be copied and not moved to and fro: one call in
+/* This node wants keys for good. */
+static void want(struct tern_table *table, const uint64_t *keys, size_t n)
+{
+    const struct store *store = &table->core.store;
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t number = store_shard(store, keys[i]);
+        struct shard *shard = &table->node->engine->shards[number];
+        pthread_mutex_lock(&shard->lock);
+        table->core.technique->want(&table->core, number, &keys[i], 1);
+        pthread_mutex_unlock(&shard->lock);
+    }
+}
+
+/* Lets the technique learn which keys are used so often that they should be copied and not moved to and fro: one call in
  * SAMPLED counts. */
 static void note_use(struct tern_worker *worker, struct tern_table *table, const uint64_t *keys,
                      size_t n)
@@ -112,32 +131,25 @@ static void note_use(struct tern_worker *worker, struct tern_table *table, const
     pthread_mutex_t *lock = &worker->node->engine->shards[0].lock;
     if (worker->n_localized++ % SAMPLED || pthread_mutex_trylock(lock))
         return;
-    bool is_time = hot_add(&table->hot, keys, n);
-    for (size_t found = MOST; is_time && found == MOST;) {
-        found = hot_look(&table->hot, hot, MOST);
-        pthread_mutex_unlock(lock);
-        table_want(table, hot, found);
-        pthread_mutex_lock(lock);
-    }
-    atomic_store_explicit(&table->learns_hot, hot_is_open(&table->hot), memory_order_relaxed);
+    size_t found = table->core.technique->learn(&table->core, keys, n, hot, MOST);
     pthread_mutex_unlock(lock);
+    want(table, hot, found);
 }
 
 enum tern_status tern_localize(struct tern_worker *worker, struct tern_table *table,
                                const uint64_t *keys, size_t n)
 {
     enum tern_status status = check(worker, table, keys, n);
-    if (status || !core_is_managed(&table->core) || table->core.policy->main != MAIN_ON_LOCALIZE)
+    if (status || !intent_kind_of(table, BY_LOCALIZE))
         return status;
     const struct store *store = &table->core.store;
-    if (atomic_load_explicit(&table->learns_hot, memory_order_relaxed))
-        note_use(worker, table, keys, n);
+    note_use(worker, table, keys, n);
     size_t n_away = count_away(store, keys, n), fewest = n_away;
     if (!n_away)
         return TERN_OK;
-    status = intent_add(worker, table, INTENT_HERE, keys, n, 0, 0);
+    status = intent_add(worker, table, intent_kind_of(table, BY_LOCALIZE), keys, n, 0, 0);
     for (int i = 0; !status && i < LOCALIZE_ROUNDS && n_away; i++) {
-        status = engine_wait_news(worker->node->engine);
+        status = engine_wait_changes(worker->node->engine);
         n_away = count_away(store, keys, n);
         if (n_away < fewest) {
             fewest = n_away;

@@ -1,9 +1,14 @@
 /* node - opening and closing nodes. See node.h. */
 #include "node/node.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
+#include <sys/random.h>
 
-#include "node/bound.h"
+#include "base/clock.h"
+#include "kernel/kernel.h"
+#include "node/admit.h"
+#include "node/checkpoint.h"
 #include "node/tasks.h"
 
 #define STRING(x) #x
@@ -14,20 +19,26 @@ const char *tern_version(void)
     return VERSION(TERN_VERSION_MAJOR, TERN_VERSION_MINOR, TERN_VERSION_PATCH);
 }
 
-/* Joins the cluster that `place` is in. */
-static enum tern_status join(struct tern_node *node, const struct place *place)
+static void free_views(struct tern_node *node)
+{
+    view_free(node->views[0]);
+    view_free(node->views[1]);
+}
+
+/* Joins the cluster that `launch` describes. */
+static enum tern_status join(struct tern_node *node, const struct launch *launch)
 {
     node->engine = calloc(1, sizeof *node->engine);
     if (!node->engine)
         return fail(TERN_NO_MEMORY, "no memory to join a cluster");
-    enum tern_status status = engine_start(node->engine, place);
+    enum tern_status status = engine_start(node->engine, launch, node->views);
     if (status) {
         free(node->engine);
+        node->engine = NULL;
         return status;
     }
-    node->engine->pace = &node->pace;
-    node->engine->pace_lock = &node->pace_lock;
-    atomic_store(&node->engine->neighbours, &node->neighbours);
+    node->engine->clocks = &node->clocks;
+    node->engine->clocks_lock = &node->clocks_lock;
     status = remote_init_shard(&node->control, node->engine, 0);
     if (!status) {
         status = remote_init_shard(&node->opening, node->engine, 0);
@@ -60,6 +71,29 @@ static enum tern_status leave(struct tern_node *node)
     return status;
 }
 
+/* A secret, from which the hashes of its tables are made. */
+static uint64_t random_seed(void)
+{
+    uint64_t seed = 0;
+    if (getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed)
+        seed = clock_now_ns();
+    return seed;
+}
+
+/* Where this node is in a cluster, by its options or the environment. */
+static enum tern_status find_place(const struct tern_node_options *options, struct launch *launch)
+{
+    if (options && options->group)
+        return launch_in_group(options->group, options->node, options->n_nodes, launch);
+    enum tern_status status = launch_find(launch);
+    if (!status && launch->n_nodes > 1 && handle_was_forked())
+        return fail(TERN_INVALID,
+                    "this process was forked from one that has opened node %" PRIu32
+                    " of this cluster; a launcher must start each node",
+                    launch->node);
+    return status;
+}
+
 enum tern_status tern_node_open(const struct tern_node_options *options, struct tern_node **node)
 {
     if (!node)
@@ -68,24 +102,23 @@ enum tern_status tern_node_open(const struct tern_node_options *options, struct 
         return fail(TERN_INVALID,
                     "tern_node_options.struct_size is %zu; set it to sizeof, which is %zu",
                     options->struct_size, sizeof *options);
-    struct place place;
-    enum tern_status status =
-        options && options->group
-            ? place_in_group(options->group, options->node, options->n_nodes, &place)
-            : place_find(&place);
+    struct launch launch;
+    enum tern_status status = kernel_check();
+    if (!status)
+        status = find_place(options, &launch);
     if (status)
         return status;
     struct tern_node *made = calloc(1, sizeof *made);
     if (!made)
         return fail(TERN_NO_MEMORY, "no memory to open a node");
-    made->deadline_ns = place.deadline_ns;
-    bound_init(made);
-    neighbours_init(&made->neighbours, place.n_nodes);
+    made->deadline_ns = launch.deadline_ns;
+    admit_init(made);
+    member_init(&made->member, launch.n_nodes, launch.deadline_ns);
+    made->hash_seed = random_seed();
     pthread_mutex_init(&made->lock, NULL);
     pthread_mutex_init(&made->control_lock, NULL);
-    handle_init(&made->handle, HANDLE_NODE);
-    if (place.n_nodes > 1)
-        status = join(made, &place);
+    if (launch.n_nodes > 1)
+        status = join(made, &launch);
     if (!status) {
         made->tasks = tasks_new(made);
         status = made->tasks ? TERN_OK : TERN_NO_MEMORY;
@@ -93,13 +126,15 @@ enum tern_status tern_node_open(const struct tern_node_options *options, struct 
             leave(made);
     }
     if (status) {
-        neighbours_fini(&made->neighbours);
-        bound_fini(made);
+        free_views(made);
+        member_fini(&made->member);
+        admit_fini(made);
         pthread_mutex_destroy(&made->control_lock);
         pthread_mutex_destroy(&made->lock);
         free(made);
         return status;
     }
+    handle_init(&made->handle, HANDLE_NODE);
     *node = made;
     return TERN_OK;
 }
@@ -109,7 +144,7 @@ static size_t count_workers(const struct tern_node *node)
 {
     size_t n = 0;
     for (const struct tern_worker *worker = node->workers; worker; worker = worker->next)
-        n += !worker->is_crew;
+        n += !worker->is_pool_thread;
     return n;
 }
 
@@ -124,16 +159,18 @@ enum tern_status tern_node_close(struct tern_node *node)
         return fail(TERN_BUSY, "%zu worker%s of the node %s still open; close %s first", n_workers,
                     n_workers == 1 ? "" : "s", n_workers == 1 ? "is" : "are",
                     n_workers == 1 ? "it" : "them");
+    checkpoint_give_up(node);
     enum tern_status status = leave(node);
     for (size_t i = 0; i < TERN_MAX_TABLES; i++)
         if (node->tables[i])
             table_end(node->tables[i]);
-    for (struct turns *turns = node->turns, *next; turns; turns = next) {
-        next = turns->next;
-        free(turns);
+    for (struct generation *generation = node->generations, *next; generation; generation = next) {
+        next = generation->next;
+        free(generation);
     }
-    neighbours_fini(&node->neighbours);
-    bound_fini(node);
+    free_views(node);
+    member_fini(&node->member);
+    admit_fini(node);
     pthread_mutex_destroy(&node->control_lock);
     pthread_mutex_destroy(&node->lock);
     handle_close(&node->handle);

@@ -1,10 +1,12 @@
 /*
  * node - the objects behind the public handles. Included by the files of node/ only.
  *
- * node.c opens and closes nodes, table.c tables, worker.c workers; access.c has the calls on keys,
- * range.c those on ranges, sample.c those on samples, task.c those on tasks, together.c what all nodes do
+ * node.c opens and closes nodes, worker.c workers, table.c tables (table_options.c checks their options, table_stats.c
+ * adds up their figures). access.c has pull, push and set, ticket.c their asynchronous forms, pin.c the direct use of
+ * rows; range.c has the calls on ranges, intent.c those on intents, sample.c those on samples, task.c those on tasks,
+ * explain.c tern_why and traces, checkpoint*.c checkpoints (checkpoint.h), and together.c what all nodes do
  * at once. In a cluster, shard.c serves other nodes and remote.c asks them, unless all are on one host and have the
- * table in common (neighbours.c).
+ * table in shared memory (member.c).
  *
  * A node's lock guards its lists of tables, workers and distributions. The calls on keys never take
  * it: a worker counts what it does in memory of its own.
@@ -13,12 +15,11 @@
 #define NODE_NODE_H
 
 #include <pthread.h>
+#include <stddef.h>
 
 #include "base/handle.h"
 #include "base/keymap.h"
-#include "core/bounded.h"
-#include "core/core.h"
-#include "core/hot.h"
+#include "core/technique.h"
 #include "node/engine.h"
 #include "node/remote.h"
 
@@ -28,7 +29,7 @@ enum { BLOCK_KEYS = 1024 }; /* keys handed to the store at once */
 struct counts {
     _Atomic uint64_t pulled, pushed, set, pinned, remote, remote_bytes;
     /* Of tables with bounded reads: the time waited for others, and how far behind the values were. */
-    _Atomic uint64_t waited_ns, ages[BOUNDED_STEPS];
+    _Atomic uint64_t waited_ns, ages[TERN_CLOCK_STEPS];
 };
 
 /* What a worker needs room for; freed when it is closed. */
@@ -37,16 +38,17 @@ struct workspace {
     uint32_t missed[BLOCK_KEYS];
     uint64_t keys[BLOCK_KEYS];
     struct entry *entries[BLOCK_KEYS];
-    _Atomic bool is_changing; /* alone.h; here, because no other worker's memory is in the same line */
+    _Atomic bool
+        is_changing; /* exclusive.h; here, because no other worker's memory is in the same line */
     /* The positions of those keys of a call that are at other nodes. */
     uint32_t *away;
     size_t n_away, max_away;
     uint64_t *gathered; /* keys of an intent that are in one shard */
     size_t max_gathered;
-    struct keymap last; /* the last position of keys in a call; empty between calls */
+    struct keymap last;      /* the last position of keys in a call; empty between calls */
     struct keymap under_way; /* in how many operations keys of managed tables are (access.c) */
-    struct keymap pins[TERN_MAX_TABLES]; /* how often the worker has pinned rows */
-    struct unseen unseen[TERN_MAX_TABLES]; /* of tables bounded by value (bound.c) */
+    struct keymap pins[TERN_MAX_TABLES];   /* how often the worker has pinned rows */
+    struct unseen unseen[TERN_MAX_TABLES]; /* of tables bounded by value (admit.c) */
 };
 
 struct tern_node {
@@ -56,32 +58,41 @@ struct tern_node {
     struct tern_worker *workers; /* a list */
     struct tern_dist *dists[TERN_MAX_DISTS];
     uint64_t n_workers_opened, n_dists_opened; /* so far: they name random streams */
+    uint64_t hash_seed;                        /* of its tables' indexes: a secret */
 
     /* In a cluster. */
-    struct engine *engine; /* NULL: alone */
+    struct engine *engine; /* NULL: a single node */
+    struct view *views[2]; /* engine.h; NULL: a single node */
     pthread_mutex_t control_lock;
-    struct remote control; /* for calls to the coordinator that all make at once; under control_lock */
+    struct remote
+        control; /* for calls to the coordinator that all make at once; under control_lock */
     struct remote opening; /* for opening tables, which must not wait behind them; under lock */
     uint64_t n_barriers, n_reductions, n_broadcasts;
-    struct turns *turns; /* a list */
-    struct neighbours neighbours;
+    struct generation *generations; /* a list */
+    struct member member;
 
-    struct tasks *tasks; /* tasks.h */
+    struct tasks *tasks;              /* tasks.h */
+    struct checkpointing *checkpoint; /* that is being written (checkpoint.h); NULL: none */
 
-    /* How far the workers have come, for tables with bounded reads (bound.c). */
+    /* How far the workers have come, for tables with bounded reads (admit.c). */
     uint64_t deadline_ns;
-    atomic_bool is_paced; /* there is, or was, such a table: from then on workers tell their clocks */
-    pthread_mutex_t pace_lock;
-    pthread_cond_t pace_change; /* on the monotonic clock */
-    struct pace pace;
-    _Atomic uint64_t lowest_clock; /* of the pace, for readers without the lock */
-    _Atomic uint64_t table_clock;  /* of a node that is alone: that of its tables */
+    atomic_bool
+        has_clocks; /* there is, or was, such a table: from then on workers tell their clocks */
+    pthread_mutex_t clocks_lock;
+    pthread_cond_t clocks_change; /* on the monotonic clock */
+    struct worker_clocks clocks;
+    _Atomic uint64_t min_clock; /* the lowest of them, for readers without the lock */
 };
+
+static inline const struct view *node_view(const struct tern_node *node)
+{
+    return node->engine ? node->engine->core.view : &view_alone;
+}
 
 /* How many tables of a name were closed here. All nodes count alike, so that a table that is opened again is
  * the same new one for all of them, whoever still has the old one. */
-struct turns {
-    struct turns *next;
+struct generation {
+    struct generation *next;
     uint64_t n_closed;
     char name[TERN_MAX_NAME + 1];
 };
@@ -90,21 +101,28 @@ struct tern_table {
     struct handle handle;
     struct tern_node *node;
     uint32_t id; /* its place in node->tables and in every workspace */
-    /* Keys below it, alone in a call, go straight to their rows: none where reads are bounded, or a neighbour is dead. */
+    /* Keys below it, alone in a call, go straight to their rows: none where reads are bounded, or a process was lost. */
     _Atomic uint64_t n_straight;
     uint64_t n_open;
-    uint32_t n_dists; /* open on it */
+    uint32_t n_dists;             /* open on it */
+    bool is_admitted;             /* the technique admits each operation first (admit.h) */
     _Atomic uint64_t n_under_way; /* operations that were started and not waited for */
     struct policy policy;
     struct tern_table_options options; /* with which it was opened */
     char updater_name[32];
-    struct turns *turns; /* in a cluster */
-    struct piece *piece; /* that it is in; NULL: in this node's own memory */
-    struct counts ended; /* by workers that are closed */
-    atomic_bool learns_hot; /* it is being found out which keys every node should have */
-    struct hot hot;         /* for that; under the first shard's lock */
+    struct generation *generation; /* in a cluster */
+    struct table_segment *segment; /* that it is in; NULL: in this process's own memory */
+    struct counts ended;           /* by workers that are closed */
     struct core_table core;
 };
+
+static inline struct tern_table *table_around(struct core_table *core)
+{
+    return (struct tern_table *)((char *)core - offsetof(struct tern_table, core));
+}
+
+/* Whether every call on the table needs all nodes: its rows may be torn, or its copies differ for good, once one is lost. */
+bool table_needs_all(const struct tern_table *table);
 
 /* An operation under way whose start was reported to the program. */
 struct pending {
@@ -122,23 +140,24 @@ struct tern_worker {
     struct workspace *space;
     _Atomic uint64_t clock; /* it alone writes */
     uint64_t last_ticket;
-    uint64_t n_pins; /* of all tables */
-    uint64_t number;           /* by the order of opening on this node, from 0 */
-    struct sampling *sampling; /* its samples (sample.c); NULL: none so far */
-    struct remote *remote;   /* NULL: alone */
+    uint64_t n_pins;                           /* of all tables */
+    uint64_t number;                           /* by the order of opening on this node, from 0 */
+    struct sampling *sampling;                 /* its samples (sample.c); NULL: none so far */
+    struct remote *remote;                     /* NULL: a single node */
     struct intents *intents[STORE_MAX_SHARDS]; /* the same, by shard */
-    uint64_t n_localized;    /* calls of tern_localize */
-    uint64_t drive_ns;       /* when it takes its next turn at the rounds */
-    uint32_t pace_index;     /* its clock in node->pace; what it is there is bound.c's */
-    uint64_t pace_ahead;     /* what that is ahead of `clock` */
-    bool rests, is_limited;  /* it holds nobody back; it has pushed to tables bounded by value */
+    uint64_t n_localized;                      /* calls of tern_localize */
+    uint64_t drive_ns;                         /* when it takes its next turn at the rounds */
+    uint32_t clock_index;   /* its clock in node->clocks; what it is there is admit.c's */
+    uint64_t clock_ahead;   /* what that is ahead of `clock` */
+    bool rests, is_limited; /* it holds nobody back; it has pushed to tables bounded by value */
     uint64_t opened_ns;
-    _Atomic uint64_t waited_ns; /* for bounded tables */
+    _Atomic uint64_t waited_ns;             /* for bounded tables */
     struct pending *pending, *last_pending; /* a list, oldest first */
     struct pending *free_pending;           /* a list */
-    struct caller *caller; /* its tasks (tasks.h); NULL: none so far */
-    _Atomic bool is_alone; /* alone.h */
-    bool is_crew;          /* Tern's own, for functions (crew.c); it does not keep the node open */
+    struct caller *caller;                  /* its tasks (tasks.h); NULL: none so far */
+    _Atomic bool is_exclusive;              /* exclusive.h */
+    bool
+        is_pool_thread; /* Tern's own, for functions (task_pool.c); it does not keep the node open */
 };
 
 /* Calls the coordinator; in a cluster only. The answer is in `op` (client.h). */
@@ -153,10 +172,17 @@ void access_unpin_all(struct tern_worker *worker);
 /* Ends a table whatever its n_open. The caller holds the node's lock or is the last to know it. */
 void table_end(struct tern_table *table);
 
-/* This node wants keys of a managed table for good. */
-void table_want(const struct tern_table *table, const uint64_t *keys, size_t n);
+/* Checks what a table is to be opened with (table_options.c): its name; its options, by themselves; and whether they are
+ * those of a table that is open. */
+enum tern_status table_check_name(const char *name);
+enum tern_status table_check_options(const char *name, const struct tern_table_options *options);
+enum tern_status table_check_same(const struct tern_table *table,
+                                  const struct tern_table_options *now);
 
-/* Adds an intent for keys of a managed table to the worker's queues, and lets the rounds look at it. */
+/* How a table acts on it that keys are wanted; INTENT_NONE: not at all. */
+enum intent_kind intent_kind_of(const struct tern_table *table, enum wanted_by by);
+
+/* Adds an intent for keys of a table that acts on it to the worker's queues, and lets the rounds look at it. */
 enum tern_status intent_add(struct tern_worker *worker, const struct tern_table *table,
                             enum intent_kind kind, const uint64_t *keys, size_t n, uint64_t start,
                             uint64_t end);
@@ -167,8 +193,9 @@ void sample_end_worker(struct tern_worker *worker);
 void sample_end_open(struct tern_worker *worker); /* samples alone, of a worker that stays */
 void sample_end_table(struct tern_table *table);
 
-/* Opens a worker, of the program or of the crew. */
-enum tern_status node_open_worker(struct tern_node *node, bool is_crew, struct tern_worker **worker);
+/* Opens a worker, of the program or of the pool. */
+enum tern_status node_open_worker(struct tern_node *node, bool is_pool_thread,
+                                  struct tern_worker **worker);
 
 /* Ends what a worker that is being closed has of tasks; TERN_BUSY while some are under way. */
 enum tern_status tasks_end_worker(struct tern_worker *worker);

@@ -62,7 +62,7 @@ static enum tern_status gather_page(struct tern_worker *worker, const struct ter
                                     uint32_t node, uint64_t begin, uint64_t end, uint32_t limit,
                                     struct gathered *to, bool *last)
 {
-    struct op op = {.table = table->core.number, .a = begin, .b = end, .limit = limit};
+    struct op op = {.table = table->core.number, .fields.range = {begin, end}, .limit = limit};
     enum tern_status status = engine_call(worker->remote, node, &op, FRAME_RANGE);
     if (status)
         return status;
@@ -121,15 +121,15 @@ static enum tern_status collect(struct tern_worker *worker, struct tern_table *t
                                 size_t *n)
 {
     /* Nodes have rows of keys that are at home elsewhere, and none of keys they have not used. */
-    if (policy_is_bounded(&table->policy))
+    if (table->is_admitted)
         return fail(TERN_INVALID, "table '%s' is sparse, and under policy '%s' has no ranges",
                     table->core.store.name, table->policy.name);
     enum tern_status status = store_collect(&table->core.store, begin, end, most, keys, n);
-    if (status || !worker->remote || table->piece)
+    if (status || !worker->remote || table->segment)
         return status;
     struct gathered all = {.keys = *keys, .n = *n, .capacity = *n};
     const struct core *core = worker->remote->client.core;
-    for (uint32_t node = 0; !status && node < core->n_nodes; node++)
+    view_each_while (node, core->view, !status)
         if (node != core->node)
             status = gather_from(worker, table, node, begin, end, most, &all);
     if (status) {

@@ -135,8 +135,8 @@ enum tern_status tern_dist_close(struct tern_dist *dist)
     for (const struct tern_worker *worker = node->workers; worker; worker = worker->next)
         if (worker->sampling)
             /* Acquire: partner of the release in end_sample. */
-            n_open += atomic_load_explicit(&worker->sampling->n_open[dist->id],
-                                           memory_order_acquire);
+            n_open +=
+                atomic_load_explicit(&worker->sampling->n_open[dist->id], memory_order_acquire);
     if (n_open)
         status =
             fail(TERN_BUSY,
@@ -179,7 +179,7 @@ struct asker {
     uint64_t clock; /* the worker's */
 };
 
-/* Where keys come and go, a key can be reached without the network if its row is here, or will be made
+/* A key can be reached without the network if its row is here, or will be made
  * here when it is used. */
 static bool is_here(const struct store *store, uint64_t key)
 {
@@ -193,21 +193,16 @@ static void prefetch(const struct store *store, uint64_t key)
     if (store->index == TERN_DENSE)
         __builtin_prefetch(&store->dense[key]);
     else
-        __builtin_prefetch(sparse_place(store->sparse, key));
+        __builtin_prefetch(sparse_line(store->sparse, key));
 }
 
 static void say_what_is_here(void *context, const uint64_t *keys, size_t n, bool *here)
 {
-    const struct core_table *table = &((const struct asker *)context)->table->core;
-    if (!core_is_managed(table)) {
-        for (size_t i = 0; i < n; i++)
-            here[i] = store_is_home(&table->store, keys[i]);
-        return;
-    }
+    const struct store *store = &((const struct asker *)context)->table->core.store;
     for (size_t i = 0; i < n; i++)
-        prefetch(&table->store, keys[i]);
+        prefetch(store, keys[i]);
     for (size_t i = 0; i < n; i++)
-        here[i] = is_here(&table->store, keys[i]);
+        here[i] = is_here(store, keys[i]);
 }
 
 static uint64_t clock_of(struct tern_worker *worker)
@@ -223,14 +218,14 @@ static void bring(void *context, const uint64_t *keys, size_t n, uint64_t until)
 {
     const struct asker *asker = context;
     struct tern_worker *worker = asker->worker;
-    const struct core_table *table = &asker->table->core;
-    if (table->policy->main != MAIN_ON_LOCALIZE)
-        (void)tern_intent(worker, asker->table, keys, n, asker->clock, until);
+    enum intent_kind kind = intent_kind_of(asker->table, BY_LOCALIZE);
+    if (kind)
+        (void)intent_add(worker, asker->table, kind, keys, n, 0, 0);
     else
-        (void)intent_add(worker, asker->table, INTENT_HERE, keys, n, 0, 0);
+        (void)tern_intent(worker, asker->table, keys, n, asker->clock, until);
 }
 
-/* On a node that is alone everything is here. */
+/* On a single node everything is here. */
 static void say_all_is_here(void *context, const uint64_t *keys, size_t n, bool *here)
 {
     (void)context;
@@ -304,8 +299,8 @@ static enum tern_status find_sampler(struct tern_worker *worker, const struct te
     enum tern_status status = find_sampling(worker, dist);
     if (status)
         return status;
-    struct sampler **place = &worker->sampling->samplers[dist->id];
-    if (!*place) {
+    struct sampler **slot = &worker->sampling->samplers[dist->id];
+    if (!*slot) {
         struct sampler_options options = {
             .target = &dist->target,
             .conformity = dist->conformity,
@@ -314,10 +309,10 @@ static enum tern_status find_sampler(struct tern_worker *worker, const struct te
             .pool_uses = dist->pool_uses,
         };
         find_near(dist, &options.near_begin, &options.near_end);
-        *place = sampler_new(&options);
+        *slot = sampler_new(&options);
     }
-    *sampler = *place;
-    return *place ? TERN_OK : out_of_memory(dist);
+    *sampler = *slot;
+    return *slot ? TERN_OK : out_of_memory(dist);
 }
 
 /* Makes sure that there is a free seat. */

@@ -1,12 +1,13 @@
 /*
  * shard - one of the parts that a node looks after its keys in (core/core.h): it serves what other nodes ask about the
- * keys in it, and runs the rounds about them (sync.h). Shards take no common lock.
+ * keys in it, and runs the rounds about them (round_driver.h). Shards take no common lock.
  *
  * Threads: a shard is *driven* by whoever comes by, under a try-lock (engine.h). Its service thread drives it when no
  * worker has for DRIVEN_MS, or at once where there are tables with bounded reads, whose news others wait for; it sleeps
  * in epoll while there is nothing to do.
  *
- * New connections come to the first shard. When they have said which one they are for, it gives them to that.
+ * New connections come to the first shard. When a caller has proved itself (hello.h), the first shard gives its
+ * connection to the shard that it is for.
  *
  * The lock is held by who handles requests, by the rounds while they use the managers of tables, and by whoever adds or
  * removes a table or a worker's intents. Who needs several shards' locks takes them in the order of their numbers.
@@ -16,10 +17,10 @@
 
 #include <pthread.h>
 
-#include "base/keymap.h"
 #include "core/intents.h"
-#include "core/server.h"
-#include "node/sync.h"
+#include "core/service.h"
+#include "node/strangers.h"
+#include "node/round_driver.h"
 
 struct engine;
 struct incoming;
@@ -28,19 +29,20 @@ struct shard {
     struct engine *engine;
     uint32_t number;
     pthread_mutex_t lock;
-    struct server server;
-    struct incoming *incoming; /* a list, */
-    struct incoming **by_fd;   /* and by descriptor; NULL: none has this one */
-    size_t n_by_fd, n_strangers;
-    uint64_t looked_ns;        /* when all connections were last looked at */
-    struct known_lane **lanes; /* what is remembered across connections */
-    size_t n_lanes, max_lanes;
-    struct keymap lane_places; /* 1 + their places among these, by node, incarnation and number */
+    struct service service;
+    uint64_t now_ns;         /* when the present events are handled */
+    struct incoming **by_fd; /* connections by descriptor; NULL: none has this one */
+    size_t n_by_fd, max_strangers;
+    struct strangers strangers; /* whose handshake is not over */
+    struct strangers guests;    /* who have the token and are not known to have joined */
+    uint64_t looked_ns;         /* when all connections were last looked at */
+    uint64_t began_ns,
+        noted_ns; /* of the coordinator: since when it waits for others, and when to say so next */
     int epoll_fd, wake_fd;
-    pthread_t service;
-    bool has_service;
+    pthread_t thread;
+    bool has_thread;
     _Atomic uint64_t driven_ns; /* when a worker last drove, or tried to */
-    struct sync sync;
+    struct round_driver round_driver;
     struct intents *intents; /* of this node's workers; a list, under the lock */
 };
 
@@ -49,10 +51,10 @@ void shard_init(struct shard *shard, struct engine *engine, uint32_t number);
 /* Begins to serve. `group` is of the coordinator's first shard, which frees it, or NULL. */
 enum tern_status shard_start(struct shard *shard, struct group *group);
 
-/* Ends the service thread, after engine->stop is set. */
+/* Ends the service thread, after peers.stop is set. */
 void shard_stop(struct shard *shard);
 
-/* Frees everything. The rounds must have ended (sync_fini). */
+/* Frees everything. The rounds must have ended (round_driver_fini). */
 void shard_end(struct shard *shard);
 
 /* Serves what has come, and carries on with the rounds, without waiting; nothing if others do it at this

@@ -39,9 +39,9 @@ static enum tern_status add(struct tasks *tasks, const char *name, tern_task_fun
     struct function *made = malloc(sizeof *made);
     if (!made)
         return fail(TERN_NO_MEMORY, "no memory for the function '%s'", name);
-    enum tern_status status = courier_start(tasks);
+    enum tern_status status = sender_start(tasks);
     if (!status)
-        status = crew_start(tasks);
+        status = pool_start(tasks);
     if (status) {
         free(made);
         return status;
@@ -147,16 +147,16 @@ static enum tern_status check_options(const struct tern_worker *worker,
 static enum tern_status choose_nodes(const struct tasks *tasks,
                                      const struct tern_task_options *options, bool *chosen)
 {
-    for (uint32_t i = 0; i < tasks->n_nodes; i++)
+    view_each (i, tasks->view)
         chosen[i] = options->group == TERN_GROUP_ALL ||
                     (options->group == TERN_GROUP_OTHERS && i != tasks->self);
     if (options->group != TERN_GROUP_LISTED)
         return TERN_OK;
     for (size_t i = 0; i < options->n_nodes; i++) {
         uint32_t node = options->nodes[i];
-        if (node >= tasks->n_nodes)
+        if (!view_has(tasks->view, node))
             return fail(TERN_INVALID, "node %" PRIu32 " is not one of %" PRIu32 " nodes", node,
-                        tasks->n_nodes);
+                        view_n_nodes(tasks->view));
         if (chosen[node])
             return fail(TERN_INVALID, "node %" PRIu32 " is listed twice", node);
         chosen[node] = true;
@@ -175,8 +175,8 @@ static bool cut_range(const struct tasks *tasks, const struct tern_task_options 
     if (!options->table)
         return true;
     uint64_t n_keys = options->table->core.store.n_keys;
-    uint64_t begin = range_begin(node, n_keys, tasks->n_nodes);
-    uint64_t end = range_begin(node + 1, n_keys, tasks->n_nodes);
+    uint64_t begin = range_begin(tasks->view, node, n_keys);
+    uint64_t end = range_end(tasks->view, node, n_keys);
     part->begin = part->begin > begin ? part->begin : begin;
     part->end = part->end < end ? part->end : end;
     return part->begin < part->end;
@@ -187,13 +187,13 @@ static struct task_part *make_parts(const struct tasks *tasks,
                                     const struct tern_task_options *options, size_t *n,
                                     enum tern_status *status)
 {
-    struct task_part *parts = calloc(tasks->n_nodes, sizeof *parts);
-    bool *chosen = calloc(tasks->n_nodes, sizeof *chosen);
+    struct task_part *parts = calloc(view_capacity(tasks->view), sizeof *parts);
+    bool *chosen = calloc(view_capacity(tasks->view), sizeof *chosen);
     *status = parts && chosen
                   ? choose_nodes(tasks, options, chosen)
                   : fail(TERN_NO_MEMORY, "no memory for a task of '%s'", options->function);
     *n = 0;
-    for (uint32_t i = 0; !*status && i < tasks->n_nodes; i++)
+    view_each_while (i, tasks->view, !*status)
         *n += chosen[i] && cut_range(tasks, options, i, &parts[*n]);
     free(chosen);
     if (!*status && !*n)
@@ -217,7 +217,7 @@ static enum tern_status check_own_part(const struct tasks *tasks, const struct t
 
 static void clear_results(const struct tasks *tasks, const struct task_order *order)
 {
-    for (uint32_t i = 0; order->result_sizes && i < tasks->n_nodes; i++)
+    for (uint32_t i = 0; order->result_sizes && i < view_capacity(tasks->view); i++)
         order->result_sizes[i] = 0;
 }
 
@@ -227,9 +227,10 @@ static enum tern_status check_depth(const struct tasks *tasks)
 {
     if (tasks->n_waiting < TERN_MAX_TASK_DEPTH)
         return TERN_OK;
-    return fail(TERN_LIMIT,
-                "%zu functions at this node wait for tasks that they have submitted, and no more can",
-                tasks->n_waiting);
+    return fail(
+        TERN_LIMIT,
+        "%zu functions at this node wait for tasks that they have submitted, and no more can",
+        tasks->n_waiting);
 }
 
 static enum tern_status submit(const struct tern_worker *worker, struct caller *caller,
@@ -238,10 +239,10 @@ static enum tern_status submit(const struct tern_worker *worker, struct caller *
     struct tasks *tasks = worker->node->tasks;
     pthread_mutex_lock(&tasks->lock);
     enum tern_status status = check_own_part(tasks, order);
-    if (!status && worker->is_crew)
+    if (!status && worker->is_pool_thread)
         status = check_depth(tasks);
     if (!status)
-        status = courier_start(tasks);
+        status = sender_start(tasks);
     if (!status)
         status = schedule_submit(caller->schedule, order, id);
     if (!status) {
@@ -346,9 +347,9 @@ enum tern_status tern_task_progress(struct tern_worker *worker, uint32_t node, u
     if (!id)
         return fail(TERN_INVALID, "tern_task_progress: the pointer `id` is NULL");
     struct tasks *tasks = worker->node->tasks;
-    if (node != TERN_ALL_NODES && node >= tasks->n_nodes)
+    if (node != TERN_ALL_NODES && !view_has(tasks->view, node))
         return fail(TERN_INVALID, "node %" PRIu32 " is not one of %" PRIu32 " nodes", node,
-                    tasks->n_nodes);
+                    view_n_nodes(tasks->view));
     status = check_range(begin, end);
     if (status)
         return status;

@@ -1,7 +1,7 @@
 /*
- * tasks - what joins the parts of tasks.h: schedules, inbox, crew and courier.
+ * tasks - what joins the parts of tasks.h: schedules, inbox, pool and sender.
  *
- * A task for this node itself takes the same way as those of others, but for the letter.
+ * A task for this node itself takes the same way as those of others, but for the message.
  */
 #include "node/tasks.h"
 
@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/interrupt.h"
 
 #define MS UINT64_C(1000000)
 
@@ -49,24 +50,24 @@ static struct task_message message_of(const struct caller *caller, const struct 
 static enum tern_status send_part(struct tasks *tasks, const struct caller *caller,
                                   const struct task *task, const struct task_part *part)
 {
-    struct task_message message = message_of(caller, task, part);
+    struct task_message content = message_of(caller, task, part);
     if (part->node == tasks->self) {
         enum tern_status status =
-            inbox_put(tasks->inbox, tasks->self, tasks->time, task->id, &message);
-        crew_call(tasks);
+            inbox_put(tasks->inbox, tasks->self, tasks->time, task->id, &content);
+        pool_call(tasks);
         return status;
     }
-    struct letter *letter = letter_new(task_bytes(&message));
-    if (!letter)
+    struct message *message = message_new(task_bytes(&content));
+    if (!message)
         return fail(TERN_NO_MEMORY, "no memory to send a task");
-    letter->node = part->node;
-    letter->kind = FRAME_TASK;
-    letter->a = tasks->time;
-    letter->b = letter->id = task->id;
-    letter->worker = caller->worker;
-    letter->n_bytes = (uint32_t)task_bytes(&message);
-    task_encode(&message, letter->body);
-    courier_send(tasks, letter);
+    message->node = part->node;
+    message->kind = FRAME_TASK;
+    message->fields.task.time = tasks->time;
+    message->fields.task.number = message->id = task->id;
+    message->worker = caller->worker;
+    message->n_bytes = (uint32_t)task_bytes(&content);
+    task_encode(&content, message->body);
+    sender_send(tasks, message);
     return TERN_OK;
 }
 
@@ -115,13 +116,17 @@ bool tasks_wait_for(const struct tasks *tasks, uint32_t node)
 /* Waits for some task to finish, or until the time is over: false then. 0: for ever. */
 static bool wait_until(struct tasks *tasks, uint64_t end_ns)
 {
+    uint64_t look_ns = clock_now_ns() + INTERRUPT_MS * MS;
+    bool looks = interrupt_is_set() && (!end_ns || look_ns < end_ns);
+    if (looks)
+        end_ns = look_ns;
     if (!end_ns) {
         pthread_cond_wait(&tasks->finished, &tasks->lock);
         return true;
     }
     struct timespec until = {.tv_sec = (time_t)(end_ns / (1000 * MS)),
                              .tv_nsec = (long)(end_ns % (1000 * MS))};
-    return pthread_cond_timedwait(&tasks->finished, &tasks->lock, &until) != ETIMEDOUT;
+    return pthread_cond_timedwait(&tasks->finished, &tasks->lock, &until) != ETIMEDOUT || looks;
 }
 
 static bool has_ended(struct schedule *schedule, uint64_t id, enum tern_status *status)
@@ -145,10 +150,10 @@ enum tern_status tasks_wait(struct tasks *tasks, const struct tern_worker *worke
     enum tern_status status = TERN_OK;
     bool in_time = true;
     pthread_mutex_lock(&tasks->lock);
-    /* A thread of the crew that waits makes room for another, which may run what it waits for. */
-    tasks->n_waiting += worker->is_crew;
-    if (worker->is_crew)
-        crew_call(tasks);
+    /* A thread of the pool that waits makes room for another, which may run what it waits for. */
+    tasks->n_waiting += worker->is_pool_thread;
+    if (worker->is_pool_thread)
+        pool_call(tasks);
     while (!status && !has_ended(schedule, id, &status)) {
         if (tasks->stop)
             status = fail(TERN_CLOSED, "the node is being closed");
@@ -156,8 +161,13 @@ enum tern_status tasks_wait(struct tasks *tasks, const struct tern_worker *worke
             status = still_busy(schedule, id, timeout_ms);
         else
             in_time = wait_until(tasks, end_ns);
+        if (status || !interrupt_is_set())
+            continue;
+        pthread_mutex_unlock(&tasks->lock);
+        status = interrupt_check();
+        pthread_mutex_lock(&tasks->lock);
     }
-    tasks->n_waiting -= worker->is_crew;
+    tasks->n_waiting -= worker->is_pool_thread;
     pthread_mutex_unlock(&tasks->lock);
     return status;
 }
@@ -166,48 +176,50 @@ enum tern_status tasks_wait(struct tasks *tasks, const struct tern_worker *worke
 
 /* Takes a task at a node where no function is registered: tells the caller so. */
 static enum tern_status turn_away(struct tasks *tasks, uint32_t from, const struct frame *request,
-                                  const struct task_message *message)
+                                  const struct task_message *content)
 {
-    enum tern_status status = courier_start(tasks);
-    struct letter *letter = status ? NULL : letter_new(MAX_SENTENCE);
-    if (!letter)
+    enum tern_status status = sender_start(tasks);
+    struct message *message = status ? NULL : message_new(MAX_SENTENCE);
+    if (!message)
         return fail(TERN_NO_MEMORY, "no memory to answer a task");
-    status = inbox_put(tasks->inbox, from, request->a, request->b, message);
-    struct errand *errand = inbox_next(tasks->inbox);
-    if (errand) {
-        letter_tell(letter, errand, TERN_INVALID,
-                    "no function is registered there; register it at every node, then pass a "
-                    "barrier");
-        courier_send(tasks, letter);
-        letter = NULL;
+    status = inbox_put(tasks->inbox, from, request->fields.task.time, request->fields.task.number,
+                       content);
+    struct inbox_task *task = inbox_next(tasks->inbox);
+    if (task) {
+        message_tell(message, task, TERN_INVALID,
+                     "no function is registered there; register it at every node, then pass a "
+                     "barrier");
+        sender_send(tasks, message);
+        message = NULL;
     }
-    free(errand);
-    letter_free(letter);
+    free(task);
+    message_free(message);
     return status;
 }
 
 static enum tern_status take_task(struct tasks *tasks, uint32_t from, const struct frame *request,
                                   const uint8_t *body)
 {
-    struct task_message message;
-    enum tern_status status = task_decode(body, request->body_bytes, &message);
+    struct task_message content;
+    enum tern_status status = task_decode(body, request->body_bytes, &content);
     if (status)
         return status;
-    if (!tasks->n_crew)
-        return turn_away(tasks, from, request, &message);
-    status = inbox_put(tasks->inbox, from, request->a, request->b, &message);
-    crew_call(tasks);
+    if (!tasks->n_pool)
+        return turn_away(tasks, from, request, &content);
+    status = inbox_put(tasks->inbox, from, request->fields.task.time, request->fields.task.number,
+                       &content);
+    pool_call(tasks);
     return status;
 }
 
 static enum tern_status take_finished(struct tasks *tasks, uint32_t from,
                                       const struct frame *request, const uint8_t *body)
 {
-    struct finished_message message;
-    enum tern_status status = finished_decode(body, request->body_bytes, &message);
+    struct finished_message content;
+    enum tern_status status = finished_decode(body, request->body_bytes, &content);
     if (!status)
-        tasks_finish(tasks, request->b, request->a, from, message.status, message.bytes,
-                     message.n_bytes);
+        tasks_finish(tasks, request->fields.finished.worker, request->fields.finished.number, from,
+                     content.status, content.bytes, content.n_bytes);
     return status;
 }
 
@@ -232,7 +244,7 @@ static void open_port(struct tasks *tasks)
     if (!engine)
         return;
     pthread_mutex_lock(&engine->shards[0].lock);
-    engine->shards[0].server.tasks = (struct task_port){.context = tasks, .take = take};
+    engine->shards[0].service.server.tasks = (struct task_port){.context = tasks, .take = take};
     pthread_mutex_unlock(&engine->shards[0].lock);
     shard_wake(&engine->shards[0]);
 }
@@ -243,16 +255,16 @@ static void close_port(struct tasks *tasks)
     if (!engine)
         return;
     pthread_mutex_lock(&engine->shards[0].lock);
-    engine->shards[0].server.tasks.take = NULL;
+    engine->shards[0].service.server.tasks.take = NULL;
     pthread_mutex_unlock(&engine->shards[0].lock);
 }
 
 struct tasks *tasks_new(struct tern_node *node)
 {
     struct tasks *tasks = calloc(1, sizeof *tasks);
-    uint32_t n_nodes = node->engine ? node->engine->core.n_nodes : 1;
+    const struct view *view = node_view(node);
     if (tasks)
-        tasks->inbox = inbox_new(n_nodes);
+        tasks->inbox = inbox_new(view);
     if (!tasks || !tasks->inbox) {
         free(tasks);
         fail(TERN_NO_MEMORY, "no memory to open a node");
@@ -260,7 +272,7 @@ struct tasks *tasks_new(struct tern_node *node)
     }
     tasks->node = node;
     tasks->self = node->engine ? node->engine->core.node : 0;
-    tasks->n_nodes = n_nodes;
+    tasks->view = view;
     tasks->wake_fd = -1;
     pthread_mutex_init(&tasks->lock, NULL);
     pthread_cond_init(&tasks->work, NULL);
@@ -275,9 +287,9 @@ struct tasks *tasks_new(struct tern_node *node)
 
 void tasks_free(struct tasks *tasks)
 {
-    crew_end(tasks);
+    pool_end(tasks);
     close_port(tasks);
-    courier_end(tasks);
+    sender_end(tasks);
     inbox_free(tasks->inbox);
     for (size_t i = 0; i < tasks->n_functions; i++)
         free(tasks->functions[i]);
@@ -294,7 +306,7 @@ struct caller *tasks_caller(struct tern_worker *worker)
         return worker->caller;
     struct caller *caller = calloc(1, sizeof *caller);
     if (caller)
-        caller->schedule = schedule_new(tasks->n_nodes);
+        caller->schedule = schedule_new(tasks->view);
     if (!caller || !caller->schedule) {
         free(caller);
         fail(TERN_NO_MEMORY, "no memory for the tasks of a worker");
@@ -317,11 +329,11 @@ enum tern_status tasks_end_worker(struct tern_worker *worker)
         return TERN_OK;
     pthread_mutex_lock(&tasks->lock);
     bool idle = schedule_is_idle(caller->schedule) || tasks->stop;
-    struct caller **place = &tasks->callers;
-    while (idle && *place != caller)
-        place = &(*place)->next;
+    struct caller **link = &tasks->callers;
+    while (idle && *link != caller)
+        link = &(*link)->next;
     if (idle)
-        *place = caller->next;
+        *link = caller->next;
     pthread_mutex_unlock(&tasks->lock);
     if (!idle)
         return fail(TERN_BUSY, "tasks of the worker have not finished; wait for them first");

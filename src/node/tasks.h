@@ -2,14 +2,14 @@
  * tasks - a node's part in tasks (tern.h, section Tasks): those its workers submit, and those it runs for
  * workers of this node and of others.
  *
- *   a worker submits          --> its schedule --> what may start: to the inbox here, letters to others
- *   others' letters (service) --> TASK: to the inbox;  FINISHED: to the schedule of its worker
- *   the crew                  --> takes errands from the inbox, runs functions; the outcome goes to the
- *                                 schedule of a worker here, or is a letter to the caller's node
- *   the courier               --> sends letters
+ *   a worker submits          --> its schedule --> what may start: to the inbox here, messages to others
+ *   others' messages (service)--> TASK: to the inbox;  FINISHED: to the schedule of its worker
+ *   the pool                  --> takes tasks from the inbox, runs functions; the outcome goes to the
+ *                                 schedule of a worker here, or is a message to the caller's node
+ *   the sender                --> sends messages
  *
- * task.c has the public calls, tasks.c what joins the parts, crew.c the threads that run functions, started
- * as they are needed, courier.c the thread that sends, in a cluster. The rules are in core: schedule.h and
+ * task.c has the public calls, tasks.c what joins the parts, task_pool.c the threads that run functions, started
+ * as they are needed, task_sender.c the thread that sends, in a cluster. The rules are in core: schedule.h and
  * inbox.h.
  *
  * One lock guards it all. It is taken after the first shard's lock, if both are; nothing is waited for
@@ -27,7 +27,7 @@
 
 enum {
     /* Threads, with those that wait for tasks themselves. */
-    MAX_CREW = TERN_MAX_TASK_DEPTH + TERN_MAX_TASK_THREADS,
+    MAX_POOL = TERN_MAX_TASK_DEPTH + TERN_MAX_TASK_THREADS,
     MAX_SENTENCE = 192, /* bytes of why a function failed */
 };
 
@@ -45,22 +45,23 @@ struct function {
 };
 
 /* A request to another node. */
-struct letter {
-    struct letter *next;
+struct message {
+    struct message *next;
     uint32_t node;
     enum frame_kind kind; /* FRAME_TASK or FRAME_FINISHED */
-    uint64_t a, b;
+    union frame_fields fields;
     uint64_t worker, id; /* of a TASK: whose it is */
     struct op op;        /* while it is under way */
     uint32_t n_bytes;
     uint8_t *body;   /* `room`, or in `memory` */
-    uint8_t *memory; /* freed with the letter; may be NULL */
+    uint8_t *memory; /* freed with the message; may be NULL */
     uint8_t room[];
 };
 
 struct tasks {
     struct tern_node *node;
-    uint32_t self, n_nodes;
+    uint32_t self;
+    const struct view *view;
     pthread_mutex_t lock;
     bool stop;
 
@@ -72,16 +73,16 @@ struct tasks {
     pthread_cond_t finished; /* some task has; on the monotonic clock */
 
     struct inbox *inbox;
-    pthread_cond_t work; /* for the crew */
-    pthread_t crew[MAX_CREW];
-    size_t n_crew;
+    pthread_cond_t work; /* for the pool */
+    pthread_t pool[MAX_POOL];
+    size_t n_pool;
     size_t n_idle;    /* of them, that wait for work */
     size_t n_waiting; /* that wait for tasks of their own */
 
-    struct letter *outbox, *last_letter; /* a list, oldest first */
-    pthread_t courier;
-    bool has_courier;
-    int wake_fd; /* the courier's; -1: there is none */
+    struct message *outbox, *last_message; /* a list, oldest first */
+    pthread_t sender;
+    bool has_sender;
+    int wake_fd; /* the sender's; -1: there is none */
 };
 
 /* Makes a node's part in tasks; NULL, with a sentence, when memory is used up. The engine, if there is one,
@@ -117,30 +118,30 @@ bool tasks_wait_for(const struct tasks *tasks, uint32_t node);
 /* The function of this name; NULL: there is none. */
 const struct function *tasks_find(const struct tasks *tasks, const char *name);
 
-/* Starts the first thread of the crew unless there is one: from then on errands are run. */
-enum tern_status crew_start(struct tasks *tasks);
+/* Starts the first thread of the pool unless there is one: from then on tasks are run. */
+enum tern_status pool_start(struct tasks *tasks);
 
-/* Lets a thread of the crew, a new one if need be, take what is in the inbox. */
-void crew_call(struct tasks *tasks);
+/* Lets a thread of the pool, a new one if need be, take what is in the inbox. */
+void pool_call(struct tasks *tasks);
 
-/* Ends the crew. Without the lock. */
-void crew_end(struct tasks *tasks);
+/* Ends the pool. Without the lock. */
+void pool_end(struct tasks *tasks);
 
-/* A letter with room for a body of n bytes and a header; NULL when memory is used up. Without the lock, too. */
-struct letter *letter_new(size_t n);
-void letter_free(struct letter *letter);
+/* A message with room for a body of n bytes and a header; NULL when memory is used up. Without the lock, too. */
+struct message *message_new(size_t n);
+void message_free(struct message *message);
 
-/* Makes a letter, with room for MAX_SENTENCE, say how an errand ended; a result is to be added. */
-void letter_tell(struct letter *letter, const struct errand *errand, enum tern_status status,
-                 const char *sentence);
+/* Makes a message, with room for MAX_SENTENCE, say how a task ended; a result is to be added. */
+void message_tell(struct message *message, const struct inbox_task *task, enum tern_status status,
+                  const char *sentence);
 
-/* Has a letter sent, and freed then. */
-void courier_send(struct tasks *tasks, struct letter *letter);
+/* Has a message sent, and freed then. */
+void sender_send(struct tasks *tasks, struct message *message);
 
-/* Starts the courier unless it runs; fails when there are no threads or descriptors left. */
-enum tern_status courier_start(struct tasks *tasks);
+/* Starts the sender unless it runs; fails when there are no threads or descriptors left. */
+enum tern_status sender_start(struct tasks *tasks);
 
 /* Ends it; what is not delivered is dropped. Without the lock. */
-void courier_end(struct tasks *tasks);
+void sender_end(struct tasks *tasks);
 
 #endif

@@ -1,14 +1,16 @@
 /*
  * together - what all nodes of a cluster do at once: barriers, sums and broadcasts, through the
- * coordinator. Every node makes the same calls in the same order, each from one thread. On a node that
- * is alone they have nothing to wait for.
+ * coordinator. Every node makes the same calls in the same order, each from one thread. On a single
+ * node they have nothing to wait for.
  */
-#include "node/bound.h"
+#include "node/admit.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-enum { MAX_BYTES = 1 << 20 };
+enum {
+    PART_MAX_BYTES = 1 << 20
+}; /* of an array that goes in one call; longer ones go in several */
 
 static enum tern_status check(const struct tern_node *node)
 {
@@ -25,7 +27,7 @@ enum tern_status tern_node_self(struct tern_node *node, uint32_t *index, uint32_
     if (index)
         *index = node->engine ? node->engine->core.node : 0;
     if (count)
-        *count = node->engine ? node->engine->core.n_nodes : 1;
+        *count = view_n_nodes(node_view(node));
     return TERN_OK;
 }
 
@@ -34,7 +36,7 @@ enum tern_status tern_barrier(struct tern_node *node)
     enum tern_status status = check(node);
     if (status || !node->engine)
         return status;
-    struct op op = {.a = ++node->n_barriers};
+    struct op op = {.fields.collective.number = ++node->n_barriers};
     status = node_call(node, &op, FRAME_BARRIER);
     if (!status)
         buffer_free(&op.answer_body);
@@ -50,11 +52,11 @@ enum tern_status tern_quiesce(struct tern_node *node)
     for (int step = 0; !status && step < 2; step++) {
         status = engine_wait(node->engine);
         if (!status && step == 1)
-            status = engine_wait_news(node->engine);
+            status = engine_wait_changes(node->engine);
         if (!status)
             status = tern_barrier(node);
         if (!status && step == 0)
-            bound_settle(node);
+            admit_settle_all(node);
     }
     return status;
 }
@@ -80,9 +82,9 @@ static enum tern_status check_array(const char *call, const void *array, size_t 
 {
     if (!array)
         return fail(TERN_INVALID, "%s: the array is NULL", call);
-    if (n > MAX_BYTES / element_bytes)
-        return fail(TERN_LIMIT, "%s: %zu times %zu bytes are more than %d; give it in parts", call,
-                    n, element_bytes, MAX_BYTES);
+    if (n > SIZE_MAX / element_bytes)
+        return fail(TERN_INVALID, "%s: %zu times %zu bytes are more than there is memory", call, n,
+                    element_bytes);
     return TERN_OK;
 }
 
@@ -96,12 +98,18 @@ enum tern_status tern_all_reduce(struct tern_node *node, enum tern_type type, si
         status = check_array("tern_all_reduce", values, n, type_bytes(type));
     if (status || !node->engine)
         return status;
-    size_t bytes = n * type_bytes(type);
-    struct op op = {.a = ++node->n_reductions,
-                    .b = (uint64_t)type,
-                    .payload = values,
-                    .payload_bytes = (uint32_t)bytes};
-    return exchange(node, &op, FRAME_REDUCE, values, bytes);
+    char *bytes = values;
+    size_t left = n * type_bytes(type);
+    do {
+        size_t part = left < PART_MAX_BYTES ? left : PART_MAX_BYTES;
+        struct op op = {.fields.reduce = {++node->n_reductions, (uint64_t)type},
+                        .payload = bytes,
+                        .payload_bytes = (uint32_t)part};
+        status = exchange(node, &op, FRAME_REDUCE, bytes, part);
+        bytes += part;
+        left -= part;
+    } while (!status && left);
+    return status;
 }
 
 enum tern_status tern_broadcast(struct tern_node *node, uint32_t root, size_t bytes, void *data)
@@ -111,17 +119,22 @@ enum tern_status tern_broadcast(struct tern_node *node, uint32_t root, size_t by
         status = check_array("tern_broadcast", data, bytes, 1);
     if (status)
         return status;
-    uint32_t count = node->engine ? node->engine->core.n_nodes : 1;
-    if (root >= count)
+    if (!view_has(node_view(node), root))
         return fail(TERN_INVALID,
                     "tern_broadcast: root %" PRIu32 " is not one of %" PRIu32 " nodes", root,
-                    count);
+                    view_n_nodes(node_view(node)));
     if (!node->engine)
         return TERN_OK;
     bool mine = node->engine->core.node == root;
-    struct op op = {.a = ++node->n_broadcasts,
-                    .b = root,
-                    .payload = mine ? data : NULL,
-                    .payload_bytes = mine ? (uint32_t)bytes : 0};
-    return exchange(node, &op, FRAME_BROADCAST, data, bytes);
+    char *at = data;
+    do {
+        size_t part = bytes < PART_MAX_BYTES ? bytes : PART_MAX_BYTES;
+        struct op op = {.fields.broadcast = {++node->n_broadcasts, root},
+                        .payload = mine ? at : NULL,
+                        .payload_bytes = mine ? (uint32_t)part : 0};
+        status = exchange(node, &op, FRAME_BROADCAST, at, part);
+        at += part;
+        bytes -= part;
+    } while (!status && bytes);
+    return status;
 }

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "node/alone.h"
-#include "node/bound.h"
+#include "node/exclusive.h"
+#include "node/admit.h"
 
 #define DRIVE_NS UINT64_C(40000)
 
@@ -40,7 +40,8 @@ static enum tern_status connect_worker(struct tern_worker *worker)
     return TERN_OK;
 }
 
-enum tern_status node_open_worker(struct tern_node *node, bool is_crew, struct tern_worker **worker)
+enum tern_status node_open_worker(struct tern_node *node, bool is_pool_thread,
+                                  struct tern_worker **worker)
 {
     struct tern_worker *made = calloc(1, sizeof *made);
     struct workspace *space = calloc(1, sizeof *space);
@@ -51,7 +52,7 @@ enum tern_status node_open_worker(struct tern_node *node, bool is_crew, struct t
     }
     made->node = node;
     made->space = space;
-    made->is_crew = is_crew;
+    made->is_pool_thread = is_pool_thread;
     made->opened_ns = clock_now_ns();
     enum tern_status status = node->engine ? connect_worker(made) : TERN_OK;
     if (status) {
@@ -63,11 +64,11 @@ enum tern_status node_open_worker(struct tern_node *node, bool is_crew, struct t
 
     pthread_mutex_lock(&node->lock);
     made->number = node->n_workers_opened++;
-    status = bound_open(made); /* before a table that is being opened finds it in the list */
+    status = admit_open(made); /* before a table that is being opened finds it in the list */
     made->next = node->workers;
     node->workers = made;
     if (!status)
-        status = alone_open(made);
+        status = exclusive_open(made);
     pthread_mutex_unlock(&node->lock);
     if (status) {
         tern_worker_close(made);
@@ -90,17 +91,17 @@ enum tern_status tern_worker_open(struct tern_node *node, struct tern_worker **w
  * the node's lock, so that none begin now. */
 static void end_intents(struct shard *shard, struct intents *intents)
 {
-    if (atomic_load_explicit(&shard->sync.is_running, memory_order_relaxed)) {
+    if (atomic_load_explicit(&shard->round_driver.is_running, memory_order_relaxed)) {
         /* Release: partner of the acquire in intents_round. */
         atomic_store_explicit(&intents->is_over, true, memory_order_release);
-        sync_poke(&shard->sync, true);
+        round_driver_poke(&shard->round_driver, true);
         return;
     }
     pthread_mutex_lock(&shard->lock);
-    struct intents **place = &shard->intents;
-    while (*place != intents)
-        place = &(*place)->next;
-    *place = intents->next;
+    struct intents **link = &shard->intents;
+    while (*link != intents)
+        link = &(*link)->next;
+    *link = intents->next;
     pthread_mutex_unlock(&shard->lock);
     intents_free(intents);
 }
@@ -122,14 +123,14 @@ enum tern_status tern_worker_close(struct tern_worker *worker)
         free(worker->remote);
     }
     pthread_mutex_lock(&node->lock);
-    struct tern_worker **place = &node->workers;
-    while (*place != worker)
-        place = &(*place)->next;
-    *place = worker->next;
-    alone_close(node);
+    struct tern_worker **link = &node->workers;
+    while (*link != worker)
+        link = &(*link)->next;
+    *link = worker->next;
+    exclusive_close(node);
     for (uint32_t i = 0; i < STORE_MAX_SHARDS && worker->intents[i]; i++)
         end_intents(&node->engine->shards[i], worker->intents[i]);
-    bound_close(worker);
+    admit_close(worker);
     sample_end_worker(worker);
     for (size_t i = 0; i < TERN_MAX_TABLES; i++)
         if (node->tables[i])
@@ -164,13 +165,13 @@ enum tern_status tern_worker_advance(struct tern_worker *worker, uint64_t *clock
         return handle_refuse((const struct handle *)worker, HANDLE_WORKER);
     enum tern_status status = TERN_OK;
     if (worker->rests || worker->is_limited)
-        status = bound_before_advance(worker);
+        status = admit_before_advance(worker);
     if (status)
         return status;
     uint64_t now = atomic_load_explicit(&worker->clock, memory_order_relaxed) + 1;
     atomic_store_explicit(&worker->clock, now, memory_order_relaxed);
-    if (atomic_load_explicit(&worker->node->is_paced, memory_order_acquire))
-        bound_advance(worker);
+    if (atomic_load_explicit(&worker->node->has_clocks, memory_order_acquire))
+        admit_advanced(worker);
     for (uint32_t i = 0; i < STORE_MAX_SHARDS && worker->intents[i]; i++)
         atomic_store_explicit(&worker->intents[i]->clock, now, memory_order_relaxed);
     worker_drive(worker);

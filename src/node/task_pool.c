@@ -1,11 +1,11 @@
 /*
- * crew - the threads that run functions for tasks. See tasks.h.
+ * task_pool - the threads that run functions for tasks. See tasks.h.
  *
  * Each has a worker of its own, which it keeps, and with it connections, from task to task. A thread is
- * started when an errand finds none idle, until TERN_MAX_TASK_THREADS are at work; one that waits for
+ * started when a task finds none idle, until TERN_MAX_TASK_THREADS are at work; one that waits for
  * tasks its own function has submitted is not at work, so that those can run here, too.
  *
- * Before a thread takes an errand it has the letter in which to report: from then on nothing can keep
+ * Before a thread takes a task it has the message in which to report: from then on nothing can keep
  * the outcome from being told.
  */
 #include "node/tasks.h"
@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/thread.h"
 
 enum { RETRY_US = 10000 }; /* for memory */
 
@@ -37,7 +39,7 @@ static void outcome_fail(struct outcome *outcome, enum tern_status status, const
     snprintf(outcome->sentence, sizeof outcome->sentence, "%s", sentence);
 }
 
-/* ---- One errand -------------------------------------------------------------------------------- */
+/* ---- One task -------------------------------------------------------------------------------- */
 
 /* The rest of a task once its function has returned: what it left under way. */
 static void settle(struct tasks *tasks, struct tern_worker *worker, struct outcome *outcome)
@@ -61,22 +63,22 @@ static void settle(struct tasks *tasks, struct tern_worker *worker, struct outco
 }
 
 static void call(const struct function *function, struct tern_worker *worker,
-                 const struct errand *errand, struct outcome *outcome)
+                 const struct inbox_task *received, struct outcome *outcome)
 {
-    uint8_t *memory = calloc(1, RESULT_AT + (size_t)errand->result_bytes);
+    uint8_t *memory = calloc(1, RESULT_AT + (size_t)received->result_bytes);
     if (!memory) {
         outcome_fail(outcome, TERN_NO_MEMORY, "no memory for its result");
         return;
     }
     struct tern_task task = {.worker = worker,
-                             .caller = errand->from,
-                             .id = errand->id,
-                             .begin = errand->begin,
-                             .end = errand->end,
-                             .argument = errand->argument,
-                             .argument_bytes = errand->argument_bytes,
+                             .caller = received->from,
+                             .id = received->id,
+                             .begin = received->begin,
+                             .end = received->end,
+                             .argument = received->argument,
+                             .argument_bytes = received->argument_bytes,
                              .result = memory + RESULT_AT,
-                             .result_room = errand->result_bytes};
+                             .result_room = received->result_bytes};
     fail(TERN_OK, "the function gave no reason");
     enum tern_status status = function->function(function->context, &task);
     task.trouble[sizeof task.trouble - 1] = '\0';
@@ -86,20 +88,20 @@ static void call(const struct function *function, struct tern_worker *worker,
         /* A status that cannot be told is at least not success. */
         outcome_fail(outcome, (unsigned)status > UINT16_MAX ? TERN_INVALID : status,
                      task.trouble[0] ? task.trouble : tern_error());
-    } else if (task.result_bytes > errand->result_bytes) {
+    } else if (task.result_bytes > received->result_bytes) {
         fail(TERN_LIMIT, "the result has %zu bytes, but the caller has room for %" PRIu32,
-             task.result_bytes, errand->result_bytes);
+             task.result_bytes, received->result_bytes);
         outcome_fail(outcome, TERN_LIMIT, tern_error());
     }
 }
 
-static void run(struct tasks *tasks, struct tern_worker *worker, const struct errand *errand,
+static void run(struct tasks *tasks, struct tern_worker *worker, const struct inbox_task *task,
                 struct outcome *outcome)
 {
     pthread_mutex_lock(&tasks->lock);
-    const struct function *function = tasks_find(tasks, errand->name);
+    const struct function *function = tasks_find(tasks, task->name);
     pthread_mutex_unlock(&tasks->lock);
-    if (errand->is_one_too_many) {
+    if (task->is_one_too_many) {
         fail(TERN_LIMIT, "%d MiB of tasks wait there; wait for some before submitting more",
              INBOX_MAX_BYTES >> 20);
         outcome_fail(outcome, TERN_LIMIT, tern_error());
@@ -108,71 +110,71 @@ static void run(struct tasks *tasks, struct tern_worker *worker, const struct er
                      "no function of this name is registered there; register it at every node, "
                      "then pass a barrier");
     } else {
-        call(function, worker, errand, outcome);
+        call(function, worker, task, outcome);
         settle(tasks, worker, outcome);
     }
 }
 
 /* ---- Reporting ---------------------------------------------------------------------------------- */
 
-void letter_tell(struct letter *letter, const struct errand *errand, enum tern_status status,
-                 const char *sentence)
+void message_tell(struct message *message, const struct inbox_task *task, enum tern_status status,
+                  const char *sentence)
 {
-    letter->node = errand->from;
-    letter->kind = FRAME_FINISHED;
-    letter->a = errand->id;
-    letter->b = errand->worker;
+    message->node = task->from;
+    message->kind = FRAME_FINISHED;
+    message->fields.finished.number = task->id;
+    message->fields.finished.worker = task->worker;
     size_t n = status ? strnlen(sentence, MAX_SENTENCE) : 0;
-    struct finished_message message = {.status = status, .n_bytes = (uint32_t)n, .bytes = sentence};
-    finished_encode(&message, letter->body);
-    letter->n_bytes = (uint32_t)finished_bytes(&message);
+    struct finished_message content = {.status = status, .n_bytes = (uint32_t)n, .bytes = sentence};
+    finished_encode(&content, message->body);
+    message->n_bytes = (uint32_t)finished_bytes(&content);
 }
 
-/* Puts a result into a letter. It is sent from where it is: the header goes in front of it. */
-static void enclose(struct letter *letter, struct outcome *outcome)
+/* Puts a result into a message. It is sent from where it is: the header goes in front of it. */
+static void enclose(struct message *message, struct outcome *outcome)
 {
-    struct finished_message message = {.status = TERN_OK};
-    letter->memory = outcome->result;
-    letter->body = outcome->result + RESULT_AT - FINISHED_HEADER_BYTES;
-    finished_encode(&message, letter->body);
-    letter->n_bytes += (uint32_t)outcome->n_bytes;
+    struct finished_message content = {.status = TERN_OK};
+    message->memory = outcome->result;
+    message->body = outcome->result + RESULT_AT - FINISHED_HEADER_BYTES;
+    finished_encode(&content, message->body);
+    message->n_bytes += (uint32_t)outcome->n_bytes;
     outcome->result = NULL;
 }
 
-/* Tells the caller. The lock is held; takes the letter if it goes to another node. */
-static void report(struct tasks *tasks, const struct errand *errand, struct outcome *outcome,
-                   struct letter **letter)
+/* Tells the caller. The lock is held; takes the message if it goes to another node. */
+static void report(struct tasks *tasks, const struct inbox_task *task, struct outcome *outcome,
+                   struct message **message)
 {
     enum tern_status status = outcome->status;
-    if (errand->from == tasks->self) {
+    if (task->from == tasks->self) {
         const void *bytes = outcome->sentence;
         size_t n = strlen(outcome->sentence);
         if (!status) {
             bytes = outcome->result + RESULT_AT;
             n = outcome->n_bytes;
         }
-        tasks_finish(tasks, errand->worker, errand->id, errand->from, status, bytes, n);
+        tasks_finish(tasks, task->worker, task->id, task->from, status, bytes, n);
         return;
     }
-    letter_tell(*letter, errand, status, outcome->sentence);
+    message_tell(*message, task, status, outcome->sentence);
     if (!status)
-        enclose(*letter, outcome);
-    courier_send(tasks, *letter);
-    *letter = NULL;
+        enclose(*message, outcome);
+    sender_send(tasks, *message);
+    *message = NULL;
 }
 
 /* ---- Threads ------------------------------------------------------------------------------------ */
 
-/* Waits for an errand; NULL: the crew is to end. */
-static struct errand *next_errand(struct tasks *tasks)
+/* Waits for a task; NULL: the pool is to end. */
+static struct inbox_task *next_task(struct tasks *tasks)
 {
-    struct errand *errand = NULL;
-    while (!tasks->stop && !(errand = inbox_next(tasks->inbox))) {
+    struct inbox_task *task = NULL;
+    while (!tasks->stop && !(task = inbox_next(tasks->inbox))) {
         tasks->n_idle++;
         pthread_cond_wait(&tasks->work, &tasks->lock);
         tasks->n_idle--;
     }
-    return errand;
+    return task;
 }
 
 /* Opens the worker of a thread. It has no steps of its own that anybody could wait for. */
@@ -182,68 +184,66 @@ static enum tern_status hire(struct tasks *tasks, struct tern_worker **worker)
     return status ? status : tern_worker_rest(*worker);
 }
 
-static void *crew_main(void *context)
+static void *pool_main(void *context)
 {
     struct tasks *tasks = context;
     struct tern_worker *worker = NULL;
-    struct letter *letter = NULL;
+    struct message *message = NULL;
     for (;;) {
-        while (!letter && !(letter = letter_new(MAX_SENTENCE)))
+        while (!message && !(message = message_new(MAX_SENTENCE)))
             usleep(RETRY_US);
         pthread_mutex_lock(&tasks->lock);
-        struct errand *errand = next_errand(tasks);
+        struct inbox_task *task = next_task(tasks);
         pthread_mutex_unlock(&tasks->lock);
-        if (!errand)
+        if (!task)
             break;
         struct outcome outcome = {0};
         enum tern_status status = worker ? TERN_OK : hire(tasks, &worker);
         if (status)
             outcome_fail(&outcome, status, tern_error());
         else
-            run(tasks, worker, errand, &outcome);
+            run(tasks, worker, task, &outcome);
         pthread_mutex_lock(&tasks->lock);
-        report(tasks, errand, &outcome, &letter);
+        report(tasks, task, &outcome, &message);
         pthread_mutex_unlock(&tasks->lock);
         free(outcome.result);
-        free(errand);
+        free(task);
     }
-    letter_free(letter);
+    message_free(message);
     if (worker)
         tern_worker_close(worker);
     return NULL;
 }
 
-enum tern_status crew_start(struct tasks *tasks)
+enum tern_status pool_start(struct tasks *tasks)
 {
-    if (tasks->n_crew)
+    if (tasks->n_pool)
         return TERN_OK;
-    int failure = pthread_create(&tasks->crew[0], NULL, crew_main, tasks);
-    if (failure)
-        return fail(TERN_NO_MEMORY, "no thread can be started: %s", strerror(failure));
-    tasks->n_crew = 1;
-    return TERN_OK;
+    enum tern_status status = thread_start(&tasks->pool[0], pool_main, tasks);
+    tasks->n_pool = !status;
+    return status;
 }
 
-void crew_call(struct tasks *tasks)
+void pool_call(struct tasks *tasks)
 {
     pthread_cond_signal(&tasks->work);
     bool needed = inbox_count(tasks->inbox) > tasks->n_idle;
     /* One that is idle may have been called already: it will be at work, too. */
-    size_t n_hands = tasks->n_crew - tasks->n_waiting;
-    if (!needed || n_hands >= TERN_MAX_TASK_THREADS || tasks->n_crew == MAX_CREW)
+    size_t n_hands = tasks->n_pool - tasks->n_waiting;
+    if (!needed || n_hands >= TERN_MAX_TASK_THREADS || tasks->n_pool == MAX_POOL)
         return;
     /* If there can be no more threads, those that are there do the work. */
-    if (!pthread_create(&tasks->crew[tasks->n_crew], NULL, crew_main, tasks))
-        tasks->n_crew++;
+    if (!thread_start(&tasks->pool[tasks->n_pool], pool_main, tasks))
+        tasks->n_pool++;
 }
 
-void crew_end(struct tasks *tasks)
+void pool_end(struct tasks *tasks)
 {
     pthread_mutex_lock(&tasks->lock);
     tasks->stop = true;
     pthread_cond_broadcast(&tasks->work);
     pthread_cond_broadcast(&tasks->finished);
     pthread_mutex_unlock(&tasks->lock);
-    for (size_t i = 0; i < tasks->n_crew; i++)
-        pthread_join(tasks->crew[i], NULL);
+    for (size_t i = 0; i < tasks->n_pool; i++)
+        pthread_join(tasks->pool[i], NULL);
 }

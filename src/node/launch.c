@@ -1,5 +1,5 @@
 /*
- * place - reads a process's place from its environment; see place.h.
+ * launch - reads what the launcher set in the environment; see launch.h.
  *
  * The variables of Tern itself. An empty variable is as good as none.
  *
@@ -13,19 +13,22 @@
  *                           knows no way to the coordinator yet. Node 0 always listens where the
  *                           coordinator is said to be; at all addresses, if that is a name which
  *                           means loopback here and nodes elsewhere may connect.
- *   TERN_TOKEN              the job's name. Default: made from the launcher's name of the job, else
- *                           "tern".
+ *   TERN_TOKEN              the job's name and secret: only who has it may connect. Default: the launcher's name of
+ *                           the job, or "tern"; on loopback TCP, where every user of the host can connect, followed by
+ *                           the user's secret (user_folder.h). Plain TCP beyond loopback needs a TERN_TOKEN.
  *   TERN_CERTIFICATE, TERN_KEY, TERN_AUTHORITY
  *                           PEM files for TLS: all three or none
  *   TERN_INSECURE           1: plain TCP beyond loopback; 0 is the default
  *   TERN_DEADLINE           seconds, 0.1 to 86400, after which a silent node is given up; 10
+ *   TERN_JOIN_DEADLINE      seconds, 0.1 to 86400, for all nodes to be there; 300, or TERN_DEADLINE if that is longer
+ *   TERN_SHARE              0: processes of one host do not share memory, as if each were on a host of its own.
  *   TERN_SHARDS             1 to 16: how many shards (core/core.h) each node has; what node 0 says counts.
  *                           Default: one for each 8 cores, but at most 8
  *
  * Where the coordinator is when TERN_COORDINATOR does not say:
  *
- *   on one host  a Unix socket in $TMPDIR or /tmp named after the job, where the launcher says that there is no other
- *                (torchrun: LOCAL_WORLD_SIZE, Open MPI: OMPI_COMM_WORLD_LOCAL_SIZE, Slurm: SLURM_STEP_NUM_NODES)
+ *   on one host  a Unix socket in the user's own folder (user_folder.h), named after the job, where the launcher says
+ *                that there is no other host (torchrun: LOCAL_WORLD_SIZE, Open MPI: OMPI_COMM_WORLD_LOCAL_SIZE, Slurm: SLURM_STEP_NUM_NODES)
  *   torchrun     MASTER_ADDR at MASTER_PORT + 1, because the port itself belongs to torchrun's store
  *   Open MPI     is not known
  *   Slurm        the first host of the step at port 20000 + SLURM_JOB_ID mod 10000
@@ -33,9 +36,9 @@
  * A batch script's shell has Slurm's variables too, as if it were task 0, and would wait for tasks
  * that nobody started. What srun starts has a SLURM_STEP_ID besides; without one they do not count.
  *
- * The first launcher that left a variable decides. A world of one node is a node alone.
+ * The first launcher that left a variable decides. A world of one node is a single node.
  */
-#include "node/place.h"
+#include "node/launch.h"
 
 #include <inttypes.h>
 #include <sched.h>
@@ -46,6 +49,7 @@
 #include <unistd.h>
 
 #include "net/address.h"
+#include "node/user_folder.h"
 #include "store/store.h"
 
 enum {
@@ -59,14 +63,15 @@ enum {
 #define NS_PER_S UINT64_C(1000000000)
 #define DEADLINE_MAX_S 86400
 #define DEADLINE_DEFAULT_S 10
+#define JOIN_DEADLINE_DEFAULT_S 300
 
 /* A launcher is known by the variables for a node's number and for how many there are. */
 struct launcher {
     const char *node, *n_nodes;
     /* Whether its variables count; NULL: when either is set. */
     bool (*present)(void);
-    /* Writes place->coordinator; *origin is the variable to blame for it. */
-    enum tern_status (*coordinate)(struct place *place, const char **origin);
+    /* Writes launch->coordinator; *origin is the variable to blame for it. */
+    enum tern_status (*coordinate)(struct launch *launch, const char **origin);
     const char *name;                /* begins a token */
     const char *job, *job_otherwise; /* the variables for a job's name; or NULL */
     const char *step;                /* the variable for a part of a job; or NULL */
@@ -113,13 +118,12 @@ static enum tern_status copy_text(const char *name, const char *text, size_t siz
 
 /* ---- What is the same under every launcher --------------------------------------------------- */
 
-/* Read by hand, because strtod depends on the program's locale. */
-static enum tern_status read_deadline(uint64_t *deadline_ns)
+/* Seconds of a variable, or `otherwise`. Read by hand, because strtod depends on the program's locale. */
+static enum tern_status read_seconds(const char *name, uint64_t otherwise_ns, uint64_t *deadline_ns)
 {
-    const char *name = "TERN_DEADLINE";
     const char *text = variable(name);
     if (text == NULL) {
-        *deadline_ns = DEADLINE_DEFAULT_S * NS_PER_S;
+        *deadline_ns = otherwise_ns;
         return TERN_OK;
     }
     const char *at = text;
@@ -141,6 +145,18 @@ static enum tern_status read_deadline(uint64_t *deadline_ns)
     return TERN_OK;
 }
 
+static enum tern_status read_deadlines(struct launch *launch)
+{
+    enum tern_status status =
+        read_seconds("TERN_DEADLINE", DEADLINE_DEFAULT_S * NS_PER_S, &launch->deadline_ns);
+    if (status == TERN_OK)
+        status = read_seconds("TERN_JOIN_DEADLINE", JOIN_DEADLINE_DEFAULT_S * NS_PER_S,
+                              &launch->join_deadline_ns);
+    if (launch->join_deadline_ns < launch->deadline_ns)
+        launch->join_deadline_ns = launch->deadline_ns;
+    return status;
+}
+
 /* Most machines have one: it serves a link of 10 Gbit/s. Cores that have something else to do need no more. */
 static enum tern_status read_shards(uint32_t *n_shards)
 {
@@ -148,11 +164,24 @@ static enum tern_status read_shards(uint32_t *n_shards)
     const char *name = "TERN_SHARDS", *text = variable(name);
     cpu_set_t cores;
     int n_cores = sched_getaffinity(0, sizeof cores, &cores) ? 1 : CPU_COUNT(&cores);
-    uint64_t n = n_cores < 2 * CORES ? 1 : n_cores / CORES > MOST ? MOST : (uint64_t)n_cores / CORES;
+    uint64_t n = n_cores < 2 * CORES      ? 1
+                 : n_cores / CORES > MOST ? MOST
+                                          : (uint64_t)n_cores / CORES;
     enum tern_status status =
         text == NULL ? TERN_OK : read_number(name, text, 1, STORE_MAX_SHARDS, &n);
     *n_shards = (uint32_t)n;
     return status;
+}
+
+static enum tern_status read_share(bool *shares)
+{
+    const char *text = variable("TERN_SHARE");
+    *shares = text == NULL || strcmp(text, "1") == 0;
+    if (!*shares && strcmp(text, "0") != 0)
+        return fail(TERN_INVALID,
+                    "TERN_SHARE is '%.100s'; it takes 1 (processes of one host share tables) or 0",
+                    text);
+    return TERN_OK;
 }
 
 static enum tern_status read_insecure(bool *insecure)
@@ -165,10 +194,10 @@ static enum tern_status read_insecure(bool *insecure)
     return TERN_OK;
 }
 
-static enum tern_status read_credentials(struct place *place)
+static enum tern_status read_credentials(struct launch *launch)
 {
     static const char *const names[] = {"TERN_CERTIFICATE", "TERN_KEY", "TERN_AUTHORITY"};
-    char *const files[] = {place->certificate, place->key, place->authority};
+    char *const files[] = {launch->certificate, launch->key, launch->authority};
     const char *set = NULL, *unset = NULL;
     for (int i = 0; i < 3; i++) {
         const char *text = variable(names[i]);
@@ -177,7 +206,7 @@ static enum tern_status read_credentials(struct place *place)
             continue;
         }
         set = names[i];
-        enum tern_status status = copy_text(names[i], text, sizeof place->certificate, files[i]);
+        enum tern_status status = copy_text(names[i], text, sizeof launch->certificate, files[i]);
         if (status != TERN_OK)
             return status;
     }
@@ -229,24 +258,52 @@ static bool job_name(const struct launcher *launcher, size_t size, char *name)
     return true;
 }
 
-static enum tern_status read_token(const struct launcher *launcher, struct place *place)
+/* The job's name, of which the end is kept if it is long: it tells jobs apart better than the beginning. */
+static void name_job(const struct launcher *launcher, size_t size, char *token)
+{
+    char name[1024] = "tern";
+    if (launcher != NULL)
+        job_name(launcher, sizeof name, name);
+    size_t n = strlen(name), n_kept = n < size ? n : size - 1;
+    memcpy(token, name + n - n_kept, n_kept + 1);
+}
+
+/* Whether the nodes meet over plain TCP, on this host alone or not. Found by find_listen. */
+enum reach { REACH_PROTECTED, REACH_LOOPBACK, REACH_PLAIN };
+
+static enum tern_status make_token(const struct launcher *launcher, enum reach reach,
+                                   struct launch *launch)
+{
+    char secret[USER_SECRET_CHARACTERS + 1] = "";
+    if (reach == REACH_PLAIN)
+        return fail(TERN_INVALID,
+                    "TERN_INSECURE=1 lets everybody on the network connect to this job: set "
+                    "TERN_TOKEN to the "
+                    "same secret at every node, such as the output of 'openssl rand -hex 16'");
+    enum tern_status status = reach == REACH_LOOPBACK ? user_folder_secret(secret) : TERN_OK;
+    if (status != TERN_OK)
+        return status;
+    size_t n_secret = strlen(secret);
+    name_job(launcher, sizeof launch->token - (n_secret > 0 ? n_secret + 1 : 0), launch->token);
+    if (n_secret > 0) {
+        strcat(launch->token, "-");
+        strcat(launch->token, secret);
+    }
+    return TERN_OK;
+}
+
+static enum tern_status read_token(const struct launcher *launcher, enum reach reach,
+                                   struct launch *launch)
 {
     const char *text = variable("TERN_TOKEN");
-    if (text == NULL) {
-        /* The end of a long name tells jobs apart better than its beginning. */
-        char name[1024] = "tern";
-        size_t excess = 0;
-        if (launcher != NULL && job_name(launcher, sizeof name, name) &&
-            strlen(name) >= sizeof place->token)
-            excess = strlen(name) - (sizeof place->token - 1);
-        return copy_text("TERN_TOKEN", name + excess, sizeof place->token, place->token);
-    }
+    if (text == NULL)
+        return make_token(launcher, reach, launch);
     for (const char *at = text; *at != '\0'; at++)
         if (!is_visible(*at))
             return fail(TERN_INVALID,
                         "TERN_TOKEN is '%.100s'; it takes letters, digits and signs, no blanks",
                         text);
-    return copy_text("TERN_TOKEN", text, sizeof place->token, place->token);
+    return copy_text("TERN_TOKEN", text, sizeof launch->token, launch->token);
 }
 
 /* ---- Where the coordinator is ---------------------------------------------------------------- */
@@ -257,13 +314,13 @@ static enum tern_status need_coordinator(const char *because)
                 because);
 }
 
-static enum tern_status write_address(struct place *place, const char *origin, const char *host,
+static enum tern_status write_address(struct launch *launch, const char *origin, const char *host,
                                       unsigned port)
 {
     bool v6 = strchr(host, ':') != NULL && host[0] != '[';
-    int n = snprintf(place->coordinator, sizeof place->coordinator, v6 ? "[%s]:%u" : "%s:%u", host,
-                     port);
-    if (n < 0 || (size_t)n >= sizeof place->coordinator)
+    int n = snprintf(launch->coordinator, sizeof launch->coordinator, v6 ? "[%s]:%u" : "%s:%u",
+                     host, port);
+    if (n < 0 || (size_t)n >= sizeof launch->coordinator)
         return fail(TERN_INVALID, "%s is '%.100s...', which is too long for an address", origin,
                     variable(origin));
     return TERN_OK;
@@ -282,29 +339,30 @@ static enum tern_status read_count(const char *name, uint64_t all, bool *is_all)
     return status;
 }
 
-/* The coordinator is at a Unix socket named after the job; false if its path, to which the others add their numbers,
- * would be too long. The user's number keeps the jobs of different users apart. */
-static bool write_socket(struct place *place, const char *job)
+/* Puts the coordinator at a Unix socket in the user's own folder, named after the job. *fits is false if the path, to
+ * which the others add their numbers, would be too long. */
+static enum tern_status write_socket(struct launch *launch, const char *job, bool *fits)
 {
     enum { NUMBER_BYTES = sizeof ".65535" };
-    const char *folder = variable("TMPDIR");
-    char path[sizeof((struct sockaddr_un *)NULL)->sun_path - NUMBER_BYTES];
-    int n = snprintf(path, sizeof path, "%s/tern-%u-%s", folder != NULL ? folder : "/tmp",
-                     (unsigned)getuid(), job);
-    if (n < 0 || (size_t)n >= sizeof path)
-        return false;
-    snprintf(place->coordinator, sizeof place->coordinator, "unix:%s", path);
-    return true;
+    char folder[sizeof((struct sockaddr_un *)NULL)->sun_path];
+    char path[sizeof folder - NUMBER_BYTES];
+    *fits = user_folder_path(sizeof folder, folder);
+    int n = *fits ? snprintf(path, sizeof path, "%s/%s", folder, job) : 0;
+    *fits = n > 0 && (size_t)n < sizeof path;
+    if (!*fits)
+        return TERN_OK;
+    snprintf(launch->coordinator, sizeof launch->coordinator, "unix:%s", path);
+    return user_folder_make();
 }
 
-static enum tern_status coordinate_tern(struct place *place, const char **origin)
+static enum tern_status coordinate_tern(struct launch *launch, const char **origin)
 {
-    (void)place;
+    (void)launch;
     *origin = "TERN_NODES";
     return missing("TERN_COORDINATOR", "TERN_NODES");
 }
 
-static enum tern_status coordinate_torchrun(struct place *place, const char **origin)
+static enum tern_status coordinate_torchrun(struct launch *launch, const char **origin)
 {
     const char *host = variable("MASTER_ADDR");
     const char *port = variable("MASTER_PORT");
@@ -316,25 +374,28 @@ static enum tern_status coordinate_torchrun(struct place *place, const char **or
     enum tern_status status = read_number("MASTER_PORT", port, 1, 65534, &number);
     bool is_one_host = false;
     if (status == TERN_OK)
-        status = read_count("LOCAL_WORLD_SIZE", place->n_nodes, &is_one_host);
+        status = read_count("LOCAL_WORLD_SIZE", launch->n_nodes, &is_one_host);
     if (status != TERN_OK)
         return status;
     /* The port tells the jobs of a host apart; a run's name need not. */
     char job[32];
     snprintf(job, sizeof job, "torchrun-%u", (unsigned)number);
     *origin = "MASTER_ADDR";
-    if (is_one_host && write_socket(place, job))
-        return TERN_OK;
-    return write_address(place, *origin, host, (unsigned)number + 1);
+    bool fits = false;
+    if (is_one_host)
+        status = write_socket(launch, job, &fits);
+    if (status != TERN_OK || fits)
+        return status;
+    return write_address(launch, *origin, host, (unsigned)number + 1);
 }
 
 static const struct launcher open_mpi, slurm;
 
-static enum tern_status coordinate_open_mpi(struct place *place, const char **origin)
+static enum tern_status coordinate_open_mpi(struct launch *launch, const char **origin)
 {
     bool is_one_host;
     enum tern_status status =
-        read_count("OMPI_COMM_WORLD_LOCAL_SIZE", place->n_nodes, &is_one_host);
+        read_count("OMPI_COMM_WORLD_LOCAL_SIZE", launch->n_nodes, &is_one_host);
     if (status != TERN_OK)
         return status;
     if (!is_one_host)
@@ -344,9 +405,11 @@ static enum tern_status coordinate_open_mpi(struct place *place, const char **or
         return need_coordinator("Open MPI has set neither OMPI_MCA_ess_base_jobid nor "
                                 "PMIX_NAMESPACE to name the job");
     *origin = variable("TMPDIR") != NULL ? "TMPDIR" : open_mpi.job;
-    if (!write_socket(place, job))
+    bool fits;
+    status = write_socket(launch, job, &fits);
+    if (status == TERN_OK && !fits)
         return need_coordinator("TMPDIR and the name of the job are too long for a socket's path");
-    return TERN_OK;
+    return status;
 }
 
 /* The first host of a list such as "node[03-05,7],x1": node03. False when it is not one. */
@@ -373,7 +436,7 @@ static bool first_host(const char *list, size_t size, char *host)
     return n > 0;
 }
 
-static enum tern_status coordinate_slurm(struct place *place, const char **origin)
+static enum tern_status coordinate_slurm(struct launch *launch, const char **origin)
 {
     const char *job = variable("SLURM_JOB_ID");
     if (job == NULL)
@@ -391,12 +454,16 @@ static enum tern_status coordinate_slurm(struct place *place, const char **origi
     if (status != TERN_OK)
         return status;
     char name[1024];
-    if (is_one_host && job_name(&slurm, sizeof name, name) && write_socket(place, name))
-        return TERN_OK;
+    bool fits = false;
+    if (is_one_host && job_name(&slurm, sizeof name, name))
+        status = write_socket(launch, name, &fits);
+    if (status != TERN_OK || fits)
+        return status;
     char host[200];
     if (!first_host(list, sizeof host, host))
         return fail(TERN_INVALID, "%s is '%.100s', which is not a list of hosts", *origin, list);
-    return write_address(place, *origin, host, (unsigned)(SLURM_PORT_FIRST + number % SLURM_PORTS));
+    return write_address(launch, *origin, host,
+                         (unsigned)(SLURM_PORT_FIRST + number % SLURM_PORTS));
 }
 
 static bool slurm_present(void)
@@ -454,7 +521,7 @@ static const struct launcher *find_launcher(void)
     return NULL;
 }
 
-static enum tern_status read_ranks(const struct launcher *launcher, struct place *place)
+static enum tern_status read_ranks(const struct launcher *launcher, struct launch *launch)
 {
     const char *node_text = variable(launcher->node);
     const char *size_text = variable(launcher->n_nodes);
@@ -472,8 +539,8 @@ static enum tern_status read_ranks(const struct launcher *launcher, struct place
         return fail(TERN_INVALID,
                     "%s is '%s', but %s is '%s': nodes are numbered from 0 to %" PRIu64,
                     launcher->node, node_text, launcher->n_nodes, size_text, n_nodes - 1);
-    place->node = (uint32_t)node;
-    place->n_nodes = (uint32_t)n_nodes;
+    launch->node = (uint32_t)node;
+    launch->n_nodes = (uint32_t)n_nodes;
     return TERN_OK;
 }
 
@@ -493,9 +560,10 @@ static enum tern_status find_address(const char *origin, const char *text, bool 
 
 /* Whether the coordinator is named by a name that means loopback here, as Debian's /etc/hosts has it for a machine's
  * own name, and another address elsewhere; and nodes elsewhere may connect. */
-static bool is_known_elsewhere(const struct place *place, const struct address *found, int n_found)
+static bool is_known_elsewhere(const struct launch *launch, const struct address *found,
+                               int n_found)
 {
-    const char *text = place->coordinator;
+    const char *text = launch->coordinator;
     size_t n_host = strcspn(text, ":");
     bool is_number = text[0] == '[' || strspn(text, "0123456789.") >= n_host;
     bool is_localhost = n_host >= strlen("localhost") &&
@@ -503,7 +571,7 @@ static bool is_known_elsewhere(const struct place *place, const struct address *
     for (int i = 0; i < n_found; i++)
         if (!address_is_local(&found[i]) || found[i].any.sa_family == AF_UNIX)
             return false;
-    return !is_number && !is_localhost && (place->insecure || place->certificate[0] != '\0');
+    return !is_number && !is_localhost && (launch->insecure || launch->certificate[0] != '\0');
 }
 
 /* All addresses of this machine, of the same kind. */
@@ -512,16 +580,17 @@ static void write_wildcard(char *text, size_t size, const struct address *addres
     snprintf(text, size, "%s:%s", address->any.sa_family == AF_INET6 ? "[::]" : "0.0.0.0", port);
 }
 
-static enum tern_status choose_listen(struct place *place, const struct address *found, int n_found)
+static enum tern_status choose_listen(struct launch *launch, const struct address *found,
+                                      int n_found)
 {
     if (found[0].any.sa_family == AF_UNIX) {
-        char path[sizeof place->listen + 16];
-        snprintf(path, sizeof path, "%s.%u", place->coordinator, place->node);
-        return copy_text("TERN_COORDINATOR", path, sizeof place->listen, place->listen);
+        char path[sizeof launch->listen + 16];
+        snprintf(path, sizeof path, "%s.%u", launch->coordinator, launch->node);
+        return copy_text("TERN_COORDINATOR", path, sizeof launch->listen, launch->listen);
     }
     char text[ADDRESS_TEXT_BYTES] = "0.0.0.0:0";
     struct address own;
-    if (is_known_elsewhere(place, found, n_found))
+    if (is_known_elsewhere(launch, found, n_found))
         n_found = 0;
     for (int i = 0; i < n_found; i++) {
         if (address_towards(&found[i], &own)) {
@@ -529,90 +598,110 @@ static enum tern_status choose_listen(struct place *place, const struct address 
             break;
         }
     }
-    return copy_text("TERN_COORDINATOR", text, sizeof place->listen, place->listen);
+    return copy_text("TERN_COORDINATOR", text, sizeof launch->listen, launch->listen);
 }
 
-static enum tern_status find_listen(struct place *place, const char *origin)
+/* Who could connect to nodes of a coordinator at this address. */
+static enum reach reach_of(const struct launch *launch, const struct address *found, int n_found)
+{
+    bool is_unix = found[0].any.sa_family == AF_UNIX;
+    bool is_here = !is_known_elsewhere(launch, found, n_found);
+    for (int i = 0; i < n_found; i++)
+        is_here &= address_is_local(&found[i]);
+    if (is_here)
+        return is_unix ? REACH_PROTECTED : REACH_LOOPBACK;
+    bool is_plain =
+        launch->insecure && launch->certificate[0] == '\0'; /* else certificates are needed */
+    return is_plain ? REACH_PLAIN : REACH_PROTECTED;
+}
+
+static enum tern_status find_listen(struct launch *launch, const char *origin, enum reach *reach)
 {
     struct address found[ADDRESS_FOUND_MAX];
     int n_found;
-    enum tern_status status = find_address(origin, place->coordinator, false, found, &n_found);
+    enum tern_status status = find_address(origin, launch->coordinator, false, found, &n_found);
     if (status != TERN_OK)
         return status;
-    if (place->node == 0) {
-        strcpy(place->listen, place->coordinator);
-        if (is_known_elsewhere(place, found, n_found))
-            write_wildcard(place->listen, sizeof place->listen, &found[0],
-                           strrchr(place->coordinator, ':') + 1);
+    *reach = reach_of(launch, found, n_found);
+    if (launch->node == 0) {
+        strcpy(launch->listen, launch->coordinator);
+        if (is_known_elsewhere(launch, found, n_found))
+            write_wildcard(launch->listen, sizeof launch->listen, &found[0],
+                           strrchr(launch->coordinator, ':') + 1);
         return TERN_OK;
     }
     if (address_is_wildcard(&found[0]))
         return fail(TERN_INVALID,
                     "%s gives the coordinator as '%s', which stands for every machine itself; name "
                     "the host of node 0",
-                    origin, place->coordinator);
+                    origin, launch->coordinator);
     const char *text = variable("TERN_LISTEN");
     if (text != NULL) {
         origin = "TERN_LISTEN";
-        status = copy_text(origin, text, sizeof place->listen, place->listen);
+        status = copy_text(origin, text, sizeof launch->listen, launch->listen);
     } else {
-        status = choose_listen(place, found, n_found);
+        status = choose_listen(launch, found, n_found);
     }
     if (status != TERN_OK)
         return status;
-    return find_address(origin, place->listen, true, found, &n_found);
+    return find_address(origin, launch->listen, true, found, &n_found);
 }
 
-static enum tern_status find_addresses(const struct launcher *launcher, struct place *place)
+static enum tern_status find_addresses(const struct launcher *launcher, struct launch *launch,
+                                       enum reach *reach)
 {
     const char *origin = "TERN_COORDINATOR";
     const char *text = variable(origin);
     enum tern_status status =
-        text != NULL ? copy_text(origin, text, sizeof place->coordinator, place->coordinator)
-                     : launcher->coordinate(place, &origin);
-    return status == TERN_OK ? find_listen(place, origin) : status;
+        text != NULL ? copy_text(origin, text, sizeof launch->coordinator, launch->coordinator)
+                     : launcher->coordinate(launch, &origin);
+    return status == TERN_OK ? find_listen(launch, origin, reach) : status;
 }
 
-/* ---- The place ------------------------------------------------------------------------------- */
+/* ---- All of it -------------------------------------------------------------------------------- */
 
-static enum tern_status find_in_cluster(const struct launcher *launcher, struct place *place)
+static enum tern_status find_in_cluster(const struct launcher *launcher, struct launch *launch,
+                                        enum reach *reach)
 {
     if (launcher == NULL) {
         if (variable("TERN_COORDINATOR") != NULL)
             return missing("TERN_NODE", "TERN_COORDINATOR");
-        place->n_nodes = 1;
+        launch->n_nodes = 1;
         return TERN_OK;
     }
-    enum tern_status status = read_ranks(launcher, place);
-    if (status != TERN_OK || place->n_nodes == 1)
+    enum tern_status status = read_ranks(launcher, launch);
+    if (status != TERN_OK || launch->n_nodes == 1)
         return status;
-    return find_addresses(launcher, place);
+    return find_addresses(launcher, launch, reach);
 }
 
-enum tern_status place_find(struct place *place)
+enum tern_status launch_find(struct launch *launch)
 {
-    struct place found = {0};
+    struct launch found = {0};
+    enum reach reach = REACH_PROTECTED;
     const struct launcher *launcher = find_launcher();
     enum tern_status status = read_credentials(&found);
     if (status == TERN_OK)
         status = read_insecure(&found.insecure);
     if (status == TERN_OK)
-        status = find_in_cluster(launcher, &found);
+        status = read_share(&found.shares);
     if (status == TERN_OK)
-        status = read_token(launcher, &found);
+        status = find_in_cluster(launcher, &found, &reach);
     if (status == TERN_OK)
-        status = read_deadline(&found.deadline_ns);
+        status = read_token(launcher, reach, &found);
+    if (status == TERN_OK)
+        status = read_deadlines(&found);
     if (status == TERN_OK)
         status = read_shards(&found.n_shards);
     if (status == TERN_OK)
-        *place = found;
+        *launch = found;
     return status;
 }
 
-enum tern_status place_in_group(const char *group, uint32_t node, uint32_t n_nodes,
-                                struct place *place)
+enum tern_status launch_in_group(const char *group, uint32_t node, uint32_t n_nodes,
+                                 struct launch *launch)
 {
-    struct place found = {.node = node, .n_nodes = n_nodes};
+    struct launch found = {.node = node, .n_nodes = n_nodes};
     if (group[0] == '\0' || strlen(group) >= GROUP_BYTES)
         return fail(TERN_INVALID, "tern_node_options.group must have 1 to %d characters",
                     GROUP_BYTES - 1);
@@ -628,10 +717,10 @@ enum tern_status place_in_group(const char *group, uint32_t node, uint32_t n_nod
     snprintf(found.coordinator, sizeof found.coordinator, "here:%s.0", group);
     snprintf(found.listen, sizeof found.listen, "here:%s.%" PRIu32, group, node);
     snprintf(found.token, sizeof found.token, "%s", group);
-    enum tern_status status = read_deadline(&found.deadline_ns);
+    enum tern_status status = read_deadlines(&found);
     if (status == TERN_OK)
         status = read_shards(&found.n_shards);
     if (status == TERN_OK)
-        *place = found;
+        *launch = found;
     return status;
 }

@@ -1,0 +1,103 @@
+/*
+ * away - the part of an operation that concerns keys at other nodes: it is sent there, and a worker goes on from a write
+ * when it will see what it wrote. See access.h.
+ */
+#include "node/access.h"
+
+#include "core/technique.h"
+
+/* Keys that a read must get from other nodes are wanted here for the next clocks, if the table acts on that. It is a hint:
+ * without memory for it they are asked for again. */
+static void want_missed(struct tern_worker *worker, const struct tern_table *table,
+                        const uint64_t *keys)
+{
+    enum { BLOCK = 64, CLOCKS = 16 };
+    const struct workspace *space = worker->space;
+    const uint64_t clock = atomic_load_explicit(&worker->clock, memory_order_relaxed);
+    enum intent_kind kind = intent_kind_of(table, BY_MISS);
+    uint64_t missed[BLOCK];
+    for (size_t done = 0; kind && done < space->n_away; done += BLOCK) {
+        size_t n = space->n_away - done < BLOCK ? space->n_away - done : BLOCK;
+        for (size_t i = 0; i < n; i++)
+            missed[i] = keys[space->away[done + i]];
+        (void)intent_add(worker, table, kind, missed, n, clock, clock + CLOCKS);
+    }
+}
+
+/* Starts the part of an operation that concerns other nodes. */
+enum tern_status away_start(struct tern_worker *worker, const struct tern_table *table,
+                            enum frame_kind kind, const uint64_t *keys, void *values, struct op *op)
+{
+    struct client *client = &worker->remote->client;
+    if (kind == FRAME_PULL)
+        want_missed(worker, table, keys);
+    enum tern_status status = client_start(client, op, kind, &table->core, keys, values,
+                                           worker->space->away, worker->space->n_away);
+    for (uint32_t i = 0; !status && i < client->n_lanes; i++)
+        if (client->lanes[i].unsent)
+            remote_nudge(worker->remote, &client->lanes[i]);
+    return status;
+}
+
+static bool outran_unregistered(const struct tern_worker *worker, const struct op *op)
+{
+    struct engine *engine = worker->node->engine;
+    bool outran = false;
+    for (uint32_t i = 0; !outran && i < op->of->store.n_shards; i++) {
+        pthread_mutex_lock(&engine->shards[i].lock);
+        outran = op_outran_unregistered(op, i);
+        pthread_mutex_unlock(&engine->shards[i].lock);
+    }
+    return outran;
+}
+
+/* A worker goes on from a write that was done at another node when it will see what it wrote: when all has come
+ * that owners had to tell, of replicas that they knew of all the time. (One that is pinned may stay unknown for
+ * as long as it is.) */
+enum tern_status away_catch_up(struct tern_worker *worker, const struct op *op)
+{
+    enum { MOST_SWEEPS = 16 };
+    enum tern_status status = TERN_OK;
+    bool waits = op_outran_replicas(op);
+    for (int i = 0; !status && waits && i < MOST_SWEEPS; i++) {
+        waits = outran_unregistered(worker, op);
+        status = engine_wait_changes(worker->node->engine);
+        waits |= !status && outran_unregistered(worker, op);
+    }
+    return status;
+}
+
+/* Has what the worker has written to pinned rows told as if it had unpinned them. */
+static void mark_pinned(struct tern_worker *worker, struct tern_table *table, const uint64_t *keys,
+                        size_t n)
+{
+    const struct keymap *pins = &worker->space->pins[table->id];
+    void *row;
+    for (size_t i = 0; pins->n && i < n; i++)
+        if (keymap_get(pins, keys[i]) && !store_pin(&table->core.store, keys[i], &row))
+            store_unpin(&table->core.store, keys[i]);
+}
+
+/* What was pushed to a replica waits here for a round, but a set may go to the main copy at once. What the worker
+ * pushed before, or wrote in place, must be there before. */
+enum tern_status away_send_ahead(struct tern_worker *worker, struct tern_table *table,
+                                 const uint64_t *keys, size_t n)
+{
+    const struct store *store = &table->core.store;
+    if (!store_sets_at_owner(store) || store_is_homebound(store))
+        return TERN_OK;
+    enum tern_status status = access_check_keys(store, keys, n);
+    if (!status && store_has_replica(store, keys, n)) {
+        mark_pinned(worker, table, keys, n);
+        status = engine_wait(worker->node->engine);
+    }
+    return status;
+}
+
+/* The outcome of an operation on keys that were at other nodes. */
+enum tern_status away_end(struct tern_worker *worker, struct op *op)
+{
+    enum tern_status status = op->status ? TERN_OK : away_catch_up(worker, op);
+    enum tern_status outcome = op_end(op);
+    return outcome ? outcome : status;
+}

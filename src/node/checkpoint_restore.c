@@ -1,0 +1,193 @@
+/*
+ * checkpoint_restore - rows back into a table. See checkpoint.h.
+ *
+ * Each node reads all parts of the table and takes the rows whose main copies are at it; where every node has every row, it
+ * takes all; of a table that processes share, each process takes every n-th part. Nothing is sent. Each part is compared
+ * with its hash by one of the nodes, before any row is replaced. In the end the nodes add up what they have taken: each
+ * row of the checkpoint once.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "node/checkpoint.h"
+#include "store/rows.h"
+
+enum { BLOCK_BYTES = 4 << 20 };
+
+struct restoring {
+    struct tern_table *table;
+    const struct tern_checkpoint *checkpoint;
+    uint32_t self, n_nodes;
+    bool everywhere; /* every node has every row */
+    size_t n_block;  /* rows read at a time */
+    uint64_t *keys;
+    char *values, *states;
+    uint64_t n_taken; /* main copies */
+};
+
+/* ---- Before any row is replaced ----------------------------------------------------------------- */
+
+static const char *type_of(enum tern_type type)
+{
+    return part_type_name(part_type_of(type));
+}
+
+static enum tern_status check_shape(const struct tern_table *table,
+                                    const struct manifest_table *listed)
+{
+    const struct store *store = &table->core.store;
+    const char *name = store->name;
+    const char *updater = table->options.updater.name ? table->updater_name : "add";
+    if (store->index != listed->index)
+        return fail(TERN_MISMATCH, "table '%s' is %s in the checkpoint", name,
+                    listed->index == TERN_DENSE ? "dense" : "sparse");
+    if (store->type != listed->type || store->length != listed->length)
+        return fail(
+            TERN_MISMATCH,
+            "table '%s' has values of %" PRIu32 " %s, those of the checkpoint are %" PRIu64 " %s",
+            name, store->length, type_of(store->type), listed->length, type_of(listed->type));
+    if (store->index == TERN_DENSE && store->n_keys != listed->n_keys)
+        return fail(TERN_MISMATCH,
+                    "table '%s' has %" PRIu64 " keys, and %" PRIu64 " in the checkpoint", name,
+                    store->n_keys, listed->n_keys);
+    if (strcmp(updater, listed->updater) != 0 ||
+        rows_state_bytes(store) != listed->n_state * type_bytes(store->type))
+        return fail(TERN_MISMATCH, "table '%s' has updater '%s', and '%s' in the checkpoint", name,
+                    updater, listed->updater);
+    return TERN_OK;
+}
+
+/* Whether a part is there and is what it should be; its hash, if that is this node's to compare. */
+static enum tern_status check_part(const struct restoring *r, size_t part)
+{
+    struct part_reader reader;
+    enum tern_status status = reader_open(r->checkpoint, part, &reader);
+    if (status)
+        return status;
+    reader_close(&reader);
+    return part % r->n_nodes == r->self
+               ? files_check(r->checkpoint->path, &r->checkpoint->manifest->parts[part])
+               : TERN_OK;
+}
+
+static enum tern_status check_all(struct restoring *r, size_t table)
+{
+    const struct manifest *manifest = r->checkpoint->manifest;
+    enum tern_status status = check_shape(r->table, &manifest->tables[table]);
+    for (size_t i = 0; !status && i < manifest->n_parts; i++)
+        if (manifest->parts[i].table == table)
+            status = check_part(r, i);
+    return status;
+}
+
+/* ---- Rows --------------------------------------------------------------------------------------- */
+
+static enum tern_status put_block(struct restoring *r, size_t n)
+{
+    struct store *store = &r->table->core.store;
+    enum tern_status status = TERN_OK;
+    for (size_t i = 0; !status && i < n; i++) {
+        const uint64_t key = r->keys[i];
+        if (key > store->last_key)
+            return fail(TERN_INVALID,
+                        "the checkpoint has key %" PRIu64 ", which table '%s' cannot "
+                        "have",
+                        key, store->name);
+        const bool is_main = rows_is_main(store, key);
+        r->n_taken += is_main;
+        if (is_main || r->everywhere)
+            status = rows_put(store, key, r->values + i * store->value_bytes,
+                              r->states + i * rows_state_bytes(store), r->everywhere);
+    }
+    return status;
+}
+
+static enum tern_status put_part(struct restoring *r, size_t part)
+{
+    struct part_reader reader;
+    const uint64_t n_rows = r->checkpoint->manifest->parts[part].n_rows;
+    enum tern_status status = reader_open(r->checkpoint, part, &reader);
+    if (status)
+        return status;
+    for (uint64_t at = 0; !status && at < n_rows; at += r->n_block) {
+        const size_t n = n_rows - at < r->n_block ? (size_t)(n_rows - at) : r->n_block;
+        status = reader_rows(&reader, at, n, r->keys, r->values, r->states);
+        if (!status)
+            status = put_block(r, n);
+    }
+    reader_close(&reader);
+    return status;
+}
+
+static enum tern_status make_room(struct restoring *r)
+{
+    const struct store *store = &r->table->core.store;
+    const size_t row_bytes = sizeof *r->keys + store->value_bytes + rows_state_bytes(store);
+    r->n_block = row_bytes < BLOCK_BYTES ? BLOCK_BYTES / row_bytes : 1;
+    r->keys = malloc(r->n_block * sizeof *r->keys);
+    r->values = malloc(r->n_block * store->value_bytes);
+    r->states = malloc(r->n_block * rows_state_bytes(store) + 1);
+    return r->keys && r->values && r->states
+               ? TERN_OK
+               : fail(TERN_NO_MEMORY, "no memory to restore table '%s'", store->name);
+}
+
+static enum tern_status put_all(struct restoring *r, size_t table)
+{
+    const struct manifest *manifest = r->checkpoint->manifest;
+    enum tern_status status = make_room(r);
+    for (size_t i = 0; !status && i < manifest->n_parts; i++)
+        if (manifest->parts[i].table == table && (!r->table->segment || i % r->n_nodes == r->self))
+            status = put_part(r, i);
+    return status;
+}
+
+/* Whether all nodes together have taken each row once. */
+static enum tern_status check_count(struct tern_node *node, const struct restoring *r,
+                                    uint64_t n_rows)
+{
+    int64_t n_taken = (int64_t)r->n_taken;
+    enum tern_status status = tern_all_reduce(node, TERN_I64, 1, &n_taken);
+    if (!status && (uint64_t)n_taken != n_rows)
+        status =
+            fail(TERN_BUSY,
+                 "table '%s': %" PRId64 " of %" PRIu64 " rows found their place; a worker used "
+                 "the table meanwhile",
+                 r->table->core.store.name, n_taken, n_rows);
+    return status;
+}
+
+enum tern_status tern_checkpoint_restore(struct tern_table *table,
+                                         struct tern_checkpoint *checkpoint)
+{
+    if (!handle_is((const struct handle *)table, HANDLE_TABLE))
+        return handle_refuse((const struct handle *)table, HANDLE_TABLE);
+    if (!handle_is((const struct handle *)checkpoint, HANDLE_CHECKPOINT))
+        return handle_refuse((const struct handle *)checkpoint, HANDLE_CHECKPOINT);
+    struct tern_node *node = table->node;
+    const struct manifest *manifest = checkpoint->manifest;
+    struct restoring r = {.table = table, .checkpoint = checkpoint};
+    tern_node_self(node, &r.self, &r.n_nodes);
+    r.everywhere = table->core.store.home.rows_everywhere && !table->is_admitted;
+    const size_t place = manifest_find(manifest, table->core.store.name);
+    enum tern_status status = TERN_OK;
+    if (place == manifest->n_tables)
+        status = fail(TERN_MISMATCH, "checkpoint '%s' has no table '%s'", checkpoint->path,
+                      table->core.store.name);
+    if (!status)
+        status = check_all(&r, place);
+    status = checkpoint_agree(node, status);
+    if (!status)
+        status = tern_quiesce(node);
+    if (!status)
+        status = checkpoint_agree(node, put_all(&r, place));
+    if (!status)
+        status = check_count(node, &r, manifest->tables[place].n_rows);
+    if (!status)
+        status = tern_quiesce(node);
+    free(r.keys);
+    free(r.values);
+    free(r.states);
+    return status;
+}

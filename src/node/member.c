@@ -1,0 +1,143 @@
+/* member - see member.h. */
+#include "node/member.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "node/node.h"
+
+void member_init(struct member *member, uint32_t n_processes, uint64_t deadline_ns)
+{
+    *member = (struct member){.n_processes = n_processes, .deadline_ns = deadline_ns};
+    pthread_mutex_init(&member->lock, NULL);
+}
+
+static void free_segment(struct table_segment *segment)
+{
+    segment_close(segment->segment);
+    free(segment);
+}
+
+void member_fini(struct member *member)
+{
+    for (struct table_segment *segment = member->segments, *next; segment; segment = next) {
+        next = segment->next;
+        free_segment(segment);
+    }
+    pthread_mutex_destroy(&member->lock);
+}
+
+/* Puts a segment, which is new in this process, on the list. */
+static struct table_segment *add(struct member *member, struct segment *memory)
+{
+    struct table_segment *made = calloc(1, sizeof *made);
+    if (!made) {
+        segment_close(memory);
+        return NULL;
+    }
+    made->segment = memory;
+    made->shared = memory->memory;
+    atomic_fetch_add(&made->shared->n_processes, 1);
+    pthread_mutex_lock(&member->lock);
+    made->next = member->segments;
+    member->segments = made;
+    pthread_mutex_unlock(&member->lock);
+    return made;
+}
+
+struct table_segment *member_offer(struct member *member, uint32_t node,
+                                   const struct tern_table_options *options, uint64_t hash_seed)
+{
+    struct segment *memory;
+    if (segment_new(shared_bytes(options), (uint16_t)node, &memory))
+        return NULL;
+    /* A process that is lost is known to be after a deadline and a half; one that lives may be slow. */
+    shared_format(memory->memory, options, 2 * member->deadline_ns, hash_seed);
+    return add(member, memory);
+}
+
+/* Ends a segment of the list. The caller holds the lock. */
+static void drop(struct member *member, struct table_segment *segment)
+{
+    struct table_segment **at = &member->segments;
+    while (*at != segment)
+        at = &(*at)->next;
+    *at = segment->next;
+    free_segment(segment);
+}
+
+static struct table_segment *find(struct member *member, struct table_segment *offered,
+                                  uint64_t number)
+{
+    pthread_mutex_lock(&member->lock);
+    if (offered && offered->segment->number != number)
+        drop(member, offered);
+    struct table_segment *found = member->segments;
+    while (found && found->segment->number != number)
+        found = found->next;
+    pthread_mutex_unlock(&member->lock);
+    return found;
+}
+
+enum tern_status member_take(struct member *member, struct table_segment *offered, uint64_t number,
+                             const struct engine *engine, const struct tern_table_options *options,
+                             struct table_segment **segment)
+{
+    *segment = find(member, offered, number);
+    if (*segment || !number)
+        return TERN_OK;
+    if (!view_has(engine->core.view, segment_maker(number)))
+        return fail(TERN_PEER, "the coordinator told a number of shared memory that is none");
+    int fd;
+    struct segment *memory;
+    enum tern_status status =
+        stream_fetch_segment(engine->peers.addresses[segment_maker(number)], number,
+                             clock_now_ns() + member->deadline_ns, &fd);
+    if (!status)
+        status = segment_map(fd, shared_bytes(options), number, &memory);
+    if (status)
+        return status;
+    *segment = add(member, memory);
+    return *segment ? TERN_OK : fail(TERN_NO_MEMORY, "no memory to open a table");
+}
+
+void member_use(struct member *member, struct table_segment *segment)
+{
+    if (!segment)
+        return;
+    pthread_mutex_lock(&member->lock);
+    segment->is_open = true;
+    pthread_mutex_unlock(&member->lock);
+}
+
+void member_leave(struct member *member, struct table_segment *segment)
+{
+    if (!segment)
+        return;
+    pthread_mutex_lock(&member->lock);
+    segment->is_open = false;
+    /* Those that nobody will ask this process for. */
+    for (struct table_segment *other = member->segments, *next; other; other = next) {
+        next = other->next;
+        if (!other->is_open && atomic_load(&other->shared->n_processes) >= member->n_processes)
+            drop(member, other);
+    }
+    pthread_mutex_unlock(&member->lock);
+}
+
+void member_lose(struct engine *engine, uint32_t node)
+{
+    engine_lock(engine);
+    for (size_t i = 0; i < TERN_MAX_TABLES; i++) {
+        struct core_table *core =
+            atomic_load_explicit(&engine->core.tables[i], memory_order_acquire);
+        if (!core)
+            continue;
+        if (core->store.watch)
+            watch_lose(core->store.watch, node + 1);
+        struct tern_table *table = table_around(core);
+        if (table_needs_all(table))
+            atomic_store_explicit(&table->n_straight, 0, memory_order_relaxed);
+    }
+    engine_unlock(engine);
+}

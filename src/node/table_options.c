@@ -1,0 +1,178 @@
+/* table_options - checks of a table's name and options, by themselves and against a table that is open. See node.h. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "core/technique.h"
+#include "node/node.h"
+
+enum tern_status table_check_name(const char *name)
+{
+    if (!name)
+        return fail(TERN_INVALID, "the table's name is NULL");
+    size_t length = strnlen(name, TERN_MAX_NAME + 1);
+    if (length == 0)
+        return fail(TERN_INVALID, "the table's name is empty");
+    if (length > TERN_MAX_NAME)
+        return fail(TERN_LIMIT, "the table's name '%.20s...' is longer than %d characters", name,
+                    TERN_MAX_NAME);
+    return TERN_OK;
+}
+
+static enum tern_status check_updater(const char *name, const struct tern_updater *updater,
+                                      enum tern_type type)
+{
+    if (!updater->apply) {
+        if (updater->name || updater->state_per_element || updater->state_per_row)
+            return fail(TERN_INVALID, "table '%s': updater '%s' has no apply function", name,
+                        updater->name ? updater->name : "");
+        return TERN_OK;
+    }
+    if (!updater->name || !updater->name[0] || strnlen(updater->name, 32) > 31)
+        return fail(TERN_INVALID, "table '%s': updater.name must have 1 to 31 characters", name);
+    const char *wrong = updater->check ? updater->check(updater, type) : NULL;
+    if (wrong)
+        return fail(TERN_INVALID, "table '%s': updater '%s': %s", name, updater->name, wrong);
+    return TERN_OK;
+}
+
+/* The bytes of one value with its updater's state. */
+static enum tern_status check_size(const char *name, const struct tern_table_options *options)
+{
+    const struct tern_updater *updater = &options->updater;
+    double elements = (double)options->length * (1 + (double)updater->state_per_element) +
+                      (double)updater->state_per_row;
+    if (elements * (double)type_bytes(options->type) > TERN_MAX_VALUE_BYTES)
+        return fail(TERN_LIMIT,
+                    "table '%s': a value of %" PRIu32 " elements takes more than %d bytes with its "
+                    "updater's state",
+                    name, options->length, TERN_MAX_VALUE_BYTES);
+    return TERN_OK;
+}
+
+/* The policy asked for, and what goes with it. */
+static enum tern_status check_policy(const char *name, const struct tern_table_options *options)
+{
+    struct policy policy;
+    if (!policy_find(options->policy, &policy))
+        return fail(TERN_INVALID, "table '%s': there is no policy '%.40s'; there are: %s", name,
+                    options->policy, policy_names());
+    return technique_check(&policy, name, options);
+}
+
+/* What `admit` and `expected_keys` say. */
+static enum tern_status check_admission(const char *name, const struct tern_table_options *options)
+{
+    struct policy policy;
+    if (!options->admit)
+        return options->expected_keys
+                   ? fail(TERN_INVALID, "table '%s': expected_keys is for tables with `admit`",
+                          name)
+                   : TERN_OK;
+    if (options->index != TERN_SPARSE)
+        return fail(TERN_INVALID,
+                    "table '%s': `admit` is for sparse tables; every key of a dense one has a row",
+                    name);
+    if (options->admit > ADMISSION_MOST)
+        return fail(TERN_LIMIT, "table '%s': `admit` is %" PRIu32 "; at most %d is possible", name,
+                    options->admit, ADMISSION_MOST);
+    if (options->expected_keys > TERN_MAX_EXPECTED_KEYS)
+        return fail(TERN_LIMIT, "table '%s': expected_keys %" PRIu64 " is above the limit of 2^40",
+                    name, options->expected_keys);
+    if (policy_find(options->policy, &policy) &&
+        technique_find(&policy, false)->rows == ROWS_EVERYWHERE)
+        return fail(TERN_INVALID,
+                    "table '%s': `admit` cannot be combined with policy '%s', under which every "
+                    "node makes rows of its own",
+                    name, policy.name);
+    return TERN_OK;
+}
+
+enum tern_status table_check_options(const char *name, const struct tern_table_options *options)
+{
+    if (!options)
+        return fail(TERN_INVALID, "table '%s': the options are NULL", name);
+    if (options->struct_size != sizeof *options)
+        return fail(
+            TERN_INVALID,
+            "table '%s': tern_table_options.struct_size is %zu; set it to sizeof, which is %zu",
+            name, options->struct_size, sizeof *options);
+    if ((unsigned)options->index > TERN_SPARSE)
+        return fail(TERN_INVALID, "table '%s': index %d is unknown", name, (int)options->index);
+    if ((unsigned)options->type > TERN_I64)
+        return fail(TERN_INVALID, "table '%s': type %d is unknown", name, (int)options->type);
+    if (!options->length)
+        return fail(TERN_INVALID, "table '%s': length is 0", name);
+    if (options->index == TERN_DENSE && !options->n_keys)
+        return fail(TERN_INVALID, "table '%s': a dense table needs n_keys", name);
+    if (options->index == TERN_SPARSE && options->n_keys)
+        return fail(TERN_INVALID, "table '%s': n_keys of a sparse table must be 0, not %" PRIu64,
+                    name, options->n_keys);
+    if (options->n_keys > TERN_MAX_DENSE_KEYS)
+        return fail(TERN_LIMIT, "table '%s': n_keys %" PRIu64 " is above the limit of 2^40", name,
+                    options->n_keys);
+    enum tern_status status = check_policy(name, options);
+    if (!status)
+        status = check_admission(name, options);
+    if (!status)
+        status = check_size(name, options);
+    if (!status)
+        status = check_updater(name, &options->updater, options->type);
+    if (!status)
+        status = init_check(&options->init, options->type, name);
+    return status;
+}
+
+static bool same_init(const struct tern_init *a, const struct tern_init *b)
+{
+    return a->kind == b->kind && a->seed == b->seed && a->a == b->a && a->b == b->b &&
+           a->function == b->function && a->context == b->context;
+}
+
+static bool same_updater(const struct tern_updater *a, const struct tern_updater *b)
+{
+    return !a->name == !b->name && (!a->name || !strcmp(a->name, b->name)) &&
+           a->apply == b->apply && a->state_per_element == b->state_per_element &&
+           a->state_per_row == b->state_per_row &&
+           !memcmp(a->parameters, b->parameters, sizeof a->parameters) && a->context == b->context;
+}
+
+enum tern_status table_check_same(const struct tern_table *table,
+                                  const struct tern_table_options *now)
+{
+    const struct tern_table_options *then = &table->options;
+    const char *name = table->core.store.name;
+    if (then->index != now->index)
+        return fail(TERN_MISMATCH, "table '%s' is open with another index: %s, not %s", name,
+                    then->index == TERN_DENSE ? "dense" : "sparse",
+                    now->index == TERN_DENSE ? "dense" : "sparse");
+    if (then->type != now->type)
+        return fail(TERN_MISMATCH, "table '%s' is open with another type: %d, not %d", name,
+                    (int)then->type, (int)now->type);
+    if (then->length != now->length)
+        return fail(TERN_MISMATCH, "table '%s' is open with length %" PRIu32 ", not %" PRIu32, name,
+                    then->length, now->length);
+    if (then->n_keys != now->n_keys)
+        return fail(TERN_MISMATCH, "table '%s' is open with n_keys %" PRIu64 ", not %" PRIu64, name,
+                    then->n_keys, now->n_keys);
+    if (!same_init(&then->init, &now->init))
+        return fail(TERN_MISMATCH, "table '%s' is open with another init", name);
+    if (!same_updater(&then->updater, &now->updater))
+        return fail(TERN_MISMATCH, "table '%s' is open with another updater: '%s'", name,
+                    then->updater.name ? then->updater.name : "add");
+    struct policy policy;
+    if (!policy_find(now->policy, &policy) || strcmp(policy.name, table->policy.name) != 0)
+        return fail(TERN_MISMATCH, "table '%s' is open with policy '%s'", name, table->policy.name);
+    if (then->admit != now->admit || then->expected_keys != now->expected_keys)
+        return fail(TERN_MISMATCH,
+                    "table '%s' is open with admit %" PRIu32 " and expected_keys %" PRIu64, name,
+                    then->admit, then->expected_keys);
+    if (then->staleness_ms != now->staleness_ms || then->max_rounds_per_s != now->max_rounds_per_s)
+        return fail(TERN_MISMATCH,
+                    "table '%s' is open with staleness_ms %" PRIu32
+                    " and max_rounds_per_s %" PRIu32,
+                    name, then->staleness_ms, then->max_rounds_per_s);
+    if (then->memory_limit_bytes != now->memory_limit_bytes)
+        return fail(TERN_MISMATCH, "table '%s' is open with memory_limit_bytes %" PRIu64, name,
+                    then->memory_limit_bytes);
+    return TERN_OK;
+}
