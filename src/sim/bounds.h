@@ -1,10 +1,5 @@
 /*
- * bounds - how a simulated worker uses bounded tables (core/bounded.h): what node/bound.c does for a
- * program.
- *
- *  1. A read waits until all of its keys are recent enough, and asks for those that are not.
- *  2. An update, and the advance of the clock, wait until the worker's earlier updates are seen.
- *  3. A worker that has nothing to do rests. Before it works again all homes must know that it does.
+ * bounds - how a simulated worker waits for what core/admit.h demands, with events and for virtual time.
  */
 #ifndef SIM_BOUNDS_H
 #define SIM_BOUNDS_H

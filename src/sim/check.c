@@ -65,95 +65,97 @@ static int64_t *seen_value_by(struct check *check, uint32_t worker, uint32_t ind
     return &check->seen_values[(size_t)worker * KEYS + index];
 }
 
-static bool is_own(const struct deed *deed, uint32_t element)
+static bool is_own(const struct operation *operation, uint32_t element)
 {
-    return element / WINDOW == deed->worker;
+    return element / WINDOW == operation->worker;
 }
 
 /* ---- Writes ----------------------------------------------------------------------------------- */
 
-static void write_count(struct check *check, const struct deed *deed, size_t i)
+static void write_count(struct check *check, const struct operation *operation, size_t i)
 {
-    const uint32_t element = deed->worker * WINDOW + deed->number % WINDOW;
-    int64_t *row = deed->values + i * check->tables.length;
+    const uint32_t element = operation->worker * WINDOW + operation->number % WINDOW;
+    int64_t *row = operation->values + i * check->tables.length;
     for (uint32_t e = 0; e < check->tables.length; e++)
         row[e] = e == element;
-    struct tally *tally = &tallies_of(check, deed->table, deed->indexes[i])[element];
+    struct tally *tally = &tallies_of(check, operation->table, operation->indexes[i])[element];
     tally->started++;
-    tally->last_op = deed->number;
-    if (tables_bounded(&check->tables, deed->table))
-        check_that(
-            check,
-            promise_note(&check->promises[deed->table][deed->indexes[i]], element, deed->clock),
-            "no memory for what was promised");
+    tally->last_op = operation->number;
+    if (tables_bounded(&check->tables, operation->table))
+        check_that(check,
+                   promise_note(&check->promises[operation->table][operation->indexes[i]], element,
+                                operation->clock),
+                   "no memory for what was promised");
 }
 
 /* The updates of a worker that a node does not show: at most the bound. */
-static void check_unseen(struct check *check, const struct deed *deed, uint32_t node,
+static void check_unseen(struct check *check, const struct operation *operation, uint32_t node,
                          uint32_t index, double bound)
 {
     int64_t row[MAX_LENGTH], initial[MAX_LENGTH];
-    if (!promise_shown(check->limited[node], table_key(deed->table, index), row))
+    if (!promise_shown(check->limited[node], table_key(operation->table, index), row))
         return;
-    const struct tally *tallies = tallies_of(check, deed->table, index);
-    initial_row(check, deed->table, index, initial);
-    for (uint32_t e = deed->worker * WINDOW; e < (deed->worker + 1) * WINDOW; e++) {
+    const struct tally *tallies = tallies_of(check, operation->table, index);
+    initial_row(check, operation->table, index, initial);
+    for (uint32_t e = operation->worker * WINDOW; e < (operation->worker + 1) * WINDOW; e++) {
         int64_t unseen = tallies[e].started - (row[e] - initial[e]);
         check_that(check, (double)unseen <= bound,
                    "operation %" PRIu32 " of worker %" PRIu32 " begins while node %" PRIu32
                    " has not seen %" PRId64 " of its additions to element %" PRIu32
                    " of key %" PRIu32 " of table '%s', more than %g",
-                   deed->number, deed->worker, node, unseen, e, index, table_name(deed->table),
-                   bound);
+                   operation->number, operation->worker, node, unseen, e, index,
+                   table_name(operation->table), bound);
     }
 }
 
 /* Before a worker writes to a table that is bounded by value. */
-static void check_all_unseen(struct check *check, const struct deed *deed)
+static void check_all_unseen(struct check *check, const struct operation *operation)
 {
-    const struct policy *policy = &check->tables.policies[deed->table];
+    const struct policy *policy = &check->tables.policies[operation->table];
     if (policy->bound != BOUND_VALUE || check->restarted)
         return;
-    double bound = policy->shrinks ? policy->value / sqrt(1 + (double)deed->clock) : policy->value;
+    double bound =
+        policy->shrinks ? policy->value / sqrt(1 + (double)operation->clock) : policy->value;
     for (uint32_t node = 0; node < check->n_workers / 2; node++)
         for (uint32_t i = 0; check->limited[node] && i < KEYS; i++)
-            check_unseen(check, deed, node, i, bound);
+            check_unseen(check, operation, node, i, bound);
 }
 
-static void write_value(struct check *check, const struct deed *deed, size_t i, bool set)
+static void write_value(struct check *check, const struct operation *operation, size_t i, bool set)
 {
-    struct value *value = &check->values[deed->indexes[i]];
+    struct value *value = &check->values[operation->indexes[i]];
     int64_t now = set ? (value->started / SET_STEP + 1) * SET_STEP : value->started + 1;
-    int64_t *row = deed->values + i * check->tables.last_length;
+    int64_t *row = operation->values + i * check->tables.last_length;
     for (uint32_t e = 0; e < check->tables.last_length; e++)
         row[e] = set ? now : 1;
     value->started = now;
-    deed->bounds[i] = now;
+    operation->bounds[i] = now;
 }
 
-void check_write(struct check *check, const struct deed *deed, bool set)
+void check_write(struct check *check, const struct operation *operation, bool set)
 {
-    check_all_unseen(check, deed);
-    for (size_t i = 0; i < deed->n; i++) {
-        if (deed->table == LAST_VALUES)
-            write_value(check, deed, i, set);
+    check_all_unseen(check, operation);
+    for (size_t i = 0; i < operation->n; i++) {
+        if (operation->table == LAST_VALUES)
+            write_value(check, operation, i, set);
         else
-            write_count(check, deed, i);
+            write_count(check, operation, i);
     }
 }
 
-void check_written(struct check *check, const struct deed *deed, bool confirmed)
+void check_written(struct check *check, const struct operation *operation, bool confirmed)
 {
-    const uint32_t element = deed->worker * WINDOW + deed->number % WINDOW;
-    for (size_t i = 0; i < deed->n; i++) {
-        struct value *value = &check->values[deed->indexes[i]];
-        bool at_main = confirmed && deed->copies[i] == USED_MAIN;
-        if (deed->table != LAST_VALUES)
-            tallies_of(check, deed->table, deed->indexes[i])[element].confirmed += at_main;
+    const uint32_t element = operation->worker * WINDOW + operation->number % WINDOW;
+    for (size_t i = 0; i < operation->n; i++) {
+        struct value *value = &check->values[operation->indexes[i]];
+        bool at_main = confirmed && operation->copies[i] == USED_MAIN;
+        if (operation->table != LAST_VALUES)
+            tallies_of(check, operation->table, operation->indexes[i])[element].confirmed +=
+                at_main;
         else if (!confirmed)
             value->unknown = true;
-        else if (at_main && value->confirmed < deed->bounds[i])
-            value->confirmed = deed->bounds[i];
+        else if (at_main && value->confirmed < operation->bounds[i])
+            value->confirmed = operation->bounds[i];
     }
 }
 
@@ -165,80 +167,85 @@ static int64_t most(int64_t a, int64_t b)
 }
 
 /* Whether a pull must return all that its worker has done to an element, and no more. */
-static bool is_exact(const struct check *check, const struct deed *deed, size_t i, uint32_t element)
+static bool is_exact(const struct check *check, const struct operation *operation, size_t i,
+                     uint32_t element)
 {
-    bool gathered = tables_updated(&check->tables, deed->table) && deed->copies[i] != USED_MAIN;
-    return is_own(deed, element) && !check->lenient && !gathered;
+    bool gathered =
+        tables_updated(&check->tables, operation->table) && operation->copies[i] != USED_MAIN;
+    return is_own(operation, element) && !check->lenient && !gathered;
 }
 
-static int64_t least_count(const struct check *check, const struct deed *deed, size_t i,
+static int64_t least_count(const struct check *check, const struct operation *operation, size_t i,
                            const struct tally *tally, uint32_t element, uint32_t seen)
 {
-    if (is_exact(check, deed, i, element))
+    if (is_exact(check, operation, i, element))
         return tally->started;
-    if (tables_tracked(&check->tables, deed->table))
+    if (tables_tracked(&check->tables, operation->table))
         return seen;
-    if (deed->copies[i] == USED_MAIN)
+    if (operation->copies[i] == USED_MAIN)
         return most(tally->confirmed, seen);
-    return is_own(deed, element) && !check->lenient ? tally->confirmed : 0;
+    return is_own(operation, element) && !check->lenient ? tally->confirmed : 0;
 }
 
-static void bound_counts(struct check *check, const struct deed *deed, size_t i)
+static void bound_counts(struct check *check, const struct operation *operation, size_t i)
 {
-    const struct tally *tallies = tallies_of(check, deed->table, deed->indexes[i]);
-    const uint32_t *seen = seen_by(check, deed->worker, deed->table, deed->indexes[i]);
-    int64_t *bounds = deed->bounds + i * check->tables.length;
+    const struct tally *tallies = tallies_of(check, operation->table, operation->indexes[i]);
+    const uint32_t *seen =
+        seen_by(check, operation->worker, operation->table, operation->indexes[i]);
+    int64_t *bounds = operation->bounds + i * check->tables.length;
     int64_t promised[MAX_LENGTH] = {0};
-    if (tables_bounded(&check->tables, deed->table) && !check->restarted)
-        promise_count(&check->promises[deed->table][deed->indexes[i]],
-                      &check->tables.policies[deed->table], deed->clock, check->tables.length,
-                      promised);
+    if (tables_bounded(&check->tables, operation->table) && !check->restarted)
+        promise_count(&check->promises[operation->table][operation->indexes[i]],
+                      &check->tables.policies[operation->table], operation->clock,
+                      check->tables.length, promised);
     for (uint32_t e = 0; e < check->tables.length; e++)
-        bounds[e] = most(least_count(check, deed, i, &tallies[e], e, seen[e]), promised[e]);
+        bounds[e] = most(least_count(check, operation, i, &tallies[e], e, seen[e]), promised[e]);
 }
 
-static int64_t least_value(struct check *check, const struct deed *deed, size_t i)
+static int64_t least_value(struct check *check, const struct operation *operation, size_t i)
 {
-    const uint32_t index = deed->indexes[i];
+    const uint32_t index = operation->indexes[i];
     const struct value *value = &check->values[index];
-    if (check_writer(check, index) == deed->worker && !check->lenient)
+    if (check_writer(check, index) == operation->worker && !check->lenient)
         return value->started;
-    return deed->copies[i] == USED_MAIN
-               ? most(value->confirmed, *seen_value_by(check, deed->worker, index))
+    return operation->copies[i] == USED_MAIN
+               ? most(value->confirmed, *seen_value_by(check, operation->worker, index))
                : 0;
 }
 
-void check_read(struct check *check, const struct deed *deed)
+void check_read(struct check *check, const struct operation *operation)
 {
-    for (size_t i = 0; i < deed->n; i++) {
-        if (deed->table == LAST_VALUES)
-            deed->bounds[i] = least_value(check, deed, i);
+    for (size_t i = 0; i < operation->n; i++) {
+        if (operation->table == LAST_VALUES)
+            operation->bounds[i] = least_value(check, operation, i);
         else
-            bound_counts(check, deed, i);
+            bound_counts(check, operation, i);
     }
 }
 
-static void seen_counts(struct check *check, const struct deed *deed, size_t i, bool exact)
+static void seen_counts(struct check *check, const struct operation *operation, size_t i,
+                        bool exact)
 {
-    const uint32_t index = deed->indexes[i];
-    const struct tally *tallies = tallies_of(check, deed->table, index);
-    uint32_t *seen = seen_by(check, deed->worker, deed->table, index);
+    const uint32_t index = operation->indexes[i];
+    const struct tally *tallies = tallies_of(check, operation->table, index);
+    uint32_t *seen = seen_by(check, operation->worker, operation->table, index);
     int64_t initial[MAX_LENGTH];
-    initial_row(check, deed->table, index, initial);
+    initial_row(check, operation->table, index, initial);
     for (uint32_t e = 0; e < check->tables.length; e++) {
         const size_t at = i * check->tables.length + e;
-        const int64_t count = (int64_t)((uint64_t)deed->values[at] - (uint64_t)initial[e]);
-        const bool own = is_exact(check, deed, i, e);
-        const int64_t least = own || deed->copies[i] != USED_EITHER ? deed->bounds[at] : 0;
-        const int64_t greatest = own && exact ? deed->bounds[at] : tallies[e].started;
+        const int64_t count = (int64_t)((uint64_t)operation->values[at] - (uint64_t)initial[e]);
+        const bool own = is_exact(check, operation, i, e);
+        const int64_t least =
+            own || operation->copies[i] != USED_EITHER ? operation->bounds[at] : 0;
+        const int64_t greatest = own && exact ? operation->bounds[at] : tallies[e].started;
         check_that(check, count >= least && count <= greatest,
                    "operation %" PRIu32 " of worker %" PRIu32 " read %" PRId64
                    " additions in element %" PRIu32 " of key %" PRIu32
                    " of table '%s', not %" PRId64 " to %" PRId64 "; worker %" PRIu32
                    " wrote there last in its operation %" PRIu32,
-                   deed->number, deed->worker, count, e, index, table_name(deed->table), least,
-                   greatest, e / WINDOW, tallies[e].last_op);
-        bool grows = deed->copies[i] == USED_MAIN || deed->table == REPLICA_COUNTS;
+                   operation->number, operation->worker, count, e, index,
+                   table_name(operation->table), least, greatest, e / WINDOW, tallies[e].last_op);
+        bool grows = operation->copies[i] == USED_MAIN || operation->table == REPLICA_COUNTS;
         if (grows && count > seen[e] && count <= tallies[e].started)
             seen[e] = (uint32_t)count;
     }
@@ -252,36 +259,36 @@ static bool is_uniform(const int64_t *row, size_t n)
     return differs == 0;
 }
 
-static void seen_value(struct check *check, const struct deed *deed, size_t i, bool exact)
+static void seen_value(struct check *check, const struct operation *operation, size_t i, bool exact)
 {
-    const uint32_t index = deed->indexes[i];
+    const uint32_t index = operation->indexes[i];
     const struct value *value = &check->values[index];
-    int64_t *seen = seen_value_by(check, deed->worker, index);
-    const int64_t *row = deed->values + i * check->tables.last_length;
-    bool own = check_writer(check, index) == deed->worker, strict = own && !check->lenient;
-    const int64_t least = strict || deed->copies[i] != USED_EITHER ? deed->bounds[i] : 0;
-    const int64_t greatest = strict && exact ? deed->bounds[i] : value->started;
+    int64_t *seen = seen_value_by(check, operation->worker, index);
+    const int64_t *row = operation->values + i * check->tables.last_length;
+    bool own = check_writer(check, index) == operation->worker, strict = own && !check->lenient;
+    const int64_t least = strict || operation->copies[i] != USED_EITHER ? operation->bounds[i] : 0;
+    const int64_t greatest = strict && exact ? operation->bounds[i] : value->started;
     check_that(check,
                is_uniform(row, check->tables.last_length) && row[0] >= least && row[0] <= greatest,
                "operation %" PRIu32 " of worker %" PRIu32 " read %" PRId64 "%s from key %" PRIu32
                " of table '%s', not %" PRId64 " to %" PRId64,
-               deed->number, deed->worker, row[0],
+               operation->number, operation->worker, row[0],
                is_uniform(row, check->tables.last_length) ? "" : " and others", index,
-               table_name(deed->table), least, greatest);
-    if (deed->copies[i] == USED_MAIN && row[0] > *seen)
+               table_name(operation->table), least, greatest);
+    if (operation->copies[i] == USED_MAIN && row[0] > *seen)
         *seen = row[0];
 }
 
-void check_seen(struct check *check, const struct deed *deed, const bool *resumed)
+void check_seen(struct check *check, const struct operation *operation, const bool *resumed)
 {
-    for (size_t i = 0; i < deed->n; i++) {
-        const uint32_t index = deed->indexes[i];
-        if (check->lost[deed->table][index])
+    for (size_t i = 0; i < operation->n; i++) {
+        const uint32_t index = operation->indexes[i];
+        if (check->lost[operation->table][index])
             continue;
-        if (deed->table != LAST_VALUES)
-            seen_counts(check, deed, i, !resumed[i]);
+        if (operation->table != LAST_VALUES)
+            seen_counts(check, operation, i, !resumed[i]);
         else if (!check->values[index].unknown)
-            seen_value(check, deed, i, !resumed[i]);
+            seen_value(check, operation, i, !resumed[i]);
     }
 }
 

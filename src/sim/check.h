@@ -75,7 +75,7 @@ enum used_copy {
 };
 
 /* An operation of a worker, as far as it matters here. */
-struct deed {
+struct operation {
     uint32_t worker, number;
     uint64_t clock; /* the worker's, for bounded tables */
     enum sim_table table;
@@ -87,14 +87,14 @@ struct deed {
 };
 
 /* A push or set begins: fills in the values to write and notes them as started. */
-void check_write(struct check *check, const struct deed *deed, bool set);
+void check_write(struct check *check, const struct operation *operation, bool set);
 /* It has ended, confirmed or failed. */
-void check_written(struct check *check, const struct deed *deed, bool confirmed);
+void check_written(struct check *check, const struct operation *operation, bool confirmed);
 
 /* A pull begins: fills in the bounds. */
-void check_read(struct check *check, const struct deed *deed);
+void check_read(struct check *check, const struct operation *operation);
 /* It has ended well: `resumed` says for each key whether its lane was resumed in between. */
-void check_seen(struct check *check, const struct deed *deed, const bool *resumed);
+void check_seen(struct check *check, const struct operation *operation, const bool *resumed);
 
 /* What a node has under a key when all that was done is everywhere. */
 struct stored {

@@ -12,7 +12,8 @@
 #include <stdlib.h>
 
 #include "base/rand.h"
-#include "sim/owners.h"
+#include "core/technique.h"
+#include "sim/ownership_check.h"
 
 #define MS UINT64_C(1000000)
 
@@ -39,11 +40,11 @@ static uint64_t below(struct cluster *cluster, uint64_t n)
 
 /* ---- Faults ----------------------------------------------------------------------------------- */
 
-/* A process of an earlier epoch, which has not heard that it was left behind, pushes to a key. It does
- * not wait for a welcome, since that would take an epoch that is right. */
+/* A process that is no member pushes to a key: one of an earlier epoch, which has not heard that it was left behind, or
+ * one that has not joined. It does not wait for a welcome, since that would take an epoch that is right. */
 static void strike_stale(struct cluster *cluster)
 {
-    struct machine *machine = cluster->machines[below(cluster, cluster->run.n_nodes)];
+    struct machine *machine = cluster->machines[below(cluster, cluster->run.n_machines)];
     uint32_t index = (uint32_t)below(cluster, KEYS);
     if (machine->state != WORKING)
         return;
@@ -64,7 +65,12 @@ static void strike_stale(struct cluster *cluster)
     }
     for (uint32_t i = 0; i < store->length; i++)
         ones[i] = 1;
-    core->epoch--;
+    const bool is_behind = cluster->n_ghosts % 2;
+    const uint64_t incarnation = core->incarnation;
+    struct view *earlier = view_new(cluster->run.epoch - 1, cluster->run.n_machines, NULL);
+    if (is_behind && earlier)
+        core->view = earlier;
+    core->incarnation += is_behind ? 0 : GHOST_LANES + cluster->n_ghosts;
     if (caller_hello(core, (uint32_t)(GHOST_LANES + cluster->n_ghosts++), shard, &out) &&
         !client_start(&client, &op, FRAME_PUSH, &machine->tables[table], &key, ones, &position,
                       1) &&
@@ -75,10 +81,12 @@ static void strike_stale(struct cluster *cluster)
             cluster->fired[TERN_SIM_STALE]++;
         }
     }
-    core->epoch++;
+    core->view = machine->view;
+    core->incarnation = incarnation;
     lane_fail(&client, &client.lanes[node * client.n_shards + shard], TERN_PEER, "left behind");
     op_end(&op);
     client_fini(&client);
+    view_free(earlier);
     buffer_free(&out);
     free(ones);
 }
@@ -90,8 +98,8 @@ static void lose_table(struct cluster *cluster, const struct machine *machine, e
     bool dense = tables_options(&check->tables, table).index == TERN_DENSE;
     for (uint32_t i = 0; !tables_managed(&check->tables, table) && i < KEYS; i++) {
         uint64_t key = table_key(table, i);
-        uint32_t home = dense ? range_home(key, KEYS, cluster->run.n_nodes)
-                              : ring_home(machine->core.ring, key);
+        uint32_t home =
+            dense ? range_home(machine->core.view, key, KEYS) : ring_home(machine->core.view, key);
         check->lost[table][i] |= home == machine->core.node;
     }
 }
@@ -100,16 +108,17 @@ static void lose_table(struct cluster *cluster, const struct machine *machine, e
 static void strike_restart(struct cluster *cluster)
 {
     struct run *run = &cluster->run;
-    const uint32_t node = (uint32_t)below(cluster, run->n_nodes);
+    const uint32_t node = (uint32_t)below(cluster, run->n_machines);
     struct machine *old = cluster->machines[node];
     if (old->state == ENDED)
         return;
     for (int table = 0; table < N_SIM_TABLES; table++)
         lose_table(cluster, old, (enum sim_table)table);
     run->check.lenient = run->check.restarted = true;
+    run->blame.nodes |= UINT64_C(1) << node;
     cluster->fired[TERN_SIM_RESTART]++;
     cluster->faults &= ~(1u << TERN_SIM_RESTART);
-    const uint64_t incarnation = old->core.incarnation + run->n_nodes;
+    const uint64_t incarnation = old->core.incarnation + run->n_machines;
     bool again = old->state > JOINING;
     sim_kill(run->sim, node);
     machine_free(old);
@@ -119,9 +128,10 @@ static void strike_restart(struct cluster *cluster)
 static void strike_outage(struct cluster *cluster)
 {
     struct run *run = &cluster->run;
-    const uint32_t a = (uint32_t)below(cluster, run->n_nodes);
-    const uint32_t b = (a + 1 + (uint32_t)below(cluster, run->n_nodes - 1)) % run->n_nodes;
+    const uint32_t a = (uint32_t)below(cluster, run->n_machines);
+    const uint32_t b = (a + 1 + (uint32_t)below(cluster, run->n_machines - 1)) % run->n_machines;
     run->check.lenient = true;
+    run->blame.nodes |= UINT64_C(1) << a | UINT64_C(1) << b;
     cluster->fired[TERN_SIM_OUTAGE]++;
     cluster->faults &= ~(1u << TERN_SIM_OUTAGE);
     sim_cut(run->sim, a, b, SIM_DEADLINE_NS + below(cluster, SIM_DEADLINE_NS));
@@ -165,7 +175,7 @@ static bool is_complete(const struct machine *machine, enum sim_table table, uin
 {
     const struct core_table *core_table = &machine->tables[table];
     int64_t row[LAST_LENGTH];
-    if (is_home || !core_table->bounded)
+    if (is_home || !core_table->technique->admit)
         return is_home || table == REPLICA_COUNTS;
     return core_table->policy->refresh == REFRESH_EACH_CLOCK && promise_shown(core_table, key, row);
 }
@@ -178,7 +188,7 @@ static void check_home(struct cluster *cluster, enum sim_table table, uint32_t i
     const uint64_t key = table_key(table, index);
     const uint32_t home =
         core_home(&cluster->machines[0]->core, &cluster->machines[0]->tables[table].store, key);
-    for (uint32_t i = 0; i < cluster->run.n_nodes; i++) {
+    for (uint32_t i = 0; i < cluster->run.n_machines; i++) {
         const struct machine *machine = cluster->machines[i];
         if (!machine->opened[table])
             continue;
@@ -209,7 +219,7 @@ static void check_end(struct cluster *cluster)
         for (uint32_t i = 0; stays && cluster->machines[0]->opened[table] && i < KEYS; i++)
             check_home(cluster, (enum sim_table)table, i);
     }
-    owners_check_end(cluster->machines);
+    ownership_check_end(cluster->machines);
 }
 
 /* Looks at one key of a managed table after each event: at all of them in turn. */
@@ -219,14 +229,14 @@ static void check_some_owner(struct cluster *cluster)
     const uint64_t turn = sim_n_events(cluster->run.sim);
     const enum sim_table table = (enum sim_table)(turn % N_SIM_TABLES);
     if (tables_managed(tables, table))
-        owners_check(cluster->machines, table, (uint32_t)(turn / N_SIM_TABLES % KEYS));
+        ownership_check(cluster->machines, table, (uint32_t)(turn / N_SIM_TABLES % KEYS));
 }
 
 /* ---- The run ---------------------------------------------------------------------------------- */
 
 static const struct machine *find_busy(const struct cluster *cluster)
 {
-    for (uint32_t i = 0; i < cluster->run.n_nodes; i++)
+    for (uint32_t i = 0; i < cluster->run.n_machines; i++)
         if (cluster->machines[i]->state != ENDED)
             return cluster->machines[i];
     return NULL;
@@ -244,7 +254,7 @@ static bool is_stuck(struct cluster *cluster, uint64_t progress_ns)
 static uint64_t n_done(const struct cluster *cluster)
 {
     uint64_t n = 0;
-    for (uint32_t i = 0; i < cluster->run.n_nodes; i++) {
+    for (uint32_t i = 0; i < cluster->run.n_machines; i++) {
         const struct machine *machine = cluster->machines[i];
         n += machine->phase + machine->n_opened + (uint64_t)machine->state;
         for (int j = 0; j < WORKERS; j++)
@@ -294,26 +304,30 @@ static enum tern_status init_cluster(struct cluster *cluster,
 {
     struct run *run = &cluster->run;
     *cluster = (struct cluster){.faults = options->faults, .n_strikes = MAX_STRIKES};
-    run->n_nodes = options->n_nodes;
+    run->n_machines = options->n_nodes;
     run->n_steps = options->n_steps;
     run->epoch = 2;
     run->seed = hash_u64(seed);
     run->n_shards = options->n_shards ? options->n_shards : shards_of(run->seed);
-    run->sim = sim_new(seed, run->n_nodes);
-    run->joining = calloc(run->n_nodes, sizeof *run->joining);
-    run->phase = calloc(run->n_nodes, sizeof *run->phase);
-    cluster->machines = calloc(run->n_nodes, sizeof(struct machine *));
+    run->sim = sim_new(seed, run->n_machines);
+    run->joining = calloc(run->n_machines, sizeof *run->joining);
+    run->phase = calloc(run->n_machines, sizeof *run->phase);
+    cluster->machines = calloc(run->n_machines, sizeof(struct machine *));
     run->machines = cluster->machines;
-    bool ready = check_init(&run->check, run->n_nodes * WORKERS, hash_u64(run->seed));
+    bool ready = check_init(&run->check, run->n_machines * WORKERS, hash_u64(run->seed));
     ready = ready && dists_init(&run->dists, &run->check.tables, rand_at(run->seed, 0));
     if (!ready || !run->sim || !run->joining || !run->phase || !cluster->machines)
         return fail(TERN_NO_MEMORY, "no memory for the simulation");
+    /* In one cluster of eight a node opens its tables late. */
+    run->late_node =
+        rand_at(run->seed, 2) % 8 ? UINT32_MAX : (uint32_t)below(cluster, run->n_machines);
+    run->late_ns = SIM_DEADLINE_NS + below(cluster, SIM_DEADLINE_NS * 3 / 2);
     cluster->events_per_strike = 20 + (uint32_t)below(cluster, 200);
     if (below(cluster, 4))
         cluster->faults &= ~(1u << TERN_SIM_RESTART);
     if (below(cluster, 4))
         cluster->faults &= ~(1u << TERN_SIM_OUTAGE);
-    for (uint32_t i = 0; i < run->n_nodes; i++) {
+    for (uint32_t i = 0; i < run->n_machines; i++) {
         cluster->machines[i] = machine_new(run, i, i + 1, false);
         if (!cluster->machines[i])
             return fail(TERN_NO_MEMORY, "no memory for the simulation");
@@ -324,7 +338,7 @@ static enum tern_status init_cluster(struct cluster *cluster,
 /* The machines tell what they have done when they end. */
 static void free_machines(struct cluster *cluster)
 {
-    for (uint32_t i = 0; cluster->machines && i < cluster->run.n_nodes; i++)
+    for (uint32_t i = 0; cluster->machines && i < cluster->run.n_machines; i++)
         machine_free(cluster->machines[i]);
     free(cluster->machines);
     cluster->machines = NULL;

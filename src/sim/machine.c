@@ -7,11 +7,8 @@
 #include <string.h>
 
 #include "base/rand.h"
-#include "core/bounded.h"
-#include "core/doubling.h"
-#include "core/managed.h"
-#include "core/replica.h"
-#include "sim/owners.h"
+#include "core/technique.h"
+#include "sim/ownership_check.h"
 
 #define MS UINT64_C(1000000)
 
@@ -22,7 +19,7 @@ enum {
     TAG_CONTROL,
     TAG_PULSE,
     TAG_PULSE_SLEEP,
-    TAG_GROUP,
+    TAG_TICK,
     TAG_ROUNDS_PAUSE, /* nothing to do: the rounds look at the time */
     TAG_WORKERS,
     TAG_CALLERS = 16,
@@ -31,78 +28,69 @@ enum {
 
 /* ---- Making and ending ------------------------------------------------------------------------ */
 
-static void set_caller(struct machine *machine, struct caller *caller, uint32_t id, uint64_t tag,
-                       bool patient)
+static void set_caller(struct machine *machine, struct caller *caller, uint32_t id, uint64_t tag)
 {
-    *caller = (struct caller){.id = id,
-                              .tag = tag,
-                              .deadline_ns = SIM_DEADLINE_NS,
-                              .dead = &machine->dead,
-                              .n_redirected = &machine->run->figures.n_redirected,
-                              .patient = patient};
+    *caller =
+        (struct caller){.id = id, .tag = tag, .n_redirected = &machine->run->figures.n_redirected};
 }
 
 static enum tern_status init_caller(struct machine *machine, struct caller *caller, uint32_t id,
-                                    uint64_t tag, bool patient)
+                                    uint64_t tag)
 {
-    set_caller(machine, caller, id, tag, patient);
-    return caller_init(caller, machine->run->sim, &machine->core);
+    set_caller(machine, caller, id, tag);
+    return caller_init(caller, machine->run->sim, &machine->core, &machine->peers);
 }
 
 static enum tern_status init_rounds(struct machine *machine, uint32_t shard)
 {
-    struct rounds *rounds = &machine->rounds[shard];
-    rounds->site = &machine->site;
-    rounds->service = &machine->services[shard];
+    struct sim_rounds *rounds = &machine->rounds[shard];
+    rounds->sim_node = &machine->sim_node;
+    rounds->callee = &machine->callees[shard];
     rounds->shard = shard;
     rounds->tag = TAG_ROUNDS_PAUSE;
-    set_caller(machine, &rounds->caller, 2 + WORKERS, TAG_ROUNDS + shard, false);
-    enum tern_status status =
-        caller_init_shard(&rounds->caller, machine->run->sim, &machine->core, shard);
+    set_caller(machine, &rounds->caller, 2 + WORKERS, TAG_ROUNDS + shard);
+    enum tern_status status = caller_init_shard(&rounds->caller, machine->run->sim, &machine->core,
+                                                &machine->peers, shard);
     if (!status)
-        rounds_init(rounds);
+        sim_rounds_init(rounds);
     return status;
 }
 
 static enum tern_status init_callers(struct machine *machine)
 {
-    enum tern_status status = init_caller(machine, &machine->control, 0, TAG_CONTROL, true);
+    enum tern_status status = init_caller(machine, &machine->control, 0, TAG_CONTROL);
     if (!status)
-        status = init_caller(machine, &machine->pulse, 1, TAG_PULSE, false);
+        status = init_caller(machine, &machine->pulse_caller, 1, TAG_PULSE);
+    pulse_init(&machine->pulse, &machine->pulse_caller.lanes);
     for (uint32_t i = 0; !status && i < machine->core.n_shards; i++)
         status = init_rounds(machine, i);
     for (uint32_t i = 0; !status && i < WORKERS; i++) {
         struct worker *worker = &machine->workers[i];
-        worker->site = &machine->site;
+        worker->sim_node = &machine->sim_node;
         worker->index = machine->core.node * WORKERS + i;
         worker->tag = TAG_WORKERS + i;
         worker->stream = rand_at(rand_at(machine->run->seed, 1), worker->index);
         status = worker_open(worker);
-        if (!status && !pace_open(&machine->site.pace, i, 0, &worker->pace_index))
+        if (!status && !worker_clocks_open(&machine->sim_node.clocks, i, 0, &worker->clock_index))
             status = fail(TERN_NO_MEMORY, "no memory for a worker");
         if (!status)
-            status = init_caller(machine, &worker->caller, 2 + i, TAG_CALLERS + i, false);
+            status = init_caller(machine, &worker->caller, 2 + i, TAG_CALLERS + i);
     }
     return status;
 }
 
-static enum tern_status init_services(struct machine *machine)
+static enum tern_status init_callees(struct machine *machine)
 {
     struct run *run = machine->run;
     struct group *group = NULL;
-    machine->core.ring = ring_new(run->n_nodes);
     if (machine->core.node == 0)
-        group = group_new(run->n_nodes, run->epoch, SIM_DEADLINE_NS, sim_now_ns(run->sim));
-    if (!machine->core.ring || (machine->core.node == 0 && !group)) {
-        group_free(group);
-        return fail(TERN_NO_MEMORY, "no memory for a simulated node");
-    }
-    enum tern_status status =
-        service_init(machine->services, 0, run->sim, &machine->core, group, &run->check);
-    if (status)
-        group_free(group);
-    for (uint32_t i = 1; !status && i < machine->core.n_shards; i++)
-        status = service_init(machine->services, i, run->sim, &machine->core, NULL, &run->check);
+        group = group_new(machine->view, SIM_DEADLINE_NS, sim_now_ns(run->sim));
+    if (machine->core.node == 0 && !group)
+        return TERN_NO_MEMORY;
+    enum tern_status status = TERN_OK;
+    for (uint32_t i = 0; !status && i < machine->core.n_shards; i++)
+        status = callee_init(machine->callees, i, run->sim, &machine->core, &machine->peers,
+                             i == 0 ? group : NULL, &machine->sim_node.round_soon, &run->check);
     return status;
 }
 
@@ -113,25 +101,25 @@ struct machine *machine_new(struct run *run, uint32_t node, uint64_t incarnation
         return NULL;
     machine->run = run;
     machine->again = again;
+    machine->core.view = machine->view = view_new(run->epoch, run->n_machines, NULL);
     machine->core.node = node;
-    machine->core.n_nodes = run->n_nodes;
     machine->core.n_shards = run->n_shards;
-    machine->core.epoch = run->epoch;
     machine->core.incarnation = incarnation;
-    machine->site = (struct site){.sim = run->sim,
-                                  .check = &run->check,
-                                  .dists = &run->dists,
-                                  .figures = &run->figures,
-                                  .core = &machine->core,
-                                  .tables = machine->tables};
-    pace_init(&machine->site.pace);
-    if (init_services(machine) || init_callers(machine)) {
+    machine->sim_node = (struct sim_node){.sim = run->sim,
+                                          .check = &run->check,
+                                          .blame = &run->blame,
+                                          .dists = &run->dists,
+                                          .figures = &run->figures,
+                                          .core = &machine->core,
+                                          .tables = machine->tables};
+    worker_clocks_init(&machine->sim_node.clocks);
+    if (!machine->view || peers_init(&machine->peers, machine->view, SIM_DEADLINE_NS) ||
+        init_callees(machine) || init_callers(machine)) {
         machine_free(machine);
         return NULL;
     }
     sim_timer(run->sim, node, 1 + rand_below(sim_random(run->sim), 2 * MS), TAG_PULSE_SLEEP);
-    if (node == 0)
-        sim_timer(run->sim, node, TICK_MS * MS, TAG_GROUP);
+    sim_timer(run->sim, node, TICK_MS * MS, TAG_TICK);
     return machine;
 }
 
@@ -143,23 +131,17 @@ static void drop_call(struct op *op, bool under_way)
     buffer_free(&op->answer_body);
 }
 
-/* Adds up what the manager of a table has done; nothing more will come. */
-static void count_managed(struct run *run, const struct manager *manager)
-{
-    const struct manager_counts *counts = manager_counts(manager);
-    run->figures.n_moves += counts->moved_here;
-    run->figures.n_replicas += counts->replicas_made;
-    run->figures.n_redirected += counts->redirected;
-}
-
+/* Closes a table; what its technique has done is added up, for nothing more will come. */
 static void close_store(struct machine *machine, struct core_table *table)
 {
-    replication_free(table->replication);
-    doubling_free(table->doubling);
-    bounded_free(table->bounded);
-    for (uint32_t i = 0; core_is_managed(table) && i < table->store.n_shards; i++)
-        count_managed(machine->run, table->managers[i]);
-    manager_free_all(table);
+    struct figures *figures = &machine->run->figures;
+    struct tern_table_stats stats = {0};
+    for (uint32_t i = 0; table->state && i < table->store.n_shards; i++)
+        table->technique->stats(table, i, &stats);
+    figures->n_moves += stats.moved_here;
+    figures->n_replicas += stats.replicas_made;
+    figures->n_redirected += stats.redirected;
+    technique_close(table);
     store_fini(&table->store);
 }
 
@@ -179,79 +161,25 @@ void machine_free(struct machine *machine)
         worker_fini(&machine->workers[i]);
     machine->run->check.limited[machine->core.node] = NULL;
     for (int i = 0; i < SIM_MAX_SHARDS; i++)
-        free_intents(machine->site.intents[i]);
+        free_intents(machine->sim_node.intents[i]);
     caller_fini(&machine->control);
-    caller_fini(&machine->pulse);
+    caller_fini(&machine->pulse_caller);
     for (uint32_t i = 0; i < machine->core.n_shards; i++)
-        rounds_fini(&machine->rounds[i]);
+        sim_rounds_fini(&machine->rounds[i]);
     drop_call(&machine->call, machine->calling);
-    drop_call(&machine->ping, machine->pinging);
+    drop_call(&machine->pulse.op, machine->pulse.is_asking);
     for (uint32_t i = 0; i < machine->core.n_shards; i++)
-        service_fini(&machine->services[i]);
+        callee_fini(&machine->callees[i]);
     for (int i = 0; i < N_SIM_TABLES; i++)
         if (machine->opened[i])
             close_store(machine, &machine->tables[i]);
-    pace_fini(&machine->site.pace);
-    ring_free(machine->core.ring);
+    worker_clocks_fini(&machine->sim_node.clocks);
+    peers_fini(&machine->peers);
+    view_free(machine->view);
     free(machine);
 }
 
 /* ---- Tables ----------------------------------------------------------------------------------- */
-
-static bool is_at_home(const void *context, uint64_t key)
-{
-    const struct core *core = context;
-    return ring_home(core->ring, key) == core->node;
-}
-
-static struct store_home home_of(const struct core *core, const struct policy *policy,
-                                 uint64_t n_keys)
-{
-    uint64_t begin = range_begin(core->node, n_keys, core->n_nodes);
-    uint64_t end = range_begin(core->node + 1, n_keys, core->n_nodes);
-    if (policy_is_tracked(policy))
-        return (struct store_home){.tracked = true,
-                                   .end = n_keys,
-                                   .main_begin = begin,
-                                   .main_end = end,
-                                   .has = is_at_home,
-                                   .context = core};
-    return (struct store_home){.begin = begin,
-                               .end = end,
-                               .has = is_at_home,
-                               .context = core,
-                               .managed = policy_is_managed(policy),
-                               .n_shards = core->n_shards};
-}
-
-/* Makes what a table needs whose keys are not all at home for good; false when memory is used up. */
-static bool manage(struct core *core, struct core_table *made, size_t round_bytes,
-                   const struct tern_table_options *options)
-{
-    if (policy_is_bounded(made->policy))
-        made->bounded = bounded_new(core, &made->store, made->policy);
-    else if (doubling_is_for(core, &made->store, made->policy))
-        made->doubling = doubling_new(core, &made->store);
-    else if (made->store.home.tracked)
-        made->replication = replication_new(core, &made->store);
-    if (made->doubling)
-        doubling_limit(made->doubling, round_bytes);
-    if (made->bounded)
-        made->bounded->round_bytes = round_bytes;
-    if (made->replication)
-        replication_limit(made->replication, round_bytes);
-    if (made->store.home.managed)
-        manager_new_all(core, made, 1);
-    for (uint32_t i = 0; core_is_managed(made) && i < made->store.n_shards; i++)
-        made->managers[i]->round_bytes = round_bytes;
-    if (core_is_managed(made) && made->policy->replica == REPLICA_OF_LISTED)
-        for (size_t i = 0; i < options->n_replicated; i++) {
-            const uint64_t *key = &options->replicated[i];
-            manager_want(made->managers[store_shard(&made->store, *key)], key, 1);
-        }
-    return (made->replication || made->doubling || made->bounded || !made->store.home.tracked) &&
-           (core_is_managed(made) || !made->store.home.managed);
-}
 
 /* Keys at home here that have been away often. */
 static void let_travel(struct machine *machine, enum sim_table table)
@@ -277,7 +205,7 @@ static void open_store(struct machine *machine, enum sim_table table, uint16_t n
     struct core_table *made = &machine->tables[table];
     made->number = number;
     made->policy = &check->tables.policies[table];
-    struct store_home home = home_of(core, made->policy, options.n_keys);
+    struct store_home home = technique_home(core, made->policy, &options);
     enum tern_status status = store_init(&made->store, table_name(table), &options, &home);
     bool fresh = number < N_SIM_TABLES && !core->tables[number];
     check_that(check, !status && fresh, "table '%s' got number %" PRIu16 ": %s", table_name(table),
@@ -285,14 +213,15 @@ static void open_store(struct machine *machine, enum sim_table table, uint16_t n
     machine->opened[table] = !status;
     if (status || !fresh)
         return;
-    check_that(check, manage(core, made, check->tables.round_bytes, &options),
-               "no memory to manage a table");
+    const struct technique_setup setup = {
+        .options = &options, .generation = 1, .round_bytes = check->tables.round_bytes};
+    check_that(check, technique_open(core, made, &setup), "no memory to manage a table");
     let_travel(machine, table);
     if (table == LIMITED_COUNTS)
         check->limited[core->node] = made;
     atomic_store_explicit(&core->tables[number], made, memory_order_release);
     for (uint32_t i = 0; i < core->n_shards; i++)
-        service_retry(&machine->services[i]);
+        service_retry(&machine->callees[i].service);
 }
 
 /* Every node opens the tables in an order of its own. */
@@ -315,20 +244,21 @@ static enum meeting meeting_after(const struct run *run, uint32_t phase)
 
 static uint32_t root_of(const struct run *run, uint32_t phase)
 {
-    return (uint32_t)(rand_at(run->seed, phase + PHASES) % run->n_nodes);
+    return (uint32_t)(rand_at(run->seed, phase + PHASES) % run->n_machines);
 }
 
 static void begin_call(struct machine *machine, enum frame_kind kind)
 {
+    machine->control.patient = lanes_is_patient(kind);
     machine->calling = !client_call(&machine->control.client, 0, &machine->call, kind);
-    caller_pump(&machine->control);
+    lanes_advance(&machine->control.lanes);
 }
 
 static void call_join(struct machine *machine)
 {
     machine->run->joining[machine->core.node] = true;
-    machine->call =
-        (struct op){.a = machine->core.incarnation, .payload = "sim", .payload_bytes = 3};
+    machine->call = (struct op){
+        .fields.join.incarnation = machine->core.incarnation, .payload = "sim", .payload_bytes = 3};
     begin_call(machine, FRAME_JOIN);
 }
 
@@ -352,11 +282,11 @@ static void call_meeting(struct machine *machine)
     run->phase[node] = machine->phase;
     machine->given[0] = node + 1;
     machine->given[1] = (int64_t)machine->phase * (meeting == AT_BROADCAST ? root + 1 : node + 1);
-    machine->call = (struct op){.a = ++machine->numbers[meeting]};
+    machine->call = (struct op){.fields.collective.number = ++machine->numbers[meeting]};
     if (meeting == AT_REDUCTION)
-        machine->call.b = TERN_I64;
+        machine->call.fields.reduce.type = TERN_I64;
     if (meeting == AT_BROADCAST)
-        machine->call.b = root;
+        machine->call.fields.broadcast.root = root;
     if (meeting == AT_REDUCTION || (meeting == AT_BROADCAST && node == root)) {
         machine->call.payload = machine->given;
         machine->call.payload_bytes = sizeof machine->given;
@@ -366,6 +296,12 @@ static void call_meeting(struct machine *machine)
 
 static void call_bye(struct machine *machine)
 {
+    for (int i = 0; i < N_SIM_TABLES; i++)
+        machine->run->blame.unopened[i] |= (uint64_t)!machine->opened[i] << machine->core.node;
+    for (uint32_t i = 0; i < machine->core.n_shards; i++) {
+        service_leave(&machine->callees[i].service);
+        service_settle(&machine->callees[i].service);
+    }
     machine->call = (struct op){0};
     begin_call(machine, FRAME_BYE);
 }
@@ -376,12 +312,17 @@ static void joined(struct machine *machine)
 {
     struct run *run = machine->run;
     bool all = true;
-    for (uint32_t i = 0; i < run->n_nodes; i++)
+    for (uint32_t i = 0; i < run->n_machines; i++)
         all &= run->joining[i];
     check_that(&run->check, all, "node %" PRIu32 " has joined before all were there",
                machine->core.node);
     check_that(&run->check, !machine->again,
                "node %" PRIu32 " has joined a second time, as another process", machine->core.node);
+    const struct buffer *roster = &machine->call.answer_body;
+    enum tern_status status =
+        peers_read_roster(&machine->peers, buffer_head(roster), buffer_size(roster));
+    check_that(&run->check, !status, "node %" PRIu32 " has joined: %s", machine->core.node,
+               tern_error());
 }
 
 static void met(struct machine *machine)
@@ -389,7 +330,7 @@ static void met(struct machine *machine)
     struct run *run = machine->run;
     struct check *check = &run->check;
     const enum meeting meeting = meeting_after(run, machine->phase);
-    const uint32_t node = machine->core.node, n = run->n_nodes;
+    const uint32_t node = machine->core.node, n = run->n_machines;
     const uint32_t root = root_of(run, machine->phase);
     const int64_t phase = machine->phase;
     int64_t got[2] = {0, 0},
@@ -418,9 +359,10 @@ static void met(struct machine *machine)
 static void begin_phase(struct machine *machine)
 {
     machine->phase++;
-    for (int i = 0; machine->phase == CLOSED_PHASE && i < N_SIM_TABLES; i++)
-        if (machine->tables[i].bounded)
-            bounded_settle(machine->tables[i].bounded);
+    if (machine->phase == CLOSED_PHASE)
+        admit_settle(&machine->core);
+    for (uint32_t i = 0; machine->waits && i < machine->core.n_shards; i++)
+        rounds_end_flush(machine->sim_node.rounds[i]);
     machine->waits = false;
     machine->state = WORKING;
     for (int i = 0; i < WORKERS; i++) {
@@ -438,6 +380,8 @@ static void take_answer(struct machine *machine)
     case JOINING:
         joined(machine);
         machine->state = OPENING;
+        if (machine->core.node == machine->run->late_node)
+            machine->opens_ns = sim_now_ns(machine->run->sim) + machine->run->late_ns;
         break;
     case OPENING:
         open_store(machine, next_table(machine), machine->call.answer.table);
@@ -447,7 +391,7 @@ static void take_answer(struct machine *machine)
     case MEETING:
         met(machine);
         if (machine->phase == QUIET_PHASE)
-            owners_check_quiet(machine);
+            ownership_check_quiet(machine);
         if (machine->phase < PHASES)
             begin_phase(machine);
         else
@@ -473,7 +417,7 @@ static void end_call(struct machine *machine)
         check_that(&machine->run->check, tern_error()[0], "node %" PRIu32 " was refused silently",
                    machine->core.node);
     else
-        site_ended(&machine->site, status, what);
+        sim_node_ended(&machine->sim_node, status, what);
     if (!status)
         take_answer(machine);
     else
@@ -485,26 +429,19 @@ static void end_call(struct machine *machine)
 
 static void begin_ping(struct machine *machine)
 {
-    if (machine->pinging || machine->state < OPENING || machine->state == ENDED)
-        return;
-    machine->ping = (struct op){0};
-    machine->pinging = !client_call(&machine->pulse.client, 0, &machine->ping, FRAME_PING);
-    caller_pump(&machine->pulse);
+    if (machine->state >= OPENING && machine->state != ENDED && pulse_ask(&machine->pulse))
+        lanes_advance(&machine->pulse_caller.lanes);
 }
 
 static void end_ping(struct machine *machine)
 {
-    machine->pinging = false;
-    enum tern_status status = op_end(&machine->ping);
-    uint32_t dead = status ? 1 : (uint32_t)machine->ping.answer.a;
+    uint32_t dead;
+    enum tern_status status = pulse_hear(&machine->pulse, &dead);
     if (machine->state != ENDED)
-        site_ended(&machine->site, status, "a PING");
+        sim_node_ended(&machine->sim_node, status, "a PING");
     check_that(&machine->run->check, !dead || machine->run->check.lenient,
                "node %" PRIu32 " was told that node %" PRIu32 " is dead", machine->core.node,
                dead - 1);
-    if (dead)
-        machine->dead = dead;
-    buffer_free(&machine->ping.answer_body);
 }
 
 /* ---- Events ----------------------------------------------------------------------------------- */
@@ -513,37 +450,36 @@ static void end_ping(struct machine *machine)
  * come: then meets the others, or leaves if these do not come. */
 static void work(struct machine *machine)
 {
-    struct site *site = &machine->site;
-    const uint64_t now_ns = sim_now_ns(site->sim);
+    struct sim_node *sim_node = &machine->sim_node;
     bool done = true;
     for (int i = 0; i < WORKERS; i++)
         done &= worker_run(&machine->workers[i]);
     if (done && !machine->waits) {
         machine->waits = true;
         for (uint32_t i = 0; i < machine->core.n_shards; i++)
-            machine->enough_rounds[i] = site->progress[i].n_clean + 2;
-        machine->enough_sweeps = site_next_sweeps(site);
-        machine->since_ns = now_ns;
+            machine->enough_rounds[i] = rounds_begin_flush(sim_node->rounds[i]);
+        machine->enough_sweeps = sim_node_next_sweeps(sim_node);
     }
-    bool late = now_ns > machine->since_ns + SIM_DEADLINE_NS;
     bool flushed = done;
     for (uint32_t i = 0; i < machine->core.n_shards; i++)
-        flushed &= site->progress[i].n_clean >= machine->enough_rounds[i];
+        flushed &= sim_node->rounds[i]->n_clean >= machine->enough_rounds[i];
     if (flushed && !machine->flushed && machine->phase <= WORK_PHASES)
-        owners_check_flushed(machine);
+        ownership_check_flushed(machine);
     machine->flushed = flushed;
-    if (flushed && site_is_swept(site, &machine->enough_sweeps)) {
+    if (flushed && sim_node_is_swept(sim_node, &machine->enough_sweeps)) {
         machine->state = MEETING;
-    } else if (done && (site->rounds_over || late)) {
-        site_ended(site, fail(TERN_PEER, "rounds do not end"), "waiting for rounds");
+    } else if (done && sim_node->rounds_over) {
+        sim_node_ended(sim_node, fail(TERN_PEER, "there are no further rounds"),
+                       "waiting for rounds");
         machine->state = LEAVING;
     }
 }
 
 static void run_rounds(struct machine *machine)
 {
+    const bool works = machine->state == WORKING && !machine->waits;
     for (uint32_t shard = 0; shard < machine->core.n_shards; shard++)
-        if (rounds_run(&machine->rounds[shard]))
+        if (sim_rounds_run(&machine->rounds[shard], works))
             for (int i = 0; i < WORKERS; i++)
                 plans_looked(&machine->workers[i].plans, shard);
 }
@@ -551,7 +487,7 @@ static void run_rounds(struct machine *machine)
 /* Goes on as far as it can now. */
 static void advance(struct machine *machine)
 {
-    if (machine->pinging && op_is_done(&machine->ping))
+    if (machine->pulse.is_asking && op_is_done(&machine->pulse.op))
         end_ping(machine);
     if (machine->calling && op_is_done(&machine->call))
         end_call(machine);
@@ -561,14 +497,21 @@ static void advance(struct machine *machine)
         work(machine);
     if (!machine->calling && machine->state == JOINING)
         call_join(machine);
-    if (!machine->calling && machine->state == OPENING)
+    if (!machine->calling && machine->state == OPENING &&
+        sim_now_ns(machine->run->sim) >= machine->opens_ns)
         call_table(machine);
     if (!machine->calling && machine->state == MEETING)
         call_meeting(machine);
     if (!machine->calling && machine->state == LEAVING)
         call_bye(machine);
-    caller_pump(&machine->control);
-    caller_pump(&machine->pulse);
+    lanes_advance(&machine->control.lanes);
+    lanes_advance(&machine->pulse_caller.lanes);
+}
+
+/* Whether it was not let in. */
+static bool is_turned_away(const struct machine *machine)
+{
+    return machine->state == ENDED && !machine->n_opened;
 }
 
 static void take_timer(struct machine *machine, uint64_t tag)
@@ -578,13 +521,14 @@ static void take_timer(struct machine *machine, uint64_t tag)
     if (tag == TAG_CONTROL) {
         caller_tick(&machine->control);
     } else if (tag == TAG_PULSE) {
-        caller_tick(&machine->pulse);
+        caller_tick(&machine->pulse_caller);
     } else if (tag == TAG_PULSE_SLEEP) {
         begin_ping(machine);
-        sim_timer(sim, node, SIM_DEADLINE_NS / 4, TAG_PULSE_SLEEP);
-    } else if (tag == TAG_GROUP) {
-        service_tick(&machine->services[0]);
-        sim_timer(sim, node, TICK_MS * MS, TAG_GROUP);
+        sim_timer(sim, node, pulse_pause_ns(&machine->peers), TAG_PULSE_SLEEP);
+    } else if (tag == TAG_TICK) {
+        for (uint32_t i = 0; !is_turned_away(machine) && i < machine->core.n_shards; i++)
+            callee_tick(&machine->callees[i]);
+        sim_timer(sim, node, TICK_MS * MS, TAG_TICK);
     } else if (tag >= TAG_ROUNDS) {
         caller_tick(&machine->rounds[tag - TAG_ROUNDS].caller);
     } else if (tag >= TAG_CALLERS) {
@@ -592,12 +536,6 @@ static void take_timer(struct machine *machine, uint64_t tag)
     } else if (tag >= TAG_WORKERS) {
         machine->workers[tag - TAG_WORKERS].resting = false;
     }
-}
-
-/* Whether it was not let in. */
-static bool is_turned_away(const struct machine *machine)
-{
-    return machine->state == ENDED && !machine->n_opened;
 }
 
 void machine_event(struct machine *machine, const struct sim_event *event)
@@ -608,15 +546,15 @@ void machine_event(struct machine *machine, const struct sim_event *event)
     else if (is_turned_away(machine) && !(holder && holder->caller))
         ; /* its process has ended, and answers nobody */
     else if (event->what == SIM_ACCEPTED)
-        service_accepted(&machine->services[0], event->end);
+        callee_accepted(&machine->callees[0], event->end);
     else if (holder && event->what == SIM_BYTES && holder->caller)
         caller_bytes((struct line *)holder, event->bytes, event->n_bytes);
     else if (holder && event->what == SIM_BYTES)
-        service_bytes((struct incoming *)holder, event->bytes, event->n_bytes);
+        callee_bytes(holder, event->bytes, event->n_bytes);
     else if (holder && holder->caller)
         caller_closed((struct line *)holder);
     else if (holder)
-        service_closed((struct incoming *)holder);
+        callee_closed(holder);
     advance(machine);
 }
 

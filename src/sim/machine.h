@@ -1,5 +1,5 @@
 /*
- * machine - one simulated node: its tables, its service, its calls to the coordinator and its workers.
+ * machine - one simulated node: its tables, its callees, its calls to the coordinator and its workers.
  *
  * It does what a program does: joins, opens its tables, lets its workers work in phases with a
  * barrier, a reduction or a broadcast after each, and leaves. A pulse tells the coordinator that it
@@ -13,8 +13,9 @@
 #ifndef SIM_MACHINE_H
 #define SIM_MACHINE_H
 
+#include "core/pulse.h"
 #include "sim/rounds.h"
-#include "sim/service.h"
+#include "sim/callee.h"
 #include "sim/worker.h"
 
 enum {
@@ -35,10 +36,14 @@ struct run {
     struct sim *sim;
     struct check check;
     struct dists dists;
-    uint32_t n_nodes, n_shards, n_steps;
+    uint32_t n_machines, n_shards, n_steps;
+    uint32_t
+        late_node; /* opens its tables so much later than the others, who wait for it rightly: */
+    uint64_t late_ns;
     uint32_t epoch;
     uint64_t seed;
     struct figures figures;
+    struct blame blame;
     /* By node, as it has said so itself. */
     bool *joining;
     uint32_t *phase; /* the latest it has come to */
@@ -48,26 +53,28 @@ enum state { JOINING, OPENING, WORKING, MEETING, LEAVING, ENDED };
 
 struct machine {
     struct run *run;
+    struct view *view;
     struct core core;
-    struct service services[SIM_MAX_SHARDS];
+    struct peers peers; /* what it knows of the other nodes */
+    struct callee callees[SIM_MAX_SHARDS];
     struct core_table tables[N_SIM_TABLES];
     bool opened[N_SIM_TABLES];
-    struct site site;
+    struct sim_node sim_node;
     struct worker workers[WORKERS];
-    struct caller control, pulse;
-    struct rounds rounds[SIM_MAX_SHARDS];
+    struct caller control, pulse_caller;
+    struct pulse pulse;
+    struct sim_rounds rounds[SIM_MAX_SHARDS];
     bool waits;                             /* the work of this phase is done: */
     uint64_t enough_rounds[SIM_MAX_SHARDS]; /* clean ones, for all that was done, */
     struct awaited enough_sweeps;           /* and sweeps */
-    uint64_t since_ns;                      /* when that was decided */
-    bool flushed;           /* those rounds have been */
-    struct op call, ping;
-    bool calling, pinging;
+    bool flushed;                           /* those rounds have been */
+    struct op call;
+    bool calling;
     int64_t given[2]; /* of a call */
     uint8_t shape[64];
-    uint32_t dead; /* 1 + a node known to be dead; 0: none */
     enum state state;
     uint32_t n_opened;
+    uint64_t opens_ns; /* not to open a table before */
     uint32_t phase;
     uint32_t numbers[3]; /* of barriers, reductions and broadcasts so far */
     bool again;          /* an earlier process of this node had joined */

@@ -4,24 +4,24 @@
 #include <inttypes.h>
 
 #include "base/rand.h"
-#include "core/manager.h"
+#include "core/technique.h"
 
 enum { HOT_KEYS = 8, AHEAD = 24, LENGTH = 10, ROW_BYTES = 1024 };
 
 static uint64_t below(const struct plans *plans, uint64_t n)
 {
-    return rand_below(sim_random(plans->site->sim), n);
+    return rand_below(sim_random(plans->sim_node->sim), n);
 }
 
-enum tern_status plans_open(struct plans *plans, struct site *site)
+enum tern_status plans_open(struct plans *plans, struct sim_node *sim_node)
 {
-    *plans = (struct plans){.site = site};
-    for (uint32_t i = 0; i < core_shards(site->core); i++) {
+    *plans = (struct plans){.sim_node = sim_node};
+    for (uint32_t i = 0; i < core_shards(sim_node->core); i++) {
         plans->intents[i] = intents_new();
         if (!plans->intents[i])
             return fail(TERN_NO_MEMORY, "no memory for the intents of a worker");
-        plans->intents[i]->next = site->intents[i];
-        site->intents[i] = plans->intents[i];
+        plans->intents[i]->next = sim_node->intents[i];
+        sim_node->intents[i] = plans->intents[i];
     }
     return TERN_OK;
 }
@@ -30,32 +30,40 @@ void plans_close(struct plans *plans)
 {
     for (int i = 0; i < SIM_MAX_SHARDS && plans->intents[i]; i++)
         atomic_store_explicit(&plans->intents[i]->is_over, true, memory_order_release);
-    plans->site->round_wanted = ALL_SHARDS;
-    *plans = (struct plans){.site = plans->site};
+    plans->sim_node->round_wanted = ALL_SHARDS;
+    *plans = (struct plans){.sim_node = plans->sim_node};
 }
 
 /* ---- Making plans ------------------------------------------------------------------------------ */
 
-/* A managed table in which something can be asked for. */
+static enum intent_kind kind_of(const struct plans *plans, enum sim_table table, enum wanted_by by)
+{
+    const struct core_table *of = &plans->sim_node->tables[table];
+    return of->technique->intent ? of->technique->intent(of->policy, by) : INTENT_NONE;
+}
+
+/* What a program asks for depends on the policy: some tables know nothing but tern_localize. */
+static enum intent_kind asked_kind(const struct plans *plans, enum sim_table table)
+{
+    enum intent_kind kind = kind_of(plans, table, BY_INTENT);
+    return kind ? kind : kind_of(plans, table, BY_LOCALIZE);
+}
+
+/* A table in which something can be asked for. */
 static enum sim_table choose_table(const struct plans *plans)
 {
     enum sim_table table;
     do
         table = (enum sim_table)below(plans, N_SIM_TABLES);
-    while (!tables_managed(&plans->site->check->tables, table));
+    while (!asked_kind(plans, table));
     return table;
 }
 
-/* What becomes of an intent depends on the policy: some tables know nothing but tern_localize. */
-static void add_intent(struct plans *plans, enum sim_table table, const uint64_t *keys, size_t n,
-                       uint64_t start, uint64_t end)
+static void add_intent(struct plans *plans, enum intent_kind kind, enum sim_table table,
+                       const uint64_t *keys, size_t n, uint64_t start, uint64_t end)
 {
-    const struct site *site = plans->site;
-    const struct core_table *of = &site->tables[table];
-    const struct tables *tables = &site->check->tables;
-    enum intent_kind kind = INTENT_HERE;
-    if (tables_intended(tables, table))
-        kind = tables->policies[table].timing == TIMING_AT_ONCE ? INTENT_AT_ONCE : INTENT_TIMED;
+    const struct sim_node *sim_node = plans->sim_node;
+    const struct core_table *of = &sim_node->tables[table];
     for (uint32_t shard = 0; shard < of->store.n_shards; shard++) {
         uint64_t in_shard[KEYS];
         size_t found = 0;
@@ -63,17 +71,16 @@ static void add_intent(struct plans *plans, enum sim_table table, const uint64_t
             in_shard[found] = keys[i];
             found += store_shard(&of->store, keys[i]) == shard;
         }
-        bool added = !found || intents_add(plans->intents[shard], kind, of->number,
-                                           manager_generation(of->managers[shard]), in_shard,
-                                           found, start, end);
-        check_that(site->check, added, "no memory for an intent");
+        bool added = !found || intents_add(plans->intents[shard], kind, of->number, of->generation,
+                                           in_shard, found, start, end);
+        check_that(sim_node->check, added, "no memory for an intent");
     }
-    plans->site->round_wanted = ALL_SHARDS;
+    plans->sim_node->round_wanted = ALL_SHARDS;
 }
 
 void plans_make(struct plans *plans)
 {
-    const struct tables *tables = &plans->site->check->tables;
+    const struct tables *tables = &plans->sim_node->check->tables;
     struct plan plan = {.table = choose_table(plans), .n = 1 + below(plans, PLAN_KEYS)};
     /* One of four is late. */
     plan.start = plans->clock + (below(plans, 4) ? below(plans, AHEAD) : 0);
@@ -88,16 +95,19 @@ void plans_make(struct plans *plans)
     const bool intended = tables_intended(tables, plan.table);
     if (intended && plans->n == MAX_PLANS)
         return;
-    add_intent(plans, plan.table, keys, plan.n, plan.start, plan.end);
+    add_intent(plans, asked_kind(plans, plan.table), plan.table, keys, plan.n, plan.start,
+               plan.end);
     if (intended)
         plans->all[plans->n++] = plan;
 }
 
-void plans_want(struct plans *plans, enum sim_table table, const uint64_t *keys,
+void plans_want(struct plans *plans, enum wanted_by by, enum sim_table table, const uint64_t *keys,
                 const uint32_t *indexes, size_t n, uint64_t until)
 {
-    add_intent(plans, table, keys, n, plans->clock, until);
-    for (size_t i = 0; tables_intended(&plans->site->check->tables, table) && i < n; i++)
+    enum intent_kind kind = by == BY_INTENT ? asked_kind(plans, table) : kind_of(plans, table, by);
+    if (kind)
+        add_intent(plans, kind, table, keys, n, plans->clock, until);
+    for (size_t i = 0; kind && kind != INTENT_HERE && i < n; i++)
         if (plans->until[table][indexes[i]] < until)
             plans->until[table][indexes[i]] = until;
 }
@@ -113,23 +123,25 @@ static bool is_open(const struct plans *plans, const struct plan *plan)
  * tell after that has come. */
 static bool is_settled(const struct plans *plans, const struct plan *plan)
 {
-    return plan->awaits && site_is_swept(plans->site, &plan->awaited);
+    return plan->awaits && sim_node_is_swept(plans->sim_node, &plan->awaited);
 }
 
 /* The keys of a plan are to be here now that it begins. */
 static void begin_plan(struct plans *plans, const struct plan *plan)
 {
-    const struct site *site = plans->site;
-    if (!tables_copied(&site->check->tables, plan->table))
+    const struct sim_node *sim_node = plans->sim_node;
+    if (!tables_copied(&sim_node->check->tables, plan->table))
         return;
     for (size_t i = 0; i < plan->n; i++) {
-        bool is_replica, here = site_has(site, plan->table, plan->indexes[i], &is_replica);
-        check_that(site->check, here || !is_settled(plans, plan),
+        bool is_replica, here = sim_node_has(sim_node, plan->table, plan->indexes[i], &is_replica);
+        check_that(sim_node->check,
+                   here || !is_settled(plans, plan) ||
+                       sim_node_is_nowhere(sim_node, plan->table, plan->indexes[i]),
                    "key %" PRIu32 " of table '%s' is not at node %" PRIu32 " at clock %" PRIu64
                    ", although a round had acted on the intent for it",
-                   plan->indexes[i], table_name(plan->table), site->core->node, plans->clock);
-        site->figures->n_intended += plan->early;
-        site->figures->n_late += plan->early && !here;
+                   plan->indexes[i], table_name(plan->table), sim_node->core->node, plans->clock);
+        sim_node->figures->n_intended += plan->early;
+        sim_node->figures->n_late += plan->early && !here;
     }
 }
 
@@ -150,42 +162,43 @@ void plans_advance(struct plans *plans)
 }
 
 /* Whether in all shards a round that has acted on a plan, or one after it, has left nothing over. */
-static bool was_acted_on(const struct site *site, const struct plan *plan)
+static bool was_acted_on(const struct sim_node *sim_node, const struct plan *plan)
 {
     bool was = true;
-    for (uint32_t i = 0; i < core_shards(site->core); i++)
-        was &= plan->rounds[i] && site->progress[i].last_clean >= plan->rounds[i];
+    for (uint32_t i = 0; i < core_shards(sim_node->core); i++)
+        was &= plan->rounds[i] && sim_node->rounds[i]->last_clean >= plan->rounds[i];
     return was;
 }
 
 void plans_looked(struct plans *plans, uint32_t shard)
 {
-    const struct site *site = plans->site;
+    const struct sim_node *sim_node = plans->sim_node;
     for (size_t i = 0; i < plans->n; i++) {
         struct plan *plan = &plans->all[i];
         if (!plan->rounds[shard] && plan->start <= plans->clock + SURELY)
-            plan->rounds[shard] = site->progress[shard].n_begun;
-        if (!plan->awaits && was_acted_on(site, plan)) {
+            plan->rounds[shard] = sim_node->rounds[shard]->n_begun;
+        if (!plan->awaits && was_acted_on(sim_node, plan)) {
             plan->awaits = true;
-            plan->awaited = site_next_sweeps(site);
+            plan->awaited = sim_node_next_sweeps(sim_node);
         }
     }
 }
 
 void plans_check(struct plans *plans)
 {
-    const struct site *site = plans->site;
+    const struct sim_node *sim_node = plans->sim_node;
     for (size_t i = 0; i < plans->n; i++) {
         struct plan *plan = &plans->all[i];
         for (size_t k = 0; is_open(plans, plan) && k < plan->n; k++) {
             const uint64_t key = table_key(plan->table, plan->indexes[k]);
-            if (!plan->rounds[store_shard(&site->tables[plan->table].store, key)])
+            if (!plan->rounds[store_shard(&sim_node->tables[plan->table].store, key)])
                 continue;
-            bool is_replica, here = site_has(site, plan->table, plan->indexes[k], &is_replica);
-            check_that(site->check, here || !plan->here[k],
+            bool is_replica,
+                here = sim_node_has(sim_node, plan->table, plan->indexes[k], &is_replica);
+            check_that(sim_node->check, here || !plan->here[k],
                        "key %" PRIu32 " of table '%s' has gone from node %" PRIu32
                        ", where it is intended until clock %" PRIu64 ", at clock %" PRIu64,
-                       plan->indexes[k], table_name(plan->table), site->core->node, plan->end,
+                       plan->indexes[k], table_name(plan->table), sim_node->core->node, plan->end,
                        plans->clock);
             plan->here[k] = here;
         }

@@ -7,7 +7,8 @@
  *  1. When the worker's clock reaches the start, a round that acted on the intent, or a later one, has
  *     ended with nothing left over, and all has come that owners had to tell then, the key is here. Rounds act
  *     on an intent at the latest when its start is SURELY clocks ahead or fewer (core/timing.h), so one that is
- *     signalled EARLY is in time unless rounds are held up: that is counted.
+ *     signalled EARLY is in time unless rounds are held up: that is counted. A key whose home leaves and has not
+ *     opened the table is nowhere, and does not come.
  *  2. Once the key is here, it stays until the clock reaches the end.
  *
  * Where keys are moved and never copied the second holds, too.
@@ -15,7 +16,7 @@
 #ifndef SIM_PLANS_H
 #define SIM_PLANS_H
 
-#include "sim/site.h"
+#include "sim/sim_node.h"
 
 enum {
     PLAN_KEYS = 6,
@@ -32,14 +33,14 @@ struct plan {
     size_t n;
     uint32_t indexes[PLAN_KEYS];
     bool here[PLAN_KEYS]; /* since it was acted on */
-    bool early;     /* it was signalled more than EARLY clocks ahead, and rounds have room for it */
+    bool early; /* it was signalled more than EARLY clocks ahead, and rounds have room for it */
     uint64_t rounds[SIM_MAX_SHARDS]; /* that have acted on it for sure; 0: none yet */
     bool awaits;                     /* clean rounds have been from then on: */
     struct awaited awaited;          /* these sweeps bring what owners had then */
 };
 
 struct plans {
-    struct site *site;
+    struct sim_node *sim_node;
     struct intents *intents[SIM_MAX_SHARDS]; /* NULL: the worker is closed */
     uint64_t clock;
     struct plan all[MAX_PLANS]; /* those that are over only for a while */
@@ -49,7 +50,7 @@ struct plans {
 };
 
 /* The worker is opened: its clock is 0. */
-enum tern_status plans_open(struct plans *plans, struct site *site);
+enum tern_status plans_open(struct plans *plans, struct sim_node *sim_node);
 
 /* It is closed, whatever it still intended. */
 void plans_close(struct plans *plans);
@@ -57,9 +58,9 @@ void plans_close(struct plans *plans);
 /* Signals an intent for random keys of a random table, or asks for keys to be moved here. */
 void plans_make(struct plans *plans);
 
-/* Says of keys of samples that they will be used from now on, while the clock is below `until`, as
- * node/sample.c does. */
-void plans_want(struct plans *plans, enum sim_table table, const uint64_t *keys,
+/* Keys are wanted from now on, while the clock is below `until`: by a sample, as a program would ask for them, or because
+ * they were missed. */
+void plans_want(struct plans *plans, enum wanted_by by, enum sim_table table, const uint64_t *keys,
                 const uint32_t *indexes, size_t n, uint64_t until);
 
 /* Advances the clock. */

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "core/bounded.h"
+#include "core/technique.h"
 
 bool promise_note(struct promise *promise, uint32_t element, uint64_t clock)
 {
@@ -31,9 +31,8 @@ void promise_count(const struct promise *promise, const struct policy *policy, u
 bool promise_shown(const struct core_table *table, uint64_t key, int64_t *row)
 {
     const struct store *store = &table->store;
-    uint32_t stale, ages[BOUNDED_STEPS];
-    const struct core *core = table->bounded->core;
-    bool is_main = core_home(core, store, key) == core->node;
-    return (is_main || !bounded_check(table->bounded, 0, CLOCK_RESTS, &key, 1, &stale, ages)) &&
+    uint32_t stale;
+    struct access access = {.min_clock = CLOCK_RESTS, .keys = &key, .n = 1, .stale = &stale};
+    return (store_tracks_main(store, key) || table->technique->admit(table, &access)) &&
            store_pull_one(store, key, row);
 }

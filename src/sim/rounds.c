@@ -1,113 +1,82 @@
 /* rounds - see rounds.h. */
 #include "sim/rounds.h"
 
-#include "core/defect.h"
+enum { MAX_PASSES = 1 }; /* fewer than in node/round_driver.c: much takes several rounds */
 
-#define MS UINT64_C(1000000)
+/* ---- The driver of core/rounds.h ---------------------------------------------------------------- */
 
-enum { BUSY_MS = 2, INTENT_MS = 3, IDLE_MS = 50 };
-enum { MAX_PASSES = 1 }; /* fewer than in node/sync.c: much takes several rounds */
-
-void rounds_init(struct rounds *rounds)
+static uint64_t io_now_ns(void *driver)
 {
-    round_init(&rounds->round, rounds->site->core, &rounds->caller.client, MAX_PASSES);
+    const struct sim_rounds *rounds = driver;
+    return sim_now_ns(rounds->sim_node->sim);
 }
 
-void rounds_fini(struct rounds *rounds)
+/* There is one thread. */
+static void io_enter(void *driver)
+{
+    (void)driver;
+}
+
+static void io_wake(void *driver)
+{
+    struct sim_rounds *rounds = driver;
+    service_retry(&rounds->callee->service);
+}
+
+static struct node_clock io_clock(void *driver)
+{
+    struct sim_rounds *rounds = driver;
+    return worker_clocks_now(&rounds->sim_node->clocks);
+}
+
+static const struct io sim_io = {
+    .now_ns = io_now_ns, .enter = io_enter, .leave = io_enter, .wake = io_wake, .clock = io_clock};
+
+void sim_rounds_init(struct sim_rounds *rounds)
+{
+    struct sim_node *sim_node = rounds->sim_node;
+    rounds_init(&rounds->rounds, &rounds->caller.lanes, &rounds->callee->service.server,
+                &sim_node->intents[rounds->shard], MAX_PASSES, &sim_io, rounds);
+    sim_node->rounds[rounds->shard] = &rounds->rounds;
+}
+
+void sim_rounds_fini(struct sim_rounds *rounds)
 {
     caller_fini(&rounds->caller);
-    round_fini(&rounds->round);
-}
-
-static uint64_t next_pause(const struct rounds *rounds)
-{
-    if (rounds->round.busy || rounds->round.left_over)
-        return BUSY_MS * MS;
-    uint64_t most = (rounds->round.intends || rounds->round.awaits ? INTENT_MS : IDLE_MS) * MS;
-    uint64_t next = 2 * rounds->pause_ns + MS;
-    return next < most ? next : most;
+    rounds_fini(&rounds->rounds);
 }
 
 /* Sets the timer for the next round. */
-static void rest(struct rounds *rounds)
+static void set_timer(struct sim_rounds *rounds, bool works)
 {
-    struct sim *sim = rounds->site->sim;
-    rounds->pause_ns = next_pause(rounds);
-    rounds->next_ns = sim_now_ns(sim) + rounds->pause_ns;
-    sim_timer(sim, rounds->site->core->node, rounds->pause_ns, rounds->tag);
-}
-
-/* The next round comes as soon as when there is much to do. */
-static void hasten(struct rounds *rounds)
-{
-    struct sim *sim = rounds->site->sim;
-    if (rounds->next_ns <= sim_now_ns(sim) + BUSY_MS * MS)
+    struct sim *sim = rounds->sim_node->sim;
+    const uint64_t now = sim_now_ns(sim), next_ns = rounds_next_ns(&rounds->rounds, works);
+    if (rounds->rounds.round.runs || rounds->rounds.trouble ||
+        (rounds->due_ns > now && rounds->due_ns <= next_ns))
         return;
-    rounds->next_ns = sim_now_ns(sim) + BUSY_MS * MS;
-    sim_timer(sim, rounds->site->core->node, BUSY_MS * MS, rounds->tag);
+    rounds->due_ns = next_ns > now ? next_ns : now + 1;
+    sim_timer(sim, rounds->sim_node->core->node, rounds->due_ns - now, rounds->tag);
 }
 
-/* What workers and plans wait for. */
-static struct progress *tell_site(const struct rounds *rounds)
+bool sim_rounds_run(struct sim_rounds *rounds, bool works)
 {
-    struct progress *progress = &rounds->site->progress[rounds->shard];
-    progress->n_sweeps_begun = rounds->round.n_sweeps_begun;
-    progress->n_sweeps = rounds->round.n_sweeps;
-    return progress;
-}
-
-/* A failure ends the rounds for good, as in node/sync.c. */
-static void end_round(struct rounds *rounds)
-{
-    struct site *site = rounds->site;
-    const struct round *round = &rounds->round;
-    round_end(&rounds->round);
-    struct progress *progress = tell_site(rounds);
-    progress->n_ended++;
-    if (!round->left_over && !round->awaits && !round->status) {
-        progress->n_clean++;
-        progress->last_clean = progress->n_ended;
-    }
-    site->rounds_over |= round->status != TERN_OK;
-    if (round->status)
-        site_ended(site, fail(round->status, "%s", round->sentence), "a round");
-    else
-        rest(rounds);
-    bool held = rounds->service->server.holds_for_round;
-    rounds->service->server.holds_for_round = false;
-    if (held && !defect(DEFECT_ROUND_HELD_DROPPED))
-        service_retry(rounds->service);
-}
-
-static void begin_round(struct rounds *rounds)
-{
-    struct site *site = rounds->site;
-    site->round_wanted &= ~(1u << rounds->shard);
-    round_begin(&rounds->round, &site->intents[rounds->shard]);
-    tell_site(rounds)->n_begun++;
-    round_collect(&rounds->round);
-    round_ask(&rounds->round, pace_now(&site->pace), sim_now_ns(site->sim));
-}
-
-bool rounds_run(struct rounds *rounds)
-{
-    struct site *site = rounds->site;
+    struct sim_node *sim_node = rounds->sim_node;
     const uint32_t bit = 1u << rounds->shard;
-    if (rounds->service->server.wants_round)
-        site->round_soon |= bit;
-    rounds->service->server.wants_round = false;
-    if (site->round_soon & bit && !rounds->round.runs) {
-        site->round_soon &= ~bit;
-        hasten(rounds);
+    if (!round_is_needed(&rounds->rounds.round))
+        return false;
+    if (sim_node->round_wanted & bit && !rounds->rounds.round.runs) {
+        sim_node->round_wanted &= ~bit;
+        rounds_want(&rounds->rounds);
     }
-    bool begins = !rounds->round.runs && !site->rounds_over && round_is_needed(&rounds->round) &&
-                  (site->round_wanted & bit || sim_now_ns(site->sim) >= rounds->next_ns);
-    if (begins)
-        begin_round(rounds);
-    else if (rounds->round.runs)
-        round_step(&rounds->round, sim_now_ns(site->sim), 0);
-    if (rounds->round.runs && round_is_over(&rounds->round))
-        end_round(rounds);
-    caller_pump(&rounds->caller);
-    return begins;
+    if (sim_node->round_soon & bit)
+        rounds_hurry(&rounds->rounds);
+    sim_node->round_soon &= ~bit;
+    bool begun = rounds_step(&rounds->rounds, sim_now_ns(sim_node->sim), works);
+    if (rounds->rounds.trouble && !sim_node->rounds_over) {
+        sim_node->rounds_over = true;
+        sim_node_ended(sim_node, rounds_status(&rounds->rounds), "a round");
+    }
+    set_timer(rounds, works);
+    lanes_advance(&rounds->caller.lanes);
+    return begun;
 }

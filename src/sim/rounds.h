@@ -1,30 +1,30 @@
 /*
- * rounds - when a shard of a simulated node runs its rounds (core/round.h), as node/sync.c does for a real one.
- *
- * Pauses between them grow while nothing changes. Requests that were held until the end of one are then tried again.
+ * rounds - the rounds (core/rounds.h) of one shard of a simulated node: their driver on virtual time, as node/round_driver.c is
+ * with threads.
  */
 #ifndef SIM_ROUNDS_H
 #define SIM_ROUNDS_H
 
-#include "core/round.h"
+#include "core/rounds.h"
+#include "sim/callee.h"
 #include "sim/caller.h"
-#include "sim/service.h"
-#include "sim/site.h"
+#include "sim/sim_node.h"
 
-struct rounds {
-    struct site *site;
-    struct service *service;
+struct sim_rounds {
+    struct rounds rounds;
+    struct sim_node *sim_node;
+    struct callee *callee;
     uint32_t shard;
     struct caller caller;
-    uint64_t tag; /* of the timer between rounds */
-    struct round round;
-    uint64_t pause_ns, next_ns;
+    uint64_t tag;    /* of the timer between rounds, */
+    uint64_t due_ns; /* which comes then */
 };
 
-void rounds_init(struct rounds *rounds);
-void rounds_fini(struct rounds *rounds);
+/* The caller is initialised. */
+void sim_rounds_init(struct sim_rounds *rounds);
+void sim_rounds_fini(struct sim_rounds *rounds);
 
 /* Goes on as far as it can now, once there is a table that needs rounds. True if a round has begun. */
-bool rounds_run(struct rounds *rounds);
+bool sim_rounds_run(struct sim_rounds *rounds, bool works);
 
 #endif

@@ -34,7 +34,10 @@ enum tern_status tern_sim_run(const struct tern_sim_options *options,
     if (status)
         return status;
     *result = (struct tern_sim_result){.struct_size = sizeof *result};
-    for (uint64_t i = 0; !status && i < options->n_seeds && !result->n_violations; i++)
+    for (uint64_t i = 0; !status && i < options->n_seeds && !result->n_violations; i++) {
         status = cluster_run(options, options->seed + i, result);
+        if (options->progress)
+            options->progress(options->context, i + 1);
+    }
     return status;
 }

@@ -1,6 +1,8 @@
 /* tables - see tables.h. */
 #include "sim/tables.h"
 
+#include <string.h>
+
 #include "base/hash.h"
 #include "base/rand.h"
 
@@ -23,11 +25,20 @@ uint64_t table_key(enum sim_table table, uint32_t index)
     return is_dense(table) ? index : hash_u64((uint64_t)table << 32 | (index + 1));
 }
 
+/* The name of one of all presets, but the default, whose rows may be so: those that are new are among them. */
+static const char *preset_with(enum rows rows, uint64_t seed, char name[POLICY_NAME_BYTES])
+{
+    struct policy policy;
+    uint64_t n = 0;
+    for (size_t i = 1; policy_at(i, &policy); i++)
+        if (technique_find(&policy, false)->rows == rows &&
+            rand_below(rand_at(seed, 16 + i), ++n) == 0)
+            strcpy(name, policy.name);
+    return name;
+}
+
 void tables_choose(struct tables *tables, uint32_t n_workers, uint64_t seed)
 {
-    static const char *const managed[] = {"adaptive-replicate", "adaptive-relocate",
-                                          "adaptive-at-once", "relocate", "multi"};
-    static const size_t n_managed = sizeof managed / sizeof *managed;
     static const char *const bounded[] = {"bsp",    "ssp:1",  "ssp:3",     "ssp:10",
                                           "essp:0", "essp:1", "essp:3",    "essp:10",
                                           "vap:1",  "vap:2",  "vap:3/sqrt"};
@@ -35,21 +46,25 @@ void tables_choose(struct tables *tables, uint32_t n_workers, uint64_t seed)
     /* Soon to be half of all numbers away from the first, to be so no longer, and to begin anew. */
     static const uint32_t n_moves[] = {0, 0, 0x7ffa, 0xfbfa, 0xfff0, 0xfffc};
     static const size_t n_n_moves = sizeof n_moves / sizeof *n_moves;
+    static const char *const last[] = {"static", "adaptive", "adaptive", "replicate"};
+    char managed[POLICY_NAME_BYTES];
     const char *policies[N_SIM_TABLES] = {
         [DENSE_COUNTS] = "static",
         [SPARSE_COUNTS] = "static",
         [REPLICA_COUNTS] = rand_at(seed, 7) % 2 ? "replicate" : "replicate-doubling",
         [ADAPTIVE_COUNTS] = "adaptive",
-        [MANAGED_COUNTS] = managed[rand_below(rand_at(seed, 0), n_managed)],
+        [MANAGED_COUNTS] = preset_with(ROWS_MOVE, seed, managed),
         [UPDATED_COUNTS] = "adaptive",
         [BOUNDED_COUNTS] = bounded[rand_below(rand_at(seed, 4), n_clocked)],
         [LIMITED_COUNTS] = bounded[rand_below(rand_at(seed, 5), n_bounded)],
-        [LAST_VALUES] = rand_at(seed, 1) % 2 ? "static" : "adaptive",
+        [LAST_VALUES] = last[rand_at(seed, 1) % 4],
     };
     *tables = (struct tables){.length = n_workers * WINDOW,
                               .last_length = rand_at(seed, 2) % 2 ? LAST_LENGTH : LAST_SHORT,
                               .replicas_updated = rand_at(seed, 4) % 2,
+                              .sets_mirrored = rand_at(seed, 1) % 4 == 3,
                               .round_bytes = (size_t)64 << rand_below(rand_at(seed, 3), 15),
+                              .staleness_ms = 1u << rand_below(rand_at(seed, 7), 8),
                               .n_moves = n_moves[rand_below(rand_at(seed, 6), n_n_moves)]};
     for (int i = 0; i < N_SIM_TABLES; i++)
         policy_find(policies[i], &tables->policies[i]);
@@ -82,12 +97,14 @@ struct tern_table_options tables_options(const struct tables *tables, enum sim_t
         .length = tables_length(tables, table),
         .policy = tables->policies[table].name,
     };
+    if (technique_find(&tables->policies[table], false)->collect)
+        options.staleness_ms = tables->staleness_ms;
     if (table == DENSE_COUNTS || table == ADAPTIVE_COUNTS || table == BOUNDED_COUNTS)
         options.init = (struct tern_init){.kind = TERN_INIT_UNIFORM, .seed = 7, .b = 1e9};
     if (tables_updated(tables, table))
         options.updater =
             (struct tern_updater){.name = "add and sum", .state_per_row = 1, .apply = add_and_sum};
-    if (tables->policies[table].replica == REPLICA_OF_LISTED) {
+    if (tables_listed(tables, table, 0)) {
         options.replicated = tables->listed;
         options.n_replicated = LISTED_KEYS;
     }

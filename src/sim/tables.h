@@ -8,7 +8,7 @@
 #ifndef SIM_TABLES_H
 #define SIM_TABLES_H
 
-#include "core/core.h"
+#include "core/technique.h"
 
 enum sim_table {
     DENSE_COUNTS,
@@ -34,9 +34,12 @@ enum {
 struct tables {
     uint32_t length;       /* of the counting tables */
     uint32_t last_length;  /* of LAST_VALUES: LAST_LENGTH or LAST_SHORT */
-    bool replicas_updated; /* REPLICA_COUNTS has an updater, too */
+    bool replicas_updated; /* tables under `replicate` have an updater, too */
+    bool sets_mirrored;    /* LAST_VALUES is under `replicate` */
     size_t round_bytes;    /* of a manager's request or answer; few, so that rounds have several */
-    uint32_t n_moves;      /* of some keys that come and go, before the run: numbers of moves wrap around */
+    uint32_t staleness_ms; /* of tables that are refreshed in rounds */
+    uint32_t
+        n_moves; /* of some keys that come and go, before the run: numbers of moves wrap around */
     struct policy policies[N_SIM_TABLES];
     uint64_t listed[LISTED_KEYS];
 };
@@ -57,13 +60,22 @@ static inline uint32_t tables_length(const struct tables *tables, enum sim_table
 /* Whether the table has an updater, which is to do what was done to a replica at the main copy. */
 static inline bool tables_updated(const struct tables *tables, enum sim_table table)
 {
-    return table == UPDATED_COUNTS || (table == REPLICA_COUNTS && tables->replicas_updated);
+    return table == UPDATED_COUNTS ||
+           ((table == REPLICA_COUNTS || (table == LAST_VALUES && tables->sets_mirrored)) &&
+            tables->replicas_updated);
+}
+
+/* How the keys of the table are managed in a cluster. */
+static inline const struct technique *tables_technique(const struct tables *tables,
+                                                       enum sim_table table)
+{
+    return technique_find(&tables->policies[table], false);
 }
 
 /* Whether keys of the table come and go. */
 static inline bool tables_managed(const struct tables *tables, enum sim_table table)
 {
-    return policy_is_managed(&tables->policies[table]);
+    return tables_technique(tables, table)->rows == ROWS_MOVE;
 }
 
 /* Whether the main copy of the key, which is at home, was moved n_moves times before the run began, so long ago that
@@ -77,20 +89,20 @@ static inline bool tables_travelled(const struct tables *tables, enum sim_table 
 /* Whether reads of the table are bounded. */
 static inline bool tables_bounded(const struct tables *tables, enum sim_table table)
 {
-    return policy_is_bounded(&tables->policies[table]);
+    return tables_technique(tables, table)->admit;
 }
 
 /* Whether every node has rows of its own for the keys it uses. */
 static inline bool tables_tracked(const struct tables *tables, enum sim_table table)
 {
-    return policy_is_tracked(&tables->policies[table]);
+    return tables_technique(tables, table)->rows == ROWS_EVERYWHERE;
 }
 
 /* Whether the table acts on intent. */
 static inline bool tables_intended(const struct tables *tables, enum sim_table table)
 {
-    return tables->policies[table].main == MAIN_ON_INTENT ||
-           tables->policies[table].replica == REPLICA_ON_INTENT;
+    const struct technique *technique = tables_technique(tables, table);
+    return technique->intent && technique->intent(&tables->policies[table], BY_INTENT);
 }
 
 /* Whether a key of the table that is intended, perhaps by several nodes, is at all of them. */

@@ -22,11 +22,12 @@ enum {
     STEPS_PER_REST = 20,
     STRAGGLER = 6, /* times as slow */
     RESTS_EARLY = 4,
+    MISSED_CLOCKS = 4,
 };
 
 static uint64_t below(const struct worker *worker, uint64_t n)
 {
-    return rand_below(sim_random(worker->site->sim), n);
+    return rand_below(sim_random(worker->sim_node->sim), n);
 }
 
 /* ---- What a worker does next ------------------------------------------------------------------ */
@@ -57,12 +58,14 @@ static enum frame_kind choose_kind(const struct worker *worker, enum sim_table t
         return writes ? FRAME_PUSH : FRAME_PULL;
     if (!writes || worker->index >= KEYS)
         return FRAME_PULL;
-    return below(worker, 3) ? FRAME_SET : FRAME_PUSH;
+    /* What is pushed through an updater is not seen before its round. */
+    return below(worker, 3) || tables_updated(&worker->sim_node->check->tables, table) ? FRAME_SET
+                                                                                       : FRAME_PUSH;
 }
 
 static uint32_t choose_index(const struct worker *worker, enum sim_table table, bool writes)
 {
-    const uint32_t n_workers = worker->site->check->n_workers;
+    const uint32_t n_workers = worker->sim_node->check->n_workers;
     uint32_t index;
     if (table == LAST_VALUES && writes) {
         uint32_t n_own = (KEYS - 1 - worker->index) / n_workers + 1;
@@ -73,18 +76,18 @@ static uint32_t choose_index(const struct worker *worker, enum sim_table table, 
     return (uint32_t)below(worker, below(worker, 2) ? HOT_KEYS : KEYS);
 }
 
-static const struct line *line_of(const struct worker *worker, const struct slot *slot, size_t i)
+static const struct link *link_of(const struct worker *worker, const struct slot *slot, size_t i)
 {
-    const struct core *core = worker->site->core;
-    const struct store *store = &worker->site->tables[slot->deed.table].store;
+    const struct core *core = worker->sim_node->core;
+    const struct store *store = &worker->sim_node->tables[slot->operation.table].store;
     uint32_t node = core_home(core, store, slot->keys[i]);
-    return &worker->caller.lines[node * core->n_shards + store_shard(store, slot->keys[i])];
+    return &worker->caller.lanes.links[node * core->n_shards + store_shard(store, slot->keys[i])];
 }
 
 static void free_slot(struct slot *slot)
 {
-    free(slot->deed.values);
-    free(slot->deed.bounds);
+    free(slot->operation.values);
+    free(slot->operation.bounds);
     *slot = (struct slot){.used = false};
 }
 
@@ -103,18 +106,19 @@ static void choose_keys(struct worker *worker, struct slot *slot, enum sim_table
 static bool choose_drawn_keys(struct worker *worker, struct slot *slot, enum sim_table *table,
                               size_t *n)
 {
-    struct drawn *drawn = draws_take(&worker->draws, table, slot->indexes, slot->keys, n);
+    struct open_sample *drawn =
+        sample_check_take(&worker->samples, table, slot->indexes, slot->keys, n);
     if (!drawn)
         return false;
     if (below(worker, DRAWS_PER_FAILURE) == 0) {
-        draws_return(drawn, slot->keys, *n);
+        sample_check_return(drawn, slot->keys, *n);
         return false;
     }
     slot->kind = below(worker, 3) ? FRAME_PULL : FRAME_PUSH;
     if (slot->kind == FRAME_PULL)
         slot->drawn = drawn;
     else
-        draws_used(&worker->draws, drawn);
+        sample_check_used(&worker->samples, drawn);
     return true;
 }
 
@@ -126,40 +130,39 @@ static bool fill_slot(struct worker *worker, struct slot *slot)
     if (worker->rests || below(worker, STEPS_PER_DRAW) ||
         !choose_drawn_keys(worker, slot, &table, &n))
         choose_keys(worker, slot, &table, &n);
-    const size_t bytes = n * tables_length(&worker->site->check->tables, table) * sizeof(int64_t);
+    const size_t bytes =
+        n * tables_length(&worker->sim_node->check->tables, table) * sizeof(int64_t);
     slot->used = true;
-    slot->deed = (struct deed){.worker = worker->index,
-                               .number = worker->n_started++,
-                               .table = table,
-                               .n = n,
-                               .indexes = slot->indexes,
-                               .values = malloc(bytes),
-                               .bounds = malloc(bytes),
-                               .copies = slot->copies};
+    slot->operation = (struct operation){.worker = worker->index,
+                                         .number = worker->n_started++,
+                                         .table = table,
+                                         .n = n,
+                                         .indexes = slot->indexes,
+                                         .values = malloc(bytes),
+                                         .bounds = malloc(bytes),
+                                         .copies = slot->copies};
     for (size_t i = 0; i < n; i++) {
         slot->keys[i] = table_key(table, slot->indexes[i]);
-        slot->resumed[i] = line_of(worker, slot, i)->n_resumed;
+        slot->resumed[i] = link_of(worker, slot, i)->n_resumed;
     }
-    return slot->deed.values && slot->deed.bounds;
+    return slot->operation.values && slot->operation.bounds;
 }
 
 /* ---- One operation ---------------------------------------------------------------------------- */
 
 static bool is_managed(const struct worker *worker, const struct slot *slot)
 {
-    return tables_managed(&worker->site->check->tables, slot->deed.table);
+    return tables_managed(&worker->sim_node->check->tables, slot->operation.table);
 }
 
 /* Notes which keys have replicas here, just before they are used. */
 static void note_replicas(const struct worker *worker, struct slot *slot)
 {
-    const struct store *store = &worker->site->tables[slot->deed.table].store;
-    for (size_t i = 0; (is_managed(worker, slot) || store->home.tracked) && i < slot->deed.n; i++) {
-        bool is_replica;
-        if (store->home.tracked)
-            is_replica = !store_tracks_main(store, slot->keys[i]);
-        else
-            site_has(worker->site, slot->deed.table, slot->indexes[i], &is_replica);
+    const struct store *store = &worker->sim_node->tables[slot->operation.table].store;
+    for (size_t i = 0; !store_is_homebound(store) && i < slot->operation.n; i++) {
+        bool is_replica = !store_may_be_asked(store, slot->keys[i]);
+        if (is_managed(worker, slot))
+            sim_node_has(worker->sim_node, slot->operation.table, slot->indexes[i], &is_replica);
         slot->copies[i] = is_replica ? USED_REPLICA : USED_MAIN;
     }
 }
@@ -167,11 +170,12 @@ static void note_replicas(const struct worker *worker, struct slot *slot)
 static enum tern_status pull_here(struct slot *slot, struct store *store)
 {
     uint32_t missed[MAX_KEYS];
-    size_t n_missed = store_pull(store, slot->keys, slot->deed.n, slot->deed.values, missed);
+    size_t n_missed =
+        store_pull(store, slot->keys, slot->operation.n, slot->operation.values, missed);
     enum tern_status status = TERN_OK;
     for (size_t i = 0; !status && i < n_missed; i++) {
         uint64_t key = slot->keys[missed[i]];
-        char *value = (char *)slot->deed.values + missed[i] * store->value_bytes;
+        char *value = (char *)slot->operation.values + missed[i] * store->value_bytes;
         bool here = store_is_home(store, key);
         if (here)
             status = store_pull_new(store, key, value, &here);
@@ -184,8 +188,8 @@ static enum tern_status pull_here(struct slot *slot, struct store *store)
 /* Does what can be done at this node; notes the positions of the other keys. */
 static enum tern_status do_here(struct slot *slot, struct store *store)
 {
-    const size_t n = slot->deed.n;
-    const int64_t *values = slot->deed.values;
+    const size_t n = slot->operation.n;
+    const int64_t *values = slot->operation.values;
     struct entry *entries[MAX_KEYS];
     if (slot->kind == FRAME_PULL)
         return pull_here(slot, store);
@@ -199,47 +203,57 @@ static enum tern_status do_here(struct slot *slot, struct store *store)
 
 static void end_slot(struct worker *worker, struct slot *slot, enum tern_status status)
 {
-    const struct site *site = worker->site;
+    const struct sim_node *sim_node = worker->sim_node;
     char what[80];
     snprintf(what, sizeof what, "operation %" PRIu32 ", a %s of worker %" PRIu32 ",",
-             slot->deed.number, frame_kind_name(slot->kind), worker->index);
-    site_ended(site, status, what);
+             slot->operation.number, frame_kind_name(slot->kind), worker->index);
+    sim_node_ended(sim_node, status, what);
     for (size_t i = 0; i < slot->n_away; i++)
         slot->copies[slot->away[i]] = slot->was_local ? USED_EITHER : USED_MAIN;
     if (slot->kind != FRAME_PULL) {
-        check_written(site->check, &slot->deed, !status);
+        check_written(sim_node->check, &slot->operation, !status);
     } else if (!status) {
         bool resumed[MAX_KEYS];
-        for (size_t i = 0; i < slot->deed.n; i++)
+        for (size_t i = 0; i < slot->operation.n; i++)
             resumed[i] = !is_managed(worker, slot) &&
-                         line_of(worker, slot, i)->n_resumed != slot->resumed[i];
-        check_seen(site->check, &slot->deed, resumed);
+                         link_of(worker, slot, i)->n_resumed != slot->resumed[i];
+        check_seen(sim_node->check, &slot->operation, resumed);
     }
     if (slot->drawn && status)
-        draws_return(slot->drawn, slot->keys, slot->deed.n);
+        sample_check_return(slot->drawn, slot->keys, slot->operation.n);
     else if (slot->drawn)
-        draws_used(&worker->draws, slot->drawn);
+        sample_check_used(&worker->samples, slot->drawn);
     if (worker->waits_for == slot)
         worker->waits_for = NULL;
     free_slot(slot);
 }
 
+/* What a read must get from other nodes is wanted here, where the table acts on that. */
+static void want_missed(struct worker *worker, const struct slot *slot)
+{
+    struct plans *plans = &worker->plans;
+    for (size_t i = 0; slot->kind == FRAME_PULL && plans->intents[0] && i < slot->n_away; i++)
+        plans_want(plans, BY_MISS, slot->operation.table, &slot->keys[slot->away[i]],
+                   &slot->indexes[slot->away[i]], 1, plans->clock + MISSED_CLOCKS);
+}
+
 static void start_slot(struct worker *worker, struct slot *slot)
 {
-    const struct site *site = worker->site;
+    const struct sim_node *sim_node = worker->sim_node;
     slot->started = true;
-    slot->deed.clock = worker->clock;
+    slot->operation.clock = worker->clock;
     note_replicas(worker, slot);
     if (slot->kind == FRAME_PULL)
-        check_read(site->check, &slot->deed);
+        check_read(sim_node->check, &slot->operation);
     else
-        check_write(site->check, &slot->deed, slot->kind == FRAME_SET);
-    enum tern_status status = do_here(slot, &site->tables[slot->deed.table].store);
+        check_write(sim_node->check, &slot->operation, slot->kind == FRAME_SET);
+    enum tern_status status = do_here(slot, &sim_node->tables[slot->operation.table].store);
     bounds_pushed(worker, slot);
+    want_missed(worker, slot);
     if (!status && slot->n_away)
         status = client_start(&worker->caller.client, &slot->op, slot->kind,
-                              &site->tables[slot->deed.table], slot->keys, slot->deed.values,
-                              slot->away, slot->n_away);
+                              &sim_node->tables[slot->operation.table], slot->keys,
+                              slot->operation.values, slot->away, slot->n_away);
     if (status || !slot->n_away)
         end_slot(worker, slot, status);
     else if (slot->drawn || below(worker, 2))
@@ -251,7 +265,7 @@ static void start_slot(struct worker *worker, struct slot *slot)
 static bool share_key(const struct slot *later, const struct slot *earlier)
 {
     for (size_t i = 0; i < earlier->n_away; i++)
-        for (size_t k = 0; k < later->deed.n; k++)
+        for (size_t k = 0; k < later->operation.n; k++)
             if (earlier->keys[earlier->away[i]] == later->keys[k])
                 return true;
     return false;
@@ -260,9 +274,10 @@ static bool share_key(const struct slot *later, const struct slot *earlier)
 /* Whether an operation must wait for others. */
 static bool must_wait(const struct worker *worker, const struct slot *slot)
 {
-    for (int i = 0; is_managed(worker, slot) && i < SLOTS; i++) {
+    const struct store *store = &worker->sim_node->tables[slot->operation.table].store;
+    for (int i = 0; !store_is_homebound(store) && i < SLOTS; i++) {
         const struct slot *other = &worker->slots[i];
-        if (other != slot && other->used && other->deed.table == slot->deed.table &&
+        if (other != slot && other->used && other->operation.table == slot->operation.table &&
             share_key(slot, other))
             return !defect(DEFECT_TURN_SKIPPED);
     }
@@ -272,7 +287,7 @@ static bool must_wait(const struct worker *worker, const struct slot *slot)
 /* Ends an operation that could not be started. */
 static void give_up(struct worker *worker, struct slot *slot, enum tern_status status)
 {
-    site_ended(worker->site, status, "an operation on a bounded table");
+    sim_node_ended(worker->sim_node, status, "an operation on a bounded table");
     if (worker->waits_for == slot)
         worker->waits_for = NULL;
     free_slot(slot);
@@ -283,7 +298,7 @@ static void try_slot(struct worker *worker, struct slot *slot)
 {
     enum tern_status status = TERN_OK;
     bool waits = must_wait(worker, slot) ||
-                 (tables_bounded(&worker->site->check->tables, slot->deed.table) &&
+                 (tables_bounded(&worker->sim_node->check->tables, slot->operation.table) &&
                   !bounds_are_kept(worker, slot, &status));
     if (status) {
         give_up(worker, slot, status);
@@ -296,29 +311,29 @@ static void try_slot(struct worker *worker, struct slot *slot)
     }
 }
 
-static bool outran_untold(const struct op *op)
+static bool outran_unregistered(const struct op *op)
 {
     bool outran = false;
     for (uint32_t i = 0; i < op->of->store.n_shards; i++)
-        outran |= op_outran_untold(op, i);
+        outran |= op_outran_unregistered(op, i);
     return outran;
 }
 
 /* An operation is done at all nodes. */
 static void finish_slot(struct worker *worker, struct slot *slot)
 {
-    struct site *site = worker->site;
+    struct sim_node *sim_node = worker->sim_node;
     bool is_first = !slot->awaits && !slot->op.status && op_outran_replicas(&slot->op);
-    bool is_over = slot->awaits && site_is_swept(site, &slot->awaited) && !slot->op.status;
-    bool is_untold = (is_first || is_over) && outran_untold(&slot->op);
-    if (is_first || (is_over && (slot->outran_untold || is_untold))) {
+    bool is_over = slot->awaits && sim_node_is_swept(sim_node, &slot->awaited) && !slot->op.status;
+    bool is_untold = (is_first || is_over) && outran_unregistered(&slot->op);
+    if (is_first || (is_over && (slot->outran_unregistered || is_untold))) {
         slot->awaits = true;
-        slot->awaited = site_next_sweeps(site);
-        slot->outran_untold = is_untold;
+        slot->awaited = sim_node_next_sweeps(sim_node);
+        slot->outran_unregistered = is_untold;
     }
-    bool waits = slot->awaits && !site_is_swept(site, &slot->awaited);
-    if (waits && !site->rounds_over) {
-        site_want_sweeps(site, &slot->awaited);
+    bool waits = slot->awaits && !sim_node_is_swept(sim_node, &slot->awaited);
+    if (waits && !sim_node->rounds_over) {
+        sim_node_want_sweeps(sim_node, &slot->awaited);
         return;
     }
     enum tern_status status = op_end(&slot->op);
@@ -331,10 +346,10 @@ static void finish_slot(struct worker *worker, struct slot *slot)
 
 enum tern_status worker_open(struct worker *worker)
 {
-    enum tern_status status = plans_open(&worker->plans, worker->site);
+    enum tern_status status = plans_open(&worker->plans, worker->sim_node);
     if (!status)
-        status = draws_open(&worker->draws, worker->site, &worker->plans,
-                            rand_at(worker->stream, worker->n_opened++));
+        status = sample_check_open(&worker->samples, worker->sim_node, &worker->plans,
+                                   rand_at(worker->stream, worker->n_opened++));
     if (status)
         plans_close(&worker->plans);
     return status;
@@ -342,7 +357,7 @@ enum tern_status worker_open(struct worker *worker)
 
 void worker_close(struct worker *worker)
 {
-    draws_close(&worker->draws);
+    sample_check_close(&worker->samples);
     plans_close(&worker->plans);
 }
 
@@ -395,13 +410,13 @@ static void look_ahead(struct worker *worker, bool idle)
     if (plans->intents[0] && below(worker, STEPS_PER_PLAN) == 0)
         plans_make(plans);
     if (plans->intents[0] && below(worker, STEPS_PER_SAMPLE) == 0)
-        draws_prepare(&worker->draws);
+        sample_check_prepare(&worker->samples);
 }
 
 /* One worker in eight is slower than the others. */
 static bool is_straggler(const struct worker *worker)
 {
-    return rand_at(worker->site->check->tables.round_bytes, worker->index) % 8 == 0;
+    return rand_at(worker->sim_node->check->tables.round_bytes, worker->index) % 8 == 0;
 }
 
 /* Begins the next operation in a free slot. */
@@ -414,7 +429,8 @@ static void begin_next(struct worker *worker, struct slot *slot)
         try_slot(worker, slot);
     worker->resting = true;
     uint64_t longest_ns = (is_straggler(worker) ? STRAGGLER : UINT64_C(1)) * REST_US * US;
-    sim_timer(worker->site->sim, worker->site->core->node, below(worker, longest_ns), worker->tag);
+    sim_timer(worker->sim_node->sim, worker->sim_node->core->node, below(worker, longest_ns),
+              worker->tag);
 }
 
 /* Whether a worker that rests goes on without coming back. */
@@ -438,12 +454,12 @@ bool worker_run(struct worker *worker)
         begin_next(worker, slot);
         idle = false;
     }
-    caller_pump(&worker->caller);
+    lanes_advance(&worker->caller.lanes);
     bool done = !worker->n_left && idle;
     if (done)
         bounds_rest(worker);
     else if (defect(DEFECT_RESTS_TOO_EARLY) && worker->n_left < RESTS_EARLY)
-        pace_set(&worker->site->pace, worker->pace_index, CLOCK_RESTS);
+        worker_clocks_set(&worker->sim_node->clocks, worker->clock_index, CLOCK_RESTS);
     return done;
 }
 
@@ -456,8 +472,8 @@ void worker_fini(struct worker *worker)
             continue;
         op_end(&slot->op);
         if (slot->started && slot->kind != FRAME_PULL)
-            check_written(worker->site->check, &slot->deed, false);
+            check_written(worker->sim_node->check, &slot->operation, false);
         free_slot(slot);
     }
-    draws_close(&worker->draws);
+    sample_check_close(&worker->samples);
 }

@@ -1,6 +1,6 @@
 /*
  * worker - one worker of a simulated node: random pulls, pushes and sets, some waited for at once and
- * some left under way, on one key or many, some of them keys of samples (draws.h), and intents for keys
+ * some left under way, on one key or many, some of them keys of samples (sample_check.h), and intents for keys
  * to come (plans.h). node/access.c and node/remote.c do the same for a program. Their rules for tables whose
  * keys come and go:
  *
@@ -12,9 +12,9 @@
 #ifndef SIM_WORKER_H
 #define SIM_WORKER_H
 
-#include "core/bounded.h"
+#include "core/admit.h"
 #include "sim/caller.h"
-#include "sim/draws.h"
+#include "sim/sample_check.h"
 
 enum { MAX_KEYS = 24, SLOTS = 4 };
 
@@ -23,41 +23,41 @@ struct slot {
     bool used;
     bool started;
     enum frame_kind kind;
-    struct drawn
+    struct open_sample
         *drawn; /* the sample that its keys are of, to which they return if it fails; or NULL */
     struct op op;
-    struct deed deed;
+    struct operation operation;
     uint32_t indexes[MAX_KEYS];
     uint64_t keys[MAX_KEYS];
     enum used_copy copies[MAX_KEYS];
-    uint64_t resumed[MAX_KEYS]; /* line.n_resumed of the key's lane at the start */
+    uint64_t resumed[MAX_KEYS]; /* link.n_resumed of the key's lane at the start */
     uint32_t away[MAX_KEYS];    /* positions of the keys that were not here */
     size_t n_away;
-    bool was_local;      /* some of those keys may have been used here after all */
-    bool awaits;            /* news of owners: */
-    struct awaited awaited; /* these sweeps */
-    bool outran_untold;  /* one more is to follow (client.h) */
-    uint64_t since_ns;   /* when it began to wait for a bounded table to be ready; 0: it does not */
-    uint64_t want_round; /* in which the keys it lacks come */
+    bool was_local;           /* some of those keys may have been used here after all */
+    bool awaits;              /* news of owners: */
+    struct awaited awaited;   /* these sweeps */
+    bool outran_unregistered; /* one more is to follow (client.h) */
+    uint64_t since_ns; /* when it began to wait for a bounded table to be ready; 0: it does not */
+    struct access access;
 };
 
 struct worker {
-    struct site *site;
+    struct sim_node *sim_node;
     struct caller caller;
     struct plans plans;
-    struct draws draws;
+    struct sample_check samples;
     uint32_t index;  /* among those of all nodes */
     uint64_t stream; /* from which those of its samples are made */
     uint64_t n_opened;
     uint64_t tag; /* of the timer between operations */
     uint32_t n_left, n_started;
-    uint32_t pace_index; /* its clock in site->pace, for bounded tables (bounds.h) */
+    uint32_t clock_index; /* its clock in sim_node->clocks, for bounded tables (bounds.h) */
     uint64_t clock;
-    bool rests;              /* it holds nobody back */
-    uint64_t rests_since_ns; /* when it began to come back; 0: it does not */
-    struct unseen unseen;    /* its updates to LIMITED_COUNTS */
-    bool resting;            /* that timer is set */
-    struct slot *waits_for;  /* NULL: goes on */
+    bool rests;                            /* it holds nobody back */
+    uint64_t rests_since_ns;               /* when it began to come back; 0: it does not */
+    struct unseen unseen[TERN_MAX_TABLES]; /* its updates of bounded tables */
+    bool resting;                          /* that timer is set */
+    struct slot *waits_for;                /* NULL: goes on */
     struct slot slots[SLOTS];
 };
 

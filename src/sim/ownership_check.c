@@ -1,9 +1,9 @@
-/* owners - see owners.h. */
-#include "sim/owners.h"
+/* ownership_check - see ownership_check.h. */
+#include "sim/ownership_check.h"
 
 #include <inttypes.h>
 
-#include "core/managed.h"
+#include "core/technique.h"
 #include "wire/section.h"
 
 static uint64_t look(const struct machine *machine, enum sim_table table, uint32_t index)
@@ -35,7 +35,7 @@ static bool has_main(const struct buffer *answer, uint64_t key)
     size_t at = 0;
     bool wrong, found = false;
     if (buffer_size(answer) < FRAME_HEADER_BYTES || frame_decode(buffer_head(answer), &frame) ||
-        frame.kind != FRAME_NEWS)
+        frame.kind != FRAME_ROUND_REPLY)
         return false;
     const uint8_t *body = buffer_head(answer) + FRAME_HEADER_BYTES;
     while (section_next(body, frame.body_bytes, &at, &section, &wrong))
@@ -51,31 +51,31 @@ static bool is_on_its_way(const struct machine *from, const struct machine *to,
 {
     const uint32_t node = from->core.node;
     const uint32_t shard = store_shard(&to->tables[table].store, table_key(table, index));
-    const struct rounds *rounds = &to->rounds[shard];
+    const struct sim_rounds *rounds = &to->rounds[shard];
     const uint16_t number = to->tables[table].number;
-    const struct exchange *exchange = rounds->round.exchanges[number];
+    const struct exchange *exchange = rounds->rounds.round.exchanges[number];
     const struct question *question = exchange ? &exchange->questions[node] : NULL;
     if (!question || !question->asked)
         return false;
     const struct server_lane *lane =
-        service_lane(&from->services[shard], to->core.node, rounds->caller.id);
+        service_lane(&from->callees[shard].service, to->core.node, rounds->caller.id);
     const struct kept_answer *kept = lane ? server_lane_kept(lane, number) : NULL;
     return kept && kept->number == question->op.number &&
            has_main(&kept->bytes, table_key(table, index));
 }
 
-void owners_check(struct machine *const *machines, enum sim_table table, uint32_t index)
+void ownership_check(struct machine *const *machines, enum sim_table table, uint32_t index)
 {
     struct check *check = &machines[0]->run->check;
-    const uint32_t n_nodes = machines[0]->run->n_nodes;
+    const uint32_t n_machines = machines[0]->run->n_machines;
     uint32_t n_mains = 0, n_on_way = 0;
-    for (uint32_t i = 0; i < n_nodes; i++) {
+    for (uint32_t i = 0; i < n_machines; i++) {
         if (!machines[i]->opened[table])
             return;
         n_mains += is_main(machines[i], table, index);
     }
-    for (uint32_t i = 0; i < n_nodes; i++)
-        for (uint32_t k = 0; k < n_nodes; k++)
+    for (uint32_t i = 0; i < n_machines; i++)
+        for (uint32_t k = 0; k < n_machines; k++)
             n_on_way += i != k && is_on_its_way(machines[i], machines[k], table, index);
     uint32_t n = n_mains + n_on_way;
     check_that(check, n == 1 || (n == 0 && check->lenient),
@@ -90,7 +90,7 @@ void owners_check(struct machine *const *machines, enum sim_table table, uint32_
 static const struct machine *find_main(const struct run *run, enum sim_table table, uint32_t index)
 {
     const bool managed = tables_managed(&run->check.tables, table);
-    for (uint32_t i = 0; i < run->n_nodes; i++) {
+    for (uint32_t i = 0; i < run->n_machines; i++) {
         const struct machine *machine = run->machines[i];
         const struct store *store = &machine->tables[table].store;
         if (machine->opened[table] &&
@@ -113,7 +113,7 @@ static void check_key_flushed(const struct machine *machine, enum sim_table tabl
                       has_row ? row : NULL);
 }
 
-void owners_check_flushed(const struct machine *machine)
+void ownership_check_flushed(const struct machine *machine)
 {
     for (int table = 0; !machine->run->check.lenient && table < N_SIM_TABLES; table++)
         for (uint32_t k = machine->phase % WORK_PHASES; k < KEYS; k += WORK_PHASES)
@@ -151,7 +151,7 @@ static void check_intended(const struct machine *machine, enum sim_table table, 
         open |= plans_has(&machine->workers[i].plans, table, index, &has_begun);
         begun |= has_begun;
     }
-    bool here = site_has(&machine->site, table, index, &is_replica);
+    bool here = sim_node_has(&machine->sim_node, table, index, &is_replica);
     check_that(check, open || !is_replica,
                "in the end node %" PRIu32 " has a replica of key %" PRIu32
                " of table '%s' without intent",
@@ -163,7 +163,7 @@ static void check_intended(const struct machine *machine, enum sim_table table, 
                    machine->core.node, index, table_name(table));
 }
 
-void owners_check_quiet(const struct machine *machine)
+void ownership_check_quiet(const struct machine *machine)
 {
     const struct check *check = &machine->run->check;
     for (int i = 0; i < N_SIM_TABLES; i++) {
@@ -181,14 +181,14 @@ void owners_check_quiet(const struct machine *machine)
 /* Where a node that does not have the main copy believes it to be. */
 static uint32_t believes(const struct machine *machine, enum sim_table table, uint32_t index)
 {
-    return core_owner(&machine->core, &machine->tables[table].store, table_key(table, index));
+    return technique_where(&machine->core, &machine->tables[table], table_key(table, index));
 }
 
 /* Whether whoever begins at a node and follows what each believes comes to the owner. */
 static bool leads_to(struct machine *const *machines, uint32_t from, uint32_t owner,
                      enum sim_table table, uint32_t index)
 {
-    for (uint32_t steps = 0; from != owner && steps < machines[0]->run->n_nodes; steps++)
+    for (uint32_t steps = 0; from != owner && steps < machines[0]->run->n_machines; steps++)
         from = believes(machines[from], table, index);
     return from == owner;
 }
@@ -197,7 +197,7 @@ static void check_directory(struct machine *const *machines, uint32_t owner, enu
                             uint32_t index)
 {
     struct check *check = &machines[0]->run->check;
-    for (uint32_t i = 0; i < machines[0]->run->n_nodes; i++) {
+    for (uint32_t i = 0; i < machines[0]->run->n_machines; i++) {
         check_that(check, leads_to(machines, i, owner, table, index),
                    "in the end node %" PRIu32 " does not find key %" PRIu32
                    " of table '%s', which is at node %" PRIu32,
@@ -214,9 +214,9 @@ static void check_directory(struct machine *const *machines, uint32_t owner, enu
 static void check_key(struct machine *const *machines, enum sim_table table, uint32_t index)
 {
     struct check *check = &machines[0]->run->check;
-    uint32_t owner = machines[0]->run->n_nodes;
-    owners_check(machines, table, index);
-    for (uint32_t i = 0; i < machines[0]->run->n_nodes; i++) {
+    uint32_t owner = machines[0]->run->n_machines;
+    ownership_check(machines, table, index);
+    for (uint32_t i = 0; i < machines[0]->run->n_machines; i++) {
         if (!machines[i]->opened[table])
             continue;
         if (is_main(machines[i], table, index))
@@ -233,24 +233,24 @@ static void check_key(struct machine *const *machines, enum sim_table table, uin
 static void check_idle(const struct machine *machine, enum sim_table table)
 {
     struct check *check = &machine->run->check;
-    const struct store *store = &machine->tables[table].store;
+    const struct core_table *of = &machine->tables[table];
+    const struct store *store = &of->store;
     bool shares = false;
     uint64_t n_used = store_slots(store) - store->n_free_slots;
     for (uint32_t i = 0; i < store->n_shards; i++) {
-        const struct manager *manager = machine->tables[table].managers[i];
-        shares |= manager_is_sharing(manager) || manager_is_busy(manager);
-        n_used -= manager->pool.n;
+        size_t n_spare = 0;
+        shares |= !of->technique->is_idle(of, i, &n_spare);
+        n_used -= n_spare;
     }
     check_that(check, n_used == store_rows(store),
                "in the end node %" PRIu32 " has %" PRIu64 " rows of table '%s' in %" PRIu64
                " slots",
                machine->core.node, store_rows(store), table_name(table), n_used);
-    check_that(check, !shares,
-               "in the end node %" PRIu32 " still shares keys of table '%s'", machine->core.node,
-               table_name(table));
+    check_that(check, !shares, "in the end node %" PRIu32 " still shares keys of table '%s'",
+               machine->core.node, table_name(table));
 }
 
-void owners_check_end(struct machine *const *machines)
+void ownership_check_end(struct machine *const *machines)
 {
     const struct check *check = &machines[0]->run->check;
     for (int i = 0; i < N_SIM_TABLES; i++) {
@@ -260,7 +260,7 @@ void owners_check_end(struct machine *const *machines)
         for (uint32_t k = 0; k < KEYS; k++)
             check_key(machines, table, k);
         bool idle = !check->lenient && !tables_listed(&check->tables, table, 0);
-        for (uint32_t k = 0; idle && k < machines[0]->run->n_nodes; k++)
+        for (uint32_t k = 0; idle && k < machines[0]->run->n_machines; k++)
             check_idle(machines[k], table);
     }
 }

@@ -1,5 +1,5 @@
 /*
- * owners - what must hold of the keys of managed tables, over all nodes of a simulated cluster.
+ * ownership_check - what must hold of the keys of managed tables, over all nodes of a simulated cluster.
  *
  *  1. At any time the main copy of a key is in exactly one place: the store of one node, or one answer to
  *     a round, which its server keeps and the node that asked has not taken yet.
@@ -13,21 +13,21 @@
  * Once something has failed for good a main copy may be gone with the process that had it, or with an
  * answer that never came. There are never two.
  */
-#ifndef SIM_OWNERS_H
-#define SIM_OWNERS_H
+#ifndef SIM_OWNERSHIP_CHECK_H
+#define SIM_OWNERSHIP_CHECK_H
 
 #include "sim/machine.h"
 
 /* One key, at any time. */
-void owners_check(struct machine *const *machines, enum sim_table table, uint32_t index);
+void ownership_check(struct machine *const *machines, enum sim_table table, uint32_t index);
 
 /* The workers of a node have flushed: the main copies have what they wrote, of some keys in each phase. */
-void owners_check_flushed(const struct machine *machine);
+void ownership_check_flushed(const struct machine *machine);
 
 /* What one node has, after QUIET_PHASE. */
-void owners_check_quiet(const struct machine *machine);
+void ownership_check_quiet(const struct machine *machine);
 
 /* All, when the run is over. */
-void owners_check_end(struct machine *const *machines);
+void ownership_check_end(struct machine *const *machines);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * draws - the samples of a simulated worker (core/draw.h), and whether they are what they promise to be.
+ * sample_check - the samples of a simulated worker (core/draw.h), and whether they are what they promise to be.
  *
  * A worker has a sampler for each level of conformity. It prepares samples, some at a time, and hands
  * their keys out in parts; when a pull of some fails, it gives them back. What must hold:
@@ -13,8 +13,8 @@
  *
  * What is said to be wanted is wanted as other intents are (plans.h), and checked as they are.
  */
-#ifndef SIM_DRAWS_H
-#define SIM_DRAWS_H
+#ifndef SIM_SAMPLE_CHECK_H
+#define SIM_SAMPLE_CHECK_H
 
 #include "core/draw.h"
 #include "sim/plans.h"
@@ -22,7 +22,7 @@
 enum { MAX_SAMPLES = 3, SAMPLE_KEYS = 12 };
 
 /* A sample that is open. */
-struct drawn {
+struct open_sample {
     bool used;
     enum tern_conformity level;
     struct sample sample;
@@ -40,31 +40,31 @@ struct forecast {
     uint32_t n_turns;
 };
 
-struct draws {
-    struct site *site;
+struct sample_check {
+    struct sim_node *sim_node;
     struct plans *plans;
     struct sampler *samplers[N_LEVELS];
     struct forecast forecasts[N_LEVELS];
-    struct drawn drawn[MAX_SAMPLES];
+    struct open_sample drawn[MAX_SAMPLES];
 };
 
 /* The worker is opened; `stream` names its random numbers. */
-enum tern_status draws_open(struct draws *draws, struct site *site, struct plans *plans,
-                            uint64_t stream);
+enum tern_status sample_check_open(struct sample_check *samples, struct sim_node *sim_node,
+                                   struct plans *plans, uint64_t stream);
 
 /* It is closed, with the samples that are open. */
-void draws_close(struct draws *draws);
+void sample_check_close(struct sample_check *samples);
 
 /* Prepares a sample, unless there are many. */
-void draws_prepare(struct draws *draws);
+void sample_check_prepare(struct sample_check *samples);
 
 /* Hands out some keys of an open sample, at most SAMPLE_KEYS, with their indexes in a table. NULL if there
  * is none, or what was handed out is wrong. */
-struct drawn *draws_take(struct draws *draws, enum sim_table *table, uint32_t *indexes,
-                         uint64_t *keys, size_t *n);
+struct open_sample *sample_check_take(struct sample_check *samples, enum sim_table *table,
+                                      uint32_t *indexes, uint64_t *keys, size_t *n);
 
 /* What was taken last has been used, or is given back. */
-void draws_used(struct draws *draws, struct drawn *drawn);
-void draws_return(struct drawn *drawn, const uint64_t *keys, size_t n);
+void sample_check_used(struct sample_check *samples, struct open_sample *drawn);
+void sample_check_return(struct open_sample *drawn, const uint64_t *keys, size_t n);
 
 #endif
