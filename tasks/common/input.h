@@ -1,9 +1,10 @@
 /*
- * input - reads files of lines, plain, gzip or zstd; what it is tells the content, not the name. A file may
- * be a pipe.
+ * input - reads files of lines: plain, gzip or zstd, which the reader tells by the content, not by the name. A file
+ * may be a pipe.
  *
- * A line ends with LF or CRLF, which the reader does not see, as little as a byte order mark before the first one; the
- * last one may have no end. A line may hold any bytes. Failures name the file and, where there is one, the line: "data/train.txt:7: ...".
+ * A line ends with LF or CRLF; the last one may lack its end. The reader removes line ends, and a byte order mark before
+ * the first line. A line may hold any bytes. Failures name the file and, where there is one, the line:
+ * "data/train.txt:7: ...".
  */
 #ifndef TASKS_INPUT_H
 #define TASKS_INPUT_H
@@ -41,7 +42,7 @@ bool input_fail(const struct input *input, const char *format, ...)
  * counted. Two separators in a row enclose an empty field. */
 size_t input_fields(char *line, const char *separators, char **fields, size_t max);
 
-/* A number that is all of a field, as a model's facts have them: a whole one is digits alone and below 2^50,
+/* A number that is all of a field, as in model.txt: a whole one is digits alone and below 2^50,
  * which is more than any option takes; a real one is finite. Otherwise input_fail(). */
 bool input_whole(const struct input *input, const char *field, uint64_t *number);
 bool input_real(const struct input *input, const char *field, double *number);

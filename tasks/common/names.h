@@ -1,8 +1,7 @@
 /*
- * names - strings numbered 0, 1, 2 ... in the order they are met, found again by a hash table.
+ * names - strings numbered 0, 1, 2 ... in the order of their first occurrence, found again by a hash table.
  *
- * A string is kept until the end, followed by a NUL. Reading is safe from many threads while nobody
- * adds.
+ * A string is kept until names_fini(), followed by a NUL. Many threads may read as long as no thread adds.
  */
 #ifndef TASKS_NAMES_H
 #define TASKS_NAMES_H

@@ -1,4 +1,4 @@
-/* progress - how far an epoch is. See progress.h. */
+/* progress - how far an epoch or an evaluation is. See progress.h. */
 #include "common/progress.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 #include "common/sentence.h"
 
-enum { BAR_WIDTH = 24, USUAL_COLUMNS = 80 };
+enum { BAR_WIDTH = 16, USUAL_COLUMNS = 80, LINE_BYTES = 256 };
 
 double seconds_now(void)
 {
@@ -35,12 +35,10 @@ void progress_fini(struct progress *progress)
     progress->slots = NULL;
 }
 
-void progress_begin(struct progress *progress, const char *title, const char *unit,
-                    uint64_t n_total)
+void progress_begin(struct progress *progress, const struct progress_phase *phase)
 {
-    snprintf(progress->title, sizeof progress->title, "%s", title);
-    progress->unit = unit;
-    progress->n_total = n_total;
+    progress->phase = *phase;
+    progress->n_phases++;
     progress->started_s = seconds_now();
     for (size_t i = 0; i < progress->n_threads; i++) {
         atomic_store_explicit(&progress->slots[i].n_examples, 0, memory_order_relaxed);
@@ -68,25 +66,70 @@ static int free_columns(void)
     return size.ws_col - 1;
 }
 
+void print_duration(double seconds, char *text, size_t size)
+{
+    unsigned long s = seconds < 1e9 ? (unsigned long)(seconds + 0.5) : 1000000000;
+    if (s < 60)
+        snprintf(text, size, "%lu s", s);
+    else if (s < 3600)
+        snprintf(text, size, "%lu min %lu s", s / 60, s % 60);
+    else
+        snprintf(text, size, "%lu h %lu min", s / 3600, s / 60 % 60);
+}
+
+/* Until the job ends; below 0 if nobody knows. */
+static double seconds_left(const struct progress_phase *phase, double seconds, double share)
+{
+    double whole = seconds / share;
+    double left = whole - seconds + phase->n_later * whole + phase->later_s;
+    double limit = phase->time_limit_s - seconds_now();
+    if (phase->n_later < 0)
+        left = -1;
+    if (phase->time_limit_s > 0 && (left < 0 || limit < left))
+        left = limit > 0 ? limit : 0;
+    return left;
+}
+
+/* Rate, loss and time left, behind the bar. `n` is what was done in so many seconds, by all nodes if they
+ * are known. */
+static void describe(const struct progress *progress, double n, double seconds, double share,
+                     char *text, size_t size)
+{
+    const struct progress_phase *phase = &progress->phase;
+    uint64_t n_own;
+    double loss, left = seconds_left(phase, seconds, share);
+    char duration[32];
+    progress_sum(progress, &n_own, &loss);
+    int used = snprintf(text, size, "  %.0f %s/s", n / seconds, phase->unit);
+    if (loss != 0 && n_own > 0)
+        used += snprintf(text + used, size - (size_t)used, "  loss %.4f", loss / (double)n_own);
+    print_duration(left, duration, sizeof duration);
+    if (left >= 0)
+        snprintf(text + used, size - (size_t)used, "  %s left", duration);
+}
+
 void progress_draw(struct progress *progress)
 {
-    static const char full[BAR_WIDTH + 1] = "########################";
-    char line[256];
-    uint64_t n;
+    static const char full[BAR_WIDTH + 1] = "################";
+    const struct progress_phase *phase = &progress->phase;
+    char line[LINE_BYTES];
+    uint64_t n_own;
     double loss;
     if (!progress->show_bar)
         return;
-    progress_sum(progress, &n, &loss);
-    double seconds = seconds_now() - progress->started_s;
-    double share = progress->n_total > 0 ? (double)n / (double)progress->n_total : 0;
+    progress_sum(progress, &n_own, &loss);
+    double n = (double)n_own, total = (double)phase->n_total;
+    if (progress->others != NULL && phase->n_all > 0) {
+        n += progress->others(progress->context);
+        total = phase->n_all;
+    }
+    double seconds = seconds_now() - progress->started_s, share = total > 0 ? n / total : 0;
     share = share < 1 ? share : 1;
     int filled = (int)(share * BAR_WIDTH);
-    int used = snprintf(line, sizeof line, "%s [%.*s%*s] %3.0f%%", progress->title, filled, full,
+    int used = snprintf(line, sizeof line, "%s [%.*s%*s] %3.0f%%", phase->title, filled, full,
                         BAR_WIDTH - filled, "", 100 * share);
     if (n > 0)
-        snprintf(line + used, sizeof line - (size_t)used, "  %.0f %s/s  loss %.4f  %.0f s left",
-                 (double)n / seconds, progress->unit, loss / (double)n,
-                 seconds * (1 - share) / share);
+        describe(progress, n, seconds, share, line + used, sizeof line - (size_t)used);
     fprintf(stderr, "\r\033[K%.*s", free_columns(), line);
     fflush(stderr);
     progress->bar_is_shown = true;

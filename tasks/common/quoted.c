@@ -1,4 +1,4 @@
-/* quoted - text as JSON has it. See quoted.h. */
+/* quoted - strings of JSON. See quoted.h. */
 #include "common/quoted.h"
 
 #include <stddef.h>
@@ -22,19 +22,25 @@ static size_t character_bytes(const unsigned char *text)
     return n;
 }
 
-void print_quoted(const char *text)
+void write_quoted(FILE *file, const char *text)
 {
     const unsigned char *at = (const unsigned char *)text;
-    putchar('"');
+    putc('"', file);
     while (*at != '\0') {
         size_t n = character_bytes(at);
         if (n == 0)
-            printf("\\ufffd");
+            fprintf(file, "\\ufffd");
         else if (*at < 0x20)
-            printf("\\u%04x", *at);
+            fprintf(file, "\\u%04x", *at);
         else
-            printf("%s%.*s", *at == '"' || *at == '\\' ? "\\" : "", (int)n, (const char *)at);
+            fprintf(file, "%s%.*s", *at == '"' || *at == '\\' ? "\\" : "", (int)n,
+                    (const char *)at);
         at += n > 0 ? n : 1;
     }
-    putchar('"');
+    putc('"', file);
+}
+
+void print_quoted(const char *text)
+{
+    write_quoted(stdout, text);
 }

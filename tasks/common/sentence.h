@@ -1,9 +1,9 @@
 /*
- * sentence - how a task says what went wrong.
+ * sentence - error messages of tasks.
  *
- * The function that detects a failure calls task_fail() once, with a sentence that names the cause; it
- * returns false, and everybody above hands that on. The sentence belongs to the thread. A team
- * (team.h) carries it from a thread that failed to the one that waits for it.
+ * The function that detects a failure calls task_fail() once, with a sentence that names the cause. It returns false, and
+ * all callers return false in turn. The sentence belongs to the thread. A team (team.h) copies it from a thread that failed
+ * to the one that waits for it.
  */
 #ifndef TASKS_SENTENCE_H
 #define TASKS_SENTENCE_H

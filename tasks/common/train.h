@@ -1,11 +1,14 @@
 /*
- * train - what training any model has in common: nodes, threads, epochs, evaluation, saving, ending.
+ * train - trains any model: nodes, threads, epochs, evaluation, saving, ending.
  *
  * A task opens a train, opens its parameters, and calls train_loop() with the functions of its model.
- * Every node runs the same program. What all nodes must do at once (opening, the loop, evaluation) is
- * called by the main thread of each, in the same order; train_agree() makes a failure of one node known
- * to all, and leaves the sentence to the first node that failed: the others' is then empty, which
- * means that nothing is to be said.
+ * Every node runs the same program. The main thread of each node calls the collective functions (opening, the
+ * loop, evaluation) in the same order. train_agree() makes a failure of one node known to all. The first
+ * node that failed keeps its sentence; that of the others is empty, and they print nothing.
+ *
+ *   train.c    opens and closes nodes and workers; collective functions
+ *   epochs.c   the loop
+ *   report.c   what it prints
  */
 #ifndef TASKS_TRAIN_H
 #define TASKS_TRAIN_H
@@ -14,6 +17,7 @@
 
 #include "common/params.h"
 #include "common/progress.h"
+#include "common/team.h"
 
 enum { TRAIN_MAX_PARAMS = 8, TRAIN_ALIKE_BYTES = 2048 };
 
@@ -23,16 +27,21 @@ struct train_options {
     int64_t n_threads; /* of each node */
     int64_t seed;
     int64_t n_epochs;
-    int64_t eval_every;  /* epochs between evaluations; the last epoch is always evaluated */
-    int64_t patience;    /* evaluations without improvement until training ends; 0: never */
-    int64_t n_clocks;    /* of an epoch, for policies with bounds; 0: one for each batch */
-    double time_limit_s; /* 0: none */
-    bool json;           /* a line per epoch on standard output */
-    bool plain;          /* arrays instead of tables */
-    const char *policy;  /* of the tables; NULL: Tern's default */
-    const char *data;    /* a file or folder */
-    const char *out;     /* the folder of the model; NULL: it is not kept */
-    const char *resume;  /* the folder of a model to go on with; NULL: begin anew */
+    int64_t eval_every;   /* epochs between evaluations; the last epoch is always evaluated */
+    int64_t patience;     /* evaluations without improvement until training ends; 0: never */
+    double ahead_s;       /* of work that is prepared before it is used (loader.h) */
+    int64_t n_clocks;     /* of an epoch, for policies with bounds; 0: one for each batch */
+    double time_limit_s;  /* 0: none */
+    bool json;            /* a line per epoch on standard output */
+    bool plain;           /* arrays instead of tables */
+    bool overwrite;       /* `out` may be a model of another run */
+    const char *task;     /* "kge" */
+    const char *policy;   /* of the tables; NULL: Tern's default */
+    const char *data;     /* a file or folder */
+    const char *out;      /* the folder of the model; NULL: it is not kept */
+    const char *resume;   /* the folder of a model to go on with; NULL: begin anew */
+    const char *settings; /* the options of the model, for model.txt: lines of a name and a value */
+    const char *json_settings; /* all options as a JSON object */
     /* What all nodes must have alike, in lines: "has --epochs 20", "was not given --out". */
     char alike[TRAIN_ALIKE_BYTES];
 };
@@ -46,23 +55,44 @@ struct train {
     struct params params[TRAIN_MAX_PARAMS];
     size_t n_params;
     int64_t n_epochs_done; /* set by a task that resumes */
-    bool has_saved;        /* what is in options->out was written by this run */
-    double *waited_s;      /* by each worker until the last epoch's end */
-    uint64_t epoch_clock;  /* of the workers at the begin of this epoch; only with n_clocks */
+    bool
+        is_converged; /* set by evaluate() at all nodes alike: further epochs would change nothing */
+    bool has_saved;   /* what is in options->out was written by this run */
+    int64_t saved_epoch;  /* the epoch after which it was */
+    double *waited_s;     /* by each worker until the last epoch's end */
+    uint64_t epoch_clock; /* of the workers at the begin of this epoch; only with n_clocks */
     struct progress progress;
+    struct tern_worker *reporter; /* tells node 0 how far this node is, for its bar; or NULL */
+    struct tern_table *n_done;    /* by node; with a reporter */
+    double n_epoch_examples;      /* of all nodes */
+    double evaluation_s;          /* how long the last one took */
     atomic_bool stopping;
     double started_s;
 };
 
+/* A figure that tells how good a model is. */
+struct train_measure {
+    const char *name;  /* in JSON: "hits_10" */
+    const char *title; /* for people: "Hits@10" */
+    bool is_detail;    /* has no column; printed at the end of training */
+};
+
+enum { TRAIN_MAX_MEASURES = 24 };
+
+/* The values of a task's measures, in their order. The first one decides which model is the best. */
 struct train_quality {
-    double value;
-    char text[1024]; /* for people: "MRR 0.467, Hits@10 0.531" */
+    bool is_measured;
+    double values[TRAIN_MAX_MEASURES];
 };
 
 /* A model. `model` is the task's own. */
 struct train_task {
     const char *unit; /* what is counted: "triples" */
     bool lower_is_better;
+    const struct train_measure *measures; /* what evaluate() fills in */
+    size_t n_measures;
+    /* Called before each epoch by the main thread of each node. NULL: there is nothing to do. */
+    bool (*begin)(void *model, struct train *train);
     /* One thread's share of one epoch. It calls train_done() after each batch and ends early when that
      * returns false. Returns false after task_fail(). */
     bool (*epoch)(void *model, struct train *train, size_t thread, int64_t epoch);
@@ -112,11 +142,32 @@ static inline bool train_speaks(const struct train *train)
     return train->self == 0;
 }
 
+/* How far ahead batches are prepared. On one node there is nothing to bring. */
+static inline double train_ahead_s(const struct train *train)
+{
+    return train->n_nodes > 1 ? train->options->ahead_s : 0;
+}
+
 /* The worker of a thread; NULL with --plain. */
 static inline struct tern_worker *train_worker(const struct train *train, size_t thread)
 {
     return train->workers != NULL ? train->workers[thread] : NULL;
 }
+
+/*
+ * Runs `work` in all threads of this node, as team_run() does, and shows a bar meanwhile. Threads report
+ * what they have done with progress_add(), and with a loss of 0. Called by all nodes.
+ */
+bool train_team(struct train *train, const struct progress_phase *phase, team_function *work,
+                void *context);
+
+/* Draws the bar, for which other nodes tell node 0 how far they are; called about five times a second by
+ * the main thread. */
+void train_tick(struct train *train);
+
+/* Waits until replicas agree, so that all nodes measure and save the same model, and until the rows of
+ * the first batches have come. */
+bool train_quiesce(struct train *train);
 
 /* Advances the clock of a thread's worker to where it should be after the examples it has done. */
 void train_keep_clock(struct train *train, size_t thread);
@@ -133,7 +184,7 @@ static inline bool train_done(struct train *train, size_t thread, uint64_t n, do
     return !atomic_load_explicit(&train->stopping, memory_order_relaxed);
 }
 
-/* Trains until the epochs, the time or the patience are used up. The model is saved whenever it is the
+/* Trains until the epochs, the time or the patience run out. The model is saved whenever it is the
  * best so far, or in the end when it is not measured. A resumed model is measured first, so that no worse one takes
  * its place. */
 bool train_loop(struct train *train, const struct train_task *task, void *model);

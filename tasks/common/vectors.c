@@ -142,6 +142,12 @@ bool npy_read(struct npy *npy, uint64_t n_rows, float *values)
            task_fail("%s ends before all its %" PRIu64 " rows", npy->path, npy->n_rows);
 }
 
+bool npy_skip(struct npy *npy, uint64_t row)
+{
+    return fseeko(npy->file, (off_t)(row * npy->n_columns * sizeof(float)), SEEK_CUR) == 0 ||
+           task_fail("cannot read %s", npy->path);
+}
+
 void npy_close(struct npy *npy)
 {
     if (npy->file != NULL)

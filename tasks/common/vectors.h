@@ -35,6 +35,9 @@ struct npy {
 /* Reads the head; takes f4 in C order with one or two dimensions. */
 bool npy_open(struct npy *npy, const char *path);
 bool npy_read(struct npy *npy, uint64_t n_rows, float *values);
+
+/* Makes `row` the next one to be read; called before the first one is. */
+bool npy_skip(struct npy *npy, uint64_t row);
 void npy_close(struct npy *npy);
 
 #endif

@@ -8,15 +8,15 @@
 
 /* ---- Batches --------------------------------------------------------------------------------- */
 
-bool batch_init(struct batch *batch, size_t n_facts, size_t n_negatives)
+bool batch_init(struct batch *batch, size_t n_triples, size_t n_negatives)
 {
     *batch = (struct batch){
-        .facts = calloc(n_facts, sizeof *batch->facts),
+        .triples = calloc(n_triples, sizeof *batch->triples),
         .negatives = calloc(n_negatives, sizeof *batch->negatives),
-        .entities.keys = calloc(2 * n_facts + n_negatives, sizeof *batch->entities.keys),
-        .relations.keys = calloc(n_facts, sizeof *batch->relations.keys),
+        .entities.keys = calloc(2 * n_triples + n_negatives, sizeof *batch->entities.keys),
+        .relations.keys = calloc(n_triples, sizeof *batch->relations.keys),
     };
-    if (batch->facts != NULL && batch->negatives != NULL && batch->entities.keys != NULL &&
+    if (batch->triples != NULL && batch->negatives != NULL && batch->entities.keys != NULL &&
         batch->relations.keys != NULL)
         return true;
     batch_fini(batch);
@@ -25,7 +25,7 @@ bool batch_init(struct batch *batch, size_t n_facts, size_t n_negatives)
 
 void batch_fini(struct batch *batch)
 {
-    free(batch->facts);
+    free(batch->triples);
     free(batch->negatives);
     free(batch->entities.keys);
     free(batch->relations.keys);
@@ -67,27 +67,27 @@ static uint32_t position_of(struct key_index *index, uint64_t key, struct key_li
 
 /* ---- The stream ------------------------------------------------------------------------------ */
 
-bool source_init(struct source *source, const struct facts *facts, size_t part, size_t n_parts,
-                 size_t n_facts_per_batch, size_t n_negatives, uint64_t seed)
+bool source_init(struct source *source, const struct triples *triples, size_t part, size_t n_parts,
+                 size_t n_triples_per_batch, size_t n_negatives, uint64_t seed)
 {
-    size_t begin = facts->n * part / n_parts, end = facts->n * (part + 1) / n_parts;
+    size_t begin = triples->n * part / n_parts, end = triples->n * (part + 1) / n_parts;
     *source = (struct source){.n = end - begin,
                               .rng = rng_seed(seed, part),
-                              .facts = malloc((end - begin + 1) * sizeof *source->facts)};
-    if (source->facts == NULL ||
-        !index_init(&source->entity_index, 2 * n_facts_per_batch + n_negatives) ||
-        !index_init(&source->relation_index, n_facts_per_batch)) {
+                              .triples = malloc((end - begin + 1) * sizeof *source->triples)};
+    if (source->triples == NULL ||
+        !index_init(&source->entity_index, 2 * n_triples_per_batch + n_negatives) ||
+        !index_init(&source->relation_index, n_triples_per_batch)) {
         source_fini(source);
-        return task_fail_memory("the facts of a worker");
+        return task_fail_memory("the triples of a worker");
     }
-    memcpy(source->facts, facts->at + begin, source->n * sizeof *source->facts);
+    memcpy(source->triples, triples->at + begin, source->n * sizeof *source->triples);
     source->next = source->n; /* so that the first batch begins an epoch */
     return true;
 }
 
 void source_fini(struct source *source)
 {
-    free(source->facts);
+    free(source->triples);
     free(source->entity_index.slots);
     free(source->relation_index.slots);
     *source = (struct source){0};
@@ -97,9 +97,9 @@ static void shuffle(struct source *source)
 {
     for (size_t i = source->n; i > 1; i--) {
         size_t j = rng_below(&source->rng, i);
-        struct fact other = source->facts[j];
-        source->facts[j] = source->facts[i - 1];
-        source->facts[i - 1] = other;
+        struct triple other = source->triples[j];
+        source->triples[j] = source->triples[i - 1];
+        source->triples[i - 1] = other;
     }
 }
 
@@ -111,19 +111,19 @@ static void begin_epoch_if_due(struct source *source)
     source->next = 0;
 }
 
-void source_next(struct source *source, size_t n_facts, struct batch *batch)
+void source_next(struct source *source, size_t n_triples, struct batch *batch)
 {
     begin_epoch_if_due(source);
     index_clear(&source->entity_index);
     index_clear(&source->relation_index);
     batch->n_negatives = batch->entities.n = batch->relations.n = 0;
-    batch->n_facts = source->n - source->next < n_facts ? source->n - source->next : n_facts;
-    for (size_t i = 0; i < batch->n_facts; i++) {
-        struct fact fact = source->facts[source->next++];
-        batch->facts[i] = (struct fact){
-            .subject = position_of(&source->entity_index, fact.subject, &batch->entities),
-            .relation = position_of(&source->relation_index, fact.relation, &batch->relations),
-            .object = position_of(&source->entity_index, fact.object, &batch->entities),
+    batch->n_triples = source->n - source->next < n_triples ? source->n - source->next : n_triples;
+    for (size_t i = 0; i < batch->n_triples; i++) {
+        struct triple triple = source->triples[source->next++];
+        batch->triples[i] = (struct triple){
+            .subject = position_of(&source->entity_index, triple.subject, &batch->entities),
+            .relation = position_of(&source->relation_index, triple.relation, &batch->relations),
+            .object = position_of(&source->entity_index, triple.object, &batch->entities),
         };
     }
 }

@@ -1,13 +1,12 @@
 /*
- * batch - what one step learns from: some facts, and entities that stand in for wrong answers.
+ * batch - what one step learns from: some triples, and negatives, which are entities that stand in for wrong answers.
  *
- * The wrong answers (negatives) are drawn uniformly from all entities and shared by all facts of the
- * batch and by both sides of a fact: instead of its object, and instead of its subject. That makes the
- * scores of a batch a product of two matrices.
+ * Negatives are drawn uniformly from all entities. All triples of the batch share them, and so do both sides of a triple:
+ * a negative replaces its object, and its subject. That makes the scores of a batch a product of two matrices.
  *
- * A batch lists each entity and relation it uses once, by key; facts and negatives refer to the lists.
- * A source is one worker's stream of batches: its own facts in a new random order in every epoch. The
- * facts of a batch are known ahead of its use; its negatives (negatives.h) come when it is used.
+ * A batch lists each entity and relation it uses once, by key; triples and negatives refer to the lists. A source is one
+ * worker's stream of batches: its own triples in a new random order in every epoch. The triples of a batch are known ahead
+ * of its use; its negatives (negatives.h) arrive when it is used.
  */
 #ifndef TASKS_KGE_BATCH_H
 #define TASKS_KGE_BATCH_H
@@ -22,16 +21,16 @@ struct key_list {
 };
 
 struct batch {
-    size_t n_facts;
-    struct fact *facts; /* positions in the lists */
+    size_t n_triples;
+    struct triple *triples; /* positions in the lists */
     size_t n_negatives;
     uint32_t *negatives; /* positions in `entities`; one may stand several times */
     struct key_list entities, relations;
     uint64_t order; /* of the negatives (negatives.h) */
 };
 
-/* Room for n_facts and n_negatives. */
-bool batch_init(struct batch *batch, size_t n_facts, size_t n_negatives);
+/* Room for n_triples and n_negatives. */
+bool batch_init(struct batch *batch, size_t n_triples, size_t n_negatives);
 void batch_fini(struct batch *batch);
 
 struct key_slot {
@@ -47,20 +46,20 @@ struct key_index {
 };
 
 struct source {
-    struct fact *facts; /* the worker's own copy, in the order of this epoch */
+    struct triple *triples; /* the worker's own copy, in the order of this epoch */
     size_t n, next;
     struct rng rng;
     struct key_index entity_index, relation_index;
 };
 
-/* The facts `part` of `n_parts`, in equal parts. */
-bool source_init(struct source *source, const struct facts *facts, size_t part, size_t n_parts,
-                 size_t n_facts_per_batch, size_t n_negatives, uint64_t seed);
+/* The triples `part` of `n_parts`, in equal parts. */
+bool source_init(struct source *source, const struct triples *triples, size_t part, size_t n_parts,
+                 size_t n_triples_per_batch, size_t n_negatives, uint64_t seed);
 void source_fini(struct source *source);
 
-/* The next batch, of at most n_facts and without negatives; an epoch ends with a batch that may be
+/* The next batch, of at most n_triples and without negatives; an epoch ends with a batch that may be
  * smaller. */
-void source_next(struct source *source, size_t n_facts, struct batch *batch);
+void source_next(struct source *source, size_t n_triples, struct batch *batch);
 
 /* Adds n negatives, by their keys, to a batch that has none. */
 void source_add_negatives(struct source *source, const uint64_t *keys, size_t n,

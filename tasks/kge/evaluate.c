@@ -29,9 +29,9 @@ struct evaluation {
     enum kge_model model;
     size_t n;
     const struct params *entities, *relations;
-    const struct facts *facts;
+    const struct triples *triples;
     const struct known *known;
-    size_t n_questions;      /* 2i asks for the object of fact i, 2i + 1 for its subject */
+    size_t n_questions;      /* 2i asks for the object of triple i, 2i + 1 for its subject */
     float *questions;        /* n_questions x n */
     float *right;            /* the scores of the right answers */
     struct answers *answers; /* to each question */
@@ -45,8 +45,8 @@ static enum side side_of(size_t question)
 
 static uint32_t given_of(const struct evaluation *e, size_t question)
 {
-    const struct fact *fact = &e->facts->at[question / 2];
-    return side_of(question) == ASK_OBJECT ? fact->subject : fact->object;
+    const struct triple *triple = &e->triples->at[question / 2];
+    return side_of(question) == ASK_OBJECT ? triple->subject : triple->object;
 }
 
 /* ---- Questions ------------------------------------------------------------------------------- */
@@ -55,7 +55,7 @@ static void find_answers(struct evaluation *e, size_t question)
 {
     struct answers *answers = &e->answers[question];
     answers->at = known_answers(e->known, side_of(question), given_of(e, question),
-                                e->facts->at[question / 2].relation, &answers->n);
+                                e->triples->at[question / 2].relation, &answers->n);
 }
 
 /* Makes the questions of one thread; all nodes make all. */
@@ -69,12 +69,12 @@ static bool ask(void *context, size_t thread)
     if (rows == NULL)
         return task_fail_memory("the evaluation");
     bool ok = true;
-    for (size_t i = thread * e->facts->n / n_threads;
-         ok && i < (thread + 1) * e->facts->n / n_threads; i++) {
-        struct fact fact = e->facts->at[i];
-        ok = params_get(e->entities, worker, fact.subject, 1, rows) &&
-             params_get(e->entities, worker, fact.object, 1, object) &&
-             params_get(e->relations, worker, fact.relation, 1, relation);
+    for (size_t i = thread * e->triples->n / n_threads;
+         ok && i < (thread + 1) * e->triples->n / n_threads; i++) {
+        struct triple triple = e->triples->at[i];
+        ok = params_get(e->entities, worker, triple.subject, 1, rows) &&
+             params_get(e->entities, worker, triple.object, 1, object) &&
+             params_get(e->relations, worker, triple.relation, 1, relation);
         float *question = e->questions + 2 * i * e->n;
         model_question(e->model, ASK_OBJECT, rows, relation, e->n, question);
         model_question(e->model, ASK_SUBJECT, object, relation, e->n, question + e->n);
@@ -190,6 +190,7 @@ static bool count(void *context, size_t thread)
         ok = load_block(e, train_worker(train, thread), &block);
         if (ok)
             count_block(e, &block, e->counts + thread * e->n_questions);
+        progress_add(&train->progress, thread, block.n_entities, 0);
     }
     free(block.vectors);
     free(block.rows);
@@ -233,17 +234,17 @@ static struct ranking summarize(const double *ranks, size_t n)
 }
 
 bool evaluate(struct train *train, enum kge_model model, size_t n, const struct params *entities,
-              const struct params *relations, const struct facts *facts, const struct known *known,
-              struct ranking *ranking)
+              const struct params *relations, const struct triples *triples,
+              const struct known *known, struct ranking *ranking)
 {
-    size_t n_questions = 2 * facts->n;
+    size_t n_questions = 2 * triples->n;
     struct evaluation e = {
         .train = train,
         .model = model,
         .n = n,
         .entities = entities,
         .relations = relations,
-        .facts = facts,
+        .triples = triples,
         .known = known,
         .n_questions = n_questions,
         .questions = malloc(n_questions * n * sizeof(float)),
@@ -251,13 +252,17 @@ bool evaluate(struct train *train, enum kge_model model, size_t n, const struct 
         .answers = malloc(n_questions * sizeof *e.answers),
         .counts = calloc(n_questions * train->n_threads, sizeof *e.counts),
     };
+    const struct progress_phase phase = {.title = "evaluating",
+                                         .unit = "entities",
+                                         .n_total = entities->n_keys / train->n_nodes,
+                                         .n_all = (double)entities->n_keys,
+                                         .n_later = -1};
     double *ranks = malloc(n_questions * sizeof *ranks);
     bool ok = e.questions != NULL && e.right != NULL && e.answers != NULL && e.counts != NULL &&
               ranks != NULL;
     if (!ok)
         task_fail_memory("the evaluation");
-    ok = ok && team_run(train->n_threads, ask, NULL, &e) &&
-         team_run(train->n_threads, count, NULL, &e);
+    ok = ok && team_run(train->n_threads, ask, NULL, &e) && train_team(train, &phase, count, &e);
     ok = train_agree(train, ok) && find_ranks(&e, ranks);
     if (ok)
         *ranking = summarize(ranks, n_questions);

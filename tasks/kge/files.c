@@ -6,20 +6,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/input.h"
+#include "common/modelfile.h"
 #include "common/outputs.h"
 #include "common/vectors.h"
 
 enum { BLOCK_ROWS = 256 };
 
-char *files_path(const char *folder, const char *kind, const char *ending)
+/* The lines of model.txt. */
+enum { N_LINES = 5 };
+
+static void list_lines(struct model_info *info, struct model_line lines[N_LINES])
 {
-    char *path;
-    if (asprintf(&path, "%s/%s%s", folder, kind, ending) < 0) {
-        task_fail_memory("the name of a file");
-        return NULL;
-    }
-    return path;
+    const struct model_line all[N_LINES] = {
+        {"model", MODEL_CHOICE, .value = &info->model, .choices = model_names},
+        {"dim", MODEL_WHOLE, .value = &info->dim},
+        {"epochs", MODEL_WHOLE, .value = &info->n_epochs},
+        {"entities", MODEL_WHOLE, .value = &info->n_entities},
+        {"relations", MODEL_WHOLE, .value = &info->n_relations},
+    };
+    memcpy(lines, all, sizeof all);
 }
 
 /* ---- Writing --------------------------------------------------------------------------------- */
@@ -28,6 +33,21 @@ char *files_path(const char *folder, const char *kind, const char *ending)
 struct part_files {
     struct outfile *values, *sums, *names, *text, *binary; /* the last two may be NULL */
 };
+
+/* Drops the formats that an earlier run was asked for and this one is not. */
+static void drop_formats(struct outputs *outputs, int formats)
+{
+    static const struct {
+        int format;
+        const char *name;
+    } all[] = {{FILES_TEXT, "entities.vec"},
+               {FILES_TEXT, "relations.vec"},
+               {FILES_BINARY, "entities.bin"},
+               {FILES_BINARY, "relations.bin"}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (!(formats & all[i].format))
+            outputs_drop(outputs, all[i].name);
+}
 
 static struct outfile *add(struct outputs *outputs, const char *kind, const char *ending)
 {
@@ -94,26 +114,18 @@ static bool write_part(struct outputs *outputs, const struct model_part *part, i
     return ok;
 }
 
-static bool write_facts(struct outputs *outputs, const struct model_facts *facts)
-{
-    struct outfile *out = outputs_add(outputs, "model.txt");
-    if (out == NULL)
-        return false;
-    outfile_print(out,
-                  "model %s\ndim %" PRIu64 "\nepochs %" PRIu64 "\nentities %" PRIu64
-                  "\nrelations %" PRIu64 "\n",
-                  model_names[facts->model], facts->dim, facts->n_epochs, facts->n_entities,
-                  facts->n_relations);
-    return true;
-}
-
-bool files_write(const char *folder, const struct model_facts *facts, int formats,
-                 const struct model_part parts[2], struct tern_worker *worker)
+bool files_write(const char *folder, const struct model_info *info, const char *settings,
+                 int formats, const struct model_part parts[2], struct tern_worker *worker)
 {
     struct outputs outputs;
+    struct model_info copy = *info;
+    struct model_line lines[N_LINES];
+    list_lines(&copy, lines);
     if (!outputs_open(&outputs, folder))
         return false;
-    if (write_facts(&outputs, facts) && write_part(&outputs, &parts[0], formats, worker) &&
+    drop_formats(&outputs, formats);
+    if (modelfile_write(&outputs, "kge", lines, N_LINES, settings) &&
+        write_part(&outputs, &parts[0], formats, worker) &&
         write_part(&outputs, &parts[1], formats, worker))
         return outputs_commit(&outputs);
     outputs_discard(&outputs);
@@ -122,74 +134,21 @@ bool files_write(const char *folder, const struct model_facts *facts, int format
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-/* One line of model.txt. */
-static bool read_line(struct input *input, char *line, struct model_facts *facts, unsigned *seen)
+bool files_read_info(const char *folder, struct model_info *info)
 {
-    char *words[2] = {0};
-    const char *const keys[] = {"model", "dim", "epochs", "entities", "relations"};
-    uint64_t *const numbers[] = {NULL, &facts->dim, &facts->n_epochs, &facts->n_entities,
-                                 &facts->n_relations};
-    if (input_fields(line, " ", words, 2) != 2)
-        return input_fail(input, "expected a name and a value");
-    size_t i = 0;
-    while (i < 5 && strcmp(words[0], keys[i]) != 0)
-        i++;
-    if (i == 5)
-        return input_fail(input, "unknown name '%s'; is this a model of 'tern train kge'?", words[0]);
-    *seen |= 1u << i;
-    if (i > 0)
-        return input_whole(input, words[1], numbers[i]);
-    for (i = 0; model_names[i] != NULL && strcmp(words[1], model_names[i]) != 0; i++)
-        ;
-    facts->model = (enum kge_model)i;
-    return model_names[i] != NULL || input_fail(input, "there is no model '%s'", words[1]);
-}
-
-bool files_read_facts(const char *folder, struct model_facts *facts)
-{
-    struct input input;
-    enum input_result result = INPUT_FAILED;
-    char *line, *path = files_path(folder, "model", ".txt");
-    size_t length;
-    unsigned seen = 0;
-    *facts = (struct model_facts){0};
-    if (path == NULL)
+    struct model_line lines[N_LINES];
+    *info = (struct model_info){0};
+    list_lines(info, lines);
+    if (!modelfile_read(folder, "kge", lines, N_LINES))
         return false;
-    bool ok = input_open(&input, path);
-    free(path);
-    if (!ok)
-        return false;
-    while (ok && (result = input_line(&input, &line, &length)) == INPUT_LINE)
-        ok = read_line(&input, line, facts, &seen);
-    ok = ok && result == INPUT_END;
-    if (ok && (seen != 31 || facts->dim == 0 || facts->dim > TERN_MAX_VALUE_BYTES / 8))
-        ok = task_fail("%s does not describe a model", input.path);
-    input_close(&input);
-    return ok;
-}
-
-static bool check_names(const char *folder, const struct model_part *part)
-{
-    struct names names = {0};
-    char *path = files_path(folder, part->kind, ".txt");
-    bool ok = path != NULL && names_read(&names, path);
-    uint32_t i = 0;
-    while (ok && i < names.n && i < part->names->n &&
-           strcmp(names_at(&names, i), names_at(part->names, i)) == 0)
-        i++;
-    if (ok && (i < names.n || i < part->names->n))
-        ok = task_fail("%s:%u: the %s are not those of the data: the model was made from another "
-                       "graph",
-                       path, i + 1, part->kind);
-    names_fini(&names);
-    free(path);
-    return ok;
+    return (info->dim > 0 && info->dim <= TERN_MAX_VALUE_BYTES / 8) ||
+           task_fail("%s/model.txt has an impossible dimension: %" PRIu64, folder, info->dim);
 }
 
 static bool open_rows(const char *folder, const struct model_part *part, const char *ending,
                       struct npy *npy)
 {
-    char *path = files_path(folder, part->kind, ending);
+    char *path = model_path(folder, part->kind, ending);
     bool ok = path != NULL && npy_open(npy, path);
     if (ok && (npy->n_rows != part->names->n || 2 * npy->n_columns != part->rows->length)) {
         ok = task_fail("%s has %" PRIu64 " rows of %" PRIu64 " numbers, but %u of %zu are wanted",
@@ -234,7 +193,8 @@ static bool set_rows(const struct model_part *part, struct npy *values, struct n
 bool files_read_part(const char *folder, const struct model_part *part, struct tern_worker *worker)
 {
     struct npy values = {0}, sums = {0};
-    bool ok = check_names(folder, part) && open_rows(folder, part, ".npy", &values) &&
+    bool ok = model_check_names(folder, part->kind, part->names, "another graph") &&
+              open_rows(folder, part, ".npy", &values) &&
               open_rows(folder, part, "_sums.npy", &sums) && set_rows(part, &values, &sums, worker);
     npy_close(&values);
     npy_close(&sums);

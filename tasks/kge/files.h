@@ -1,7 +1,7 @@
 /*
  * files - a model as files of a folder.
  *
- *   model.txt                  "name value" lines: model, dim, epochs, entities, relations
+ *   model.txt                  what the model is and how it was trained (modelfile.h)
  *   entities.npy relations.npy the vectors; entities.txt and relations.txt have the names, line by line
  *   entities_sums.npy ...      AdaGrad's sums of squares, needed to go on training
  *   entities.vec entities.bin  if asked for, the vectors in word2vec's text and binary formats;
@@ -17,8 +17,8 @@
 /* Formats of vectors beside .npy. */
 enum { FILES_TEXT = 1, FILES_BINARY = 2 };
 
-struct model_facts {
-    enum kge_model model;
+struct model_info {
+    int model; /* enum kge_model */
     uint64_t dim, n_epochs, n_entities, n_relations;
 };
 
@@ -29,15 +29,13 @@ struct model_part {
     const struct params *rows;
 };
 
-bool files_write(const char *folder, const struct model_facts *facts, int formats,
-                 const struct model_part parts[2], struct tern_worker *worker);
+/* `settings` is for model.txt (modelfile.h). */
+bool files_write(const char *folder, const struct model_info *info, const char *settings,
+                 int formats, const struct model_part parts[2], struct tern_worker *worker);
 
-bool files_read_facts(const char *folder, struct model_facts *facts);
+bool files_read_info(const char *folder, struct model_info *info);
 
 /* Sets the rows as they were written; the names must be the same, in the same order. */
 bool files_read_part(const char *folder, const struct model_part *part, struct tern_worker *worker);
-
-/* The path of a file, to be freed; NULL after task_fail(). */
-char *files_path(const char *folder, const char *kind, const char *ending);
 
 #endif

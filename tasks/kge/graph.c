@@ -1,4 +1,4 @@
-/* graph - facts to learn from, to choose by and to test. See graph.h. */
+/* graph - triples to learn from, to choose by and to test. See graph.h. */
 #include "kge/graph.h"
 
 #include <stdlib.h>
@@ -6,73 +6,77 @@
 #include <sys/stat.h>
 
 #include "common/input.h"
+#include "common/list.h"
 #include "common/sentence.h"
 
-/* ---- Facts ----------------------------------------------------------------------------------- */
+/* ---- Triples ----------------------------------------------------------------------------------- */
 
-static bool facts_add(struct facts *facts, struct fact fact)
+bool triples_add(struct triples *triples, struct triple triple)
 {
-    if (facts->n == facts->capacity) {
-        size_t capacity = facts->capacity > 0 ? 2 * facts->capacity : 1024;
-        struct fact *at = realloc(facts->at, capacity * sizeof *at);
-        if (at == NULL)
-            return task_fail_memory("the facts");
-        facts->at = at;
-        facts->capacity = capacity;
-    }
-    facts->at[facts->n++] = fact;
+    struct triple *at =
+        list_grow(triples->at, sizeof *at, triples->n, &triples->capacity, "the triples");
+    if (at == NULL)
+        return false;
+    triples->at = at;
+    triples->at[triples->n++] = triple;
     return true;
 }
 
-/* The number of a name; *skip is set when the fact is to be left out. */
-static bool read_name(struct input *input, struct names *names, const char *name,
-                      enum graph_unknown unknown, uint32_t *number, bool *skip)
+/* The number of a name; *is_unknown is set when train lacks it. */
+static bool read_name(struct input *input, struct names *names, uint32_t n_trained,
+                      const char *name, enum graph_unknown unknown, uint32_t *number,
+                      bool *is_unknown)
 {
     size_t length = strlen(name);
+    *number = names_find(names, name, length);
+    *is_unknown |= *number >= n_trained;
+    if (*number != NAMES_NONE || unknown == GRAPH_SKIP)
+        return true;
     if (unknown == GRAPH_ADD)
         return names_add(names, name, length, number);
-    *number = names_find(names, name, length);
-    if (*number == NAMES_NONE && unknown == GRAPH_REFUSE)
-        return input_fail(input,
-                          "'%s' does not occur in the facts to learn from (--unknown add takes it "
-                          "all the same, --unknown skip leaves such facts out)",
-                          name);
-    *skip |= *number == NAMES_NONE;
-    return true;
+    return input_fail(input,
+                      "'%s' does not occur in the training triples (--unknown add takes it all "
+                      "the same, --unknown skip leaves such triples out)",
+                      name);
 }
 
-static bool read_fact(struct input *input, char *line, struct graph *graph, struct facts *facts,
-                      enum graph_unknown unknown)
+static bool read_triple(struct input *input, char *line, struct graph *graph,
+                        struct triples *triples, enum graph_unknown unknown)
 {
     char *names[3] = {0};
-    struct fact fact = {0};
-    bool skip = false;
+    struct triple triple = {0};
+    bool is_unknown = false;
     size_t n = input_fields(line, "\t", names, 3);
     if (n != 3)
-        return input_fail(input,
-                          "a fact is subject, relation and object separated by tabs, but this line "
-                          "has %zu field%s",
-                          n, n == 1 ? "" : "s");
+        return input_fail(
+            input,
+            "a triple is subject, relation and object separated by tabs, but this line "
+            "has %zu field%s",
+            n, n == 1 ? "" : "s");
     for (size_t i = 0; i < 3; i++) {
         const char *flaw = names_flaw(names[i], strlen(names[i]));
         if (names[i][0] == '\0')
-            return input_fail(input, "field %zu of the fact is empty", i + 1);
+            return input_fail(input, "field %zu of the triple is empty", i + 1);
         if (flaw != NULL)
-            return input_fail(input,
-                              "field %zu of the fact has %s in it, which a name cannot have; lines "
-                              "end with LF or CRLF",
-                              i + 1, flaw);
+            return input_fail(
+                input,
+                "field %zu of the triple has %s in it, which a name cannot have; lines "
+                "end with LF or CRLF",
+                i + 1, flaw);
     }
-    if (!read_name(input, &graph->entities, names[0], unknown, &fact.subject, &skip) ||
-        !read_name(input, &graph->relations, names[1], unknown, &fact.relation, &skip) ||
-        !read_name(input, &graph->entities, names[2], unknown, &fact.object, &skip))
+    if (!read_name(input, &graph->entities, graph->n_trained_entities, names[0], unknown,
+                   &triple.subject, &is_unknown) ||
+        !read_name(input, &graph->relations, graph->n_trained_relations, names[1], unknown,
+                   &triple.relation, &is_unknown) ||
+        !read_name(input, &graph->entities, graph->n_trained_entities, names[2], unknown,
+                   &triple.object, &is_unknown))
         return false;
-    graph->n_skipped += skip;
-    return skip || facts_add(facts, fact);
+    graph->n_unknown += is_unknown && triples != &graph->train;
+    return (is_unknown && unknown == GRAPH_SKIP) || triples_add(triples, triple);
 }
 
-static bool read_facts(struct graph *graph, const char *path, struct facts *facts,
-                       enum graph_unknown unknown)
+static bool read_triples(struct graph *graph, const char *path, struct triples *triples,
+                         enum graph_unknown unknown)
 {
     struct input input;
     enum input_result result = INPUT_FAILED;
@@ -83,10 +87,10 @@ static bool read_facts(struct graph *graph, const char *path, struct facts *fact
     bool ok = true;
     while (ok && (result = input_line(&input, &line, &length)) == INPUT_LINE)
         ok = length != strlen(line) ? input_fail(&input, "the line has a NUL character")
-                                    : read_fact(&input, line, graph, facts, unknown);
+                                    : read_triple(&input, line, graph, triples, unknown);
     ok = ok && result == INPUT_END;
     if (ok && input.line == 0)
-        ok = task_fail("%s is empty: there are no facts in it", path);
+        ok = task_fail("%s is empty: there are no triples in it", path);
     input_close(&input);
     return ok;
 }
@@ -99,8 +103,9 @@ static bool find_files(const char *folder, char *files[3])
         !input_find(folder, "test", &files[2]))
         return false;
     return files[0] != NULL ||
-           task_fail("there is no file 'train' (.txt, .tsv, .csv or .dat; plain, .gz or .zst) in %s",
-                     folder);
+           task_fail(
+               "there is no file 'train' (.txt, .tsv, .csv or .dat; plain, .gz or .zst) in %s",
+               folder);
 }
 
 static bool cut_list(const char *list, char *files[3])
@@ -130,13 +135,22 @@ static void forget_files(char *files[3])
         free(files[i]);
 }
 
+/* Reads train, which settles what is trained. */
+static bool read_train(struct graph *graph, const char *path)
+{
+    bool ok = read_triples(graph, path, &graph->train, GRAPH_ADD);
+    graph->n_trained_entities = graph->entities.n;
+    graph->n_trained_relations = graph->relations.n;
+    return ok;
+}
+
 bool graph_read(struct graph *graph, const char *data, enum graph_unknown unknown)
 {
     char *files[3] = {0};
     *graph = (struct graph){0};
-    bool ok = list_files(data, files) && read_facts(graph, files[0], &graph->train, GRAPH_ADD) &&
-              (files[1] == NULL || read_facts(graph, files[1], &graph->valid, unknown)) &&
-              (files[2] == NULL || read_facts(graph, files[2], &graph->test, unknown));
+    bool ok = list_files(data, files) && read_train(graph, files[0]) &&
+              (files[1] == NULL || read_triples(graph, files[1], &graph->valid, unknown)) &&
+              (files[2] == NULL || read_triples(graph, files[2], &graph->test, unknown));
     forget_files(files);
     return ok;
 }
@@ -145,7 +159,7 @@ bool graph_read_train(struct graph *graph, const char *data)
 {
     char *files[3] = {0};
     *graph = (struct graph){0};
-    bool ok = list_files(data, files) && read_facts(graph, files[0], &graph->train, GRAPH_ADD);
+    bool ok = list_files(data, files) && read_train(graph, files[0]);
     forget_files(files);
     return ok;
 }
@@ -175,14 +189,14 @@ static int compare_answers(const void *left, const void *right)
     return (a->entity > b->entity) - (a->entity < b->entity);
 }
 
-static void put_answers(struct known *known, const struct facts *facts)
+static void put_answers(struct known *known, const struct triples *triples)
 {
-    for (size_t i = 0; i < facts->n; i++, known->n++) {
-        struct fact fact = facts->at[i];
+    for (size_t i = 0; i < triples->n; i++, known->n++) {
+        struct triple triple = triples->at[i];
         known->of[ASK_OBJECT][known->n] =
-            (struct answer){question_of(fact.subject, fact.relation), fact.object};
+            (struct answer){question_of(triple.subject, triple.relation), triple.object};
         known->of[ASK_SUBJECT][known->n] =
-            (struct answer){question_of(fact.object, fact.relation), fact.subject};
+            (struct answer){question_of(triple.object, triple.relation), triple.subject};
     }
 }
 
@@ -203,7 +217,7 @@ bool known_init(struct known *known, const struct graph *graph)
         known->of[side] = malloc((n + 1) * sizeof *known->of[side]);
     if (known->of[0] == NULL || known->of[1] == NULL) {
         known_fini(known);
-        return task_fail_memory("the facts");
+        return task_fail_memory("the triples");
     }
     put_answers(known, &graph->train);
     put_answers(known, &graph->valid);

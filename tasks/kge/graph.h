@@ -1,42 +1,46 @@
 /*
- * graph - a knowledge graph: facts (subject, relation, object) to learn from, to choose by and to test.
+ * graph - a knowledge graph: training, validation and test triples (subject, relation, object).
  *
- * A file has one fact per line, three names separated by tabs. Names may be anything, numbers too. They
- * are numbered in the order they are met. A name that stands in `valid` or `test` alone was never
- * learned; what happens then is the user's choice.
+ * A file has one triple per line, three names separated by tabs. Names are any text, numbers included. They
+ * are numbered in the order they are met. The published splits of WN18RR and FB15k-237 have entities in `valid`
+ * and `test` that `train` lacks: `enum graph_unknown` says what happens with them.
  */
 #ifndef TASKS_KGE_GRAPH_H
 #define TASKS_KGE_GRAPH_H
 
 #include "common/names.h"
 
-struct fact {
+struct triple {
     uint32_t subject, relation, object;
 };
 
-struct facts {
+struct triples {
     size_t n, capacity;
-    struct fact *at;
+    struct triple *at;
 };
 
-/* What to do with a fact of `valid` or `test` that has an unknown name. */
+/* Appends a triple. */
+bool triples_add(struct triples *triples, struct triple triple);
+
+/* What to do with a triple of `valid` or `test` that has an unknown name. */
 enum graph_unknown {
     GRAPH_REFUSE, /* fail */
     GRAPH_ADD,    /* take the name as that of one more entity or relation */
-    GRAPH_SKIP,   /* leave the fact out */
+    GRAPH_SKIP,   /* leave the triple out */
 };
 
 struct graph {
     struct names entities, relations;
-    struct facts train, valid, test;
-    size_t n_skipped; /* facts that were left out */
+    struct triples train, valid, test;
+    uint32_t n_trained_entities, n_trained_relations; /* those of train; others were added behind */
+    size_t n_unknown; /* triples of valid and test with an entity or relation that train lacks */
 };
 
 /* `data` is a folder with train, valid and test, the last two optional, or up to three files separated
  * by commas. graph_fini() is due in any case. */
 bool graph_read(struct graph *graph, const char *data, enum graph_unknown unknown);
 
-/* The same, but the facts to learn from alone. */
+/* The same, but the triples to learn from alone. */
 bool graph_read_train(struct graph *graph, const char *data);
 
 void graph_fini(struct graph *graph);
@@ -51,7 +55,7 @@ struct answer {
     uint32_t entity;
 };
 
-/* For either side, the facts of all three parts in ascending order of question and entity. */
+/* For either side, the triples of all three parts in ascending order of question and entity. */
 struct known {
     size_t n;
     struct answer *of[2];

@@ -1,6 +1,6 @@
 /*
- * kge - embeddings of knowledge graphs: a vector for each entity and each relation, learned from facts
- * so that the vectors tell which other facts are likely.
+ * kge - embeddings of knowledge graphs: a vector for each entity and each relation, learned from triples
+ * so that the vectors tell which other triples are likely.
  *
  * kge_train() reads a graph, trains, evaluates and writes a model; kge_predict() asks a model that was
  * written. Both return false after task_fail().
@@ -18,10 +18,9 @@ struct kge_options {
     enum kge_loss loss;
     enum graph_unknown unknown;
     int64_t dim;                   /* numbers of a vector; even for ComplEx */
-    int64_t batch;                 /* facts of a step */
-    int64_t n_negatives;           /* wrong answers per side of a fact */
+    int64_t batch;                 /* triples of a step */
+    int64_t n_negatives;           /* wrong answers per side of a triple */
     enum tern_conformity sampling; /* what is promised about wrong answers */
-    int64_t ahead;                 /* batches that are prepared before they are used */
     double rate;                   /* of AdaGrad */
     double spread;                 /* of the first values */
     int64_t penalty_power;
@@ -29,17 +28,18 @@ struct kge_options {
     int formats; /* of files.h, beside .npy */
 };
 
-bool kge_train(const struct train_options *common, const struct kge_options *options);
+bool kge_train(const struct train_options *train_options, const struct kge_options *options);
 
 struct kge_question {
     const char *folder;                      /* of the model */
-    const char *subject, *relation, *object; /* NULL: what is asked for, subject or object */
-    const char *data; /* of the training: answers it has learned are marked; or NULL */
+    const char *subject, *relation, *object; /* subject or object may be NULL: it is asked for */
+    const char *data; /* of the training: answers that it was trained on are marked; or NULL */
     int64_t n_answers;
     bool json;
 };
 
-/* Prints the best answers with their scores to standard output. */
+/* Prints the best answers with their scores to standard output; for a whole triple, its score and its
+ * ranks. */
 bool kge_predict(const struct kge_question *question);
 
 #endif

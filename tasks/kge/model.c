@@ -1,4 +1,4 @@
-/* model - how ComplEx, DistMult and RESCAL score a fact. See model.h. */
+/* model - how ComplEx, DistMult and RESCAL score a triple. See model.h. */
 #include "kge/model.h"
 
 #include <math.h>

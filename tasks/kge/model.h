@@ -1,5 +1,5 @@
 /*
- * model - how ComplEx, DistMult and RESCAL score a fact.
+ * model - how ComplEx, DistMult and RESCAL score a triple.
  *
  * The score of (s, r, o) is linear in each of the three vectors. So a question, which gives two of them,
  * is a vector q, and the score of an entity x is the product q . x:

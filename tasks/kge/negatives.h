@@ -1,8 +1,8 @@
 /*
- * negatives - where wrong answers come from: all entities, each as likely as the others.
+ * negatives - draws negatives: all entities, each with the same probability.
  *
- * Tern's sampling manager hands out their keys. They are ordered when a batch is prepared and received
- * when it is used, so that it has the time to bring them here. With --plain a generator draws them.
+ * Tern's sampling manager chooses their keys. A worker orders them when it prepares a batch and receives them when it
+ * uses the batch, so that Tern has time to bring their rows. With --plain a generator draws them.
  */
 #ifndef TASKS_KGE_NEGATIVES_H
 #define TASKS_KGE_NEGATIVES_H

@@ -21,10 +21,10 @@ struct work {
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-bool step_space_init(struct step_space *space, size_t n, size_t n_facts, size_t n_negatives,
+bool step_space_init(struct step_space *space, size_t n, size_t n_triples, size_t n_negatives,
                      size_t n_relations, size_t relation_length)
 {
-    size_t n_questions = 2 * n_facts, n_entities = 2 * n_facts + n_negatives;
+    size_t n_questions = 2 * n_triples, n_entities = 2 * n_triples + n_negatives;
     *space = (struct step_space){
         .questions = malloc(n_questions * n * sizeof(float)),
         .question_gradients = malloc(n_questions * n * sizeof(float)),
@@ -54,11 +54,11 @@ void step_space_fini(struct step_space *space)
     *space = (struct step_space){0};
 }
 
-/* ---- Questions: 2i asks for the object of fact i, 2i + 1 for its subject ---------------------- */
+/* ---- Questions: 2i asks for the object of triple i, 2i + 1 for its subject ---------------------- */
 
 static size_t n_questions(const struct work *work)
 {
-    return 2 * work->batch->n_facts;
+    return 2 * work->batch->n_triples;
 }
 
 static enum side side_of(size_t question)
@@ -68,14 +68,14 @@ static enum side side_of(size_t question)
 
 static uint32_t given_of(const struct work *work, size_t question)
 {
-    const struct fact *fact = &work->batch->facts[question / 2];
-    return side_of(question) == ASK_OBJECT ? fact->subject : fact->object;
+    const struct triple *triple = &work->batch->triples[question / 2];
+    return side_of(question) == ASK_OBJECT ? triple->subject : triple->object;
 }
 
 static uint32_t answer_of(const struct work *work, size_t question)
 {
-    const struct fact *fact = &work->batch->facts[question / 2];
-    return side_of(question) == ASK_OBJECT ? fact->object : fact->subject;
+    const struct triple *triple = &work->batch->triples[question / 2];
+    return side_of(question) == ASK_OBJECT ? triple->object : triple->subject;
 }
 
 static size_t relation_length(const struct work *work)
@@ -85,7 +85,7 @@ static size_t relation_length(const struct work *work)
 
 static uint32_t relation_of(const struct work *work, size_t question)
 {
-    return work->batch->facts[question / 2].relation;
+    return work->batch->triples[question / 2].relation;
 }
 
 /* ---- Forward --------------------------------------------------------------------------------- */
@@ -208,14 +208,14 @@ static void spread_from_penalties(struct work *work)
 {
     const struct step_settings *settings = work->settings;
     size_t n = settings->n, n_relation = relation_length(work);
-    for (size_t i = 0; i < work->batch->n_facts; i++) {
-        struct fact fact = work->batch->facts[i];
-        penalize(work, work->entities[fact.subject], n, settings->entity_penalty,
-                 work->entity_gradients + fact.subject * n);
-        penalize(work, work->entities[fact.object], n, settings->entity_penalty,
-                 work->entity_gradients + fact.object * n);
-        penalize(work, work->relations[fact.relation], n_relation, settings->relation_penalty,
-                 work->relation_gradients + fact.relation * n_relation);
+    for (size_t i = 0; i < work->batch->n_triples; i++) {
+        struct triple triple = work->batch->triples[i];
+        penalize(work, work->entities[triple.subject], n, settings->entity_penalty,
+                 work->entity_gradients + triple.subject * n);
+        penalize(work, work->entities[triple.object], n, settings->entity_penalty,
+                 work->entity_gradients + triple.object * n);
+        penalize(work, work->relations[triple.relation], n_relation, settings->relation_penalty,
+                 work->relation_gradients + triple.relation * n_relation);
     }
 }
 

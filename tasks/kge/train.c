@@ -1,7 +1,7 @@
 /*
  * train - trains a model of a knowledge graph. See kge.h.
  *
- * Every node reads all facts and learns from its part. Each of its threads is a worker with a stream of
+ * Every node reads all triples and learns from its part. Each of its threads is a worker with a stream of
  * batches (batch.h), prepared ahead (loader.h), whose rows it reads, turns into differences (step.h)
  * and adds.
  */
@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "common/loader.h"
+#include "common/report.h"
 #include "common/rng.h"
 #include "kge/evaluate.h"
 #include "kge/files.h"
@@ -21,13 +22,12 @@ enum { RESCAL_MAX_DIM = 1024 };
 struct model;
 
 /* One thread's part in the training. */
-struct trainee {
+struct trainer {
     struct model *model;
     struct tern_worker *worker; /* NULL with --plain */
     struct source source;
-    struct batch *ring;
-    size_t n_ring;
     struct loader loader;
+    struct rng negative_rng; /* of the negatives, with --plain */
     struct step_space space;
     float *entity_space, *relation_space; /* where rows are pulled to */
     float *entity_differences, *relation_differences;
@@ -43,7 +43,7 @@ struct model {
     struct step_settings settings;
     struct params *entities, *relations;
     struct negatives negatives;
-    struct trainee *trainees; /* one per thread */
+    struct trainer *trainers; /* one per thread */
 };
 
 /* ---- Preparing ------------------------------------------------------------------------------- */
@@ -72,11 +72,11 @@ static void first_value(void *context, uint64_t key, void *value, size_t length)
 static bool open_params(struct model *model)
 {
     static struct first_value entities, relations; /* as long as the tables */
-    const struct train_options *common = model->train->options;
+    const struct train_options *options = model->train->options;
     size_t n = model->settings.n, n_relation = model_relation_length(model->settings.model, n);
     float spread = (float)model->options->spread;
-    entities = (struct first_value){2 * (uint64_t)common->seed, spread};
-    relations = (struct first_value){2 * (uint64_t)common->seed + 1, spread};
+    entities = (struct first_value){2 * (uint64_t)options->seed, spread};
+    relations = (struct first_value){2 * (uint64_t)options->seed + 1, spread};
     model->entities = train_params(model->train, "entities", model->graph.entities.n, 2 * n,
                                    first_value, &entities);
     if (model->entities == NULL)
@@ -85,29 +85,29 @@ static bool open_params(struct model *model)
                                     2 * n_relation, first_value, &relations);
     return model->relations != NULL &&
            negatives_open(&model->negatives, model->entities, model->options->sampling,
-                          (uint64_t)common->seed);
+                          (uint64_t)options->seed);
 }
 
-/* The facts come in an order that has nothing to do with the file's, the same at all nodes, so that
+/* The triples come in an order that has nothing to do with the file's, the same at all nodes, so that
  * every worker's part is a fair sample. */
-static void shuffle(struct facts *facts, uint64_t seed)
+static void shuffle(struct triples *triples, uint64_t seed)
 {
     struct rng rng = rng_seed(seed, UINT64_MAX);
-    for (size_t i = facts->n; i > 1; i--) {
+    for (size_t i = triples->n; i > 1; i--) {
         size_t j = rng_below(&rng, i);
-        struct fact other = facts->at[j];
-        facts->at[j] = facts->at[i - 1];
-        facts->at[i - 1] = other;
+        struct triple other = triples->at[j];
+        triples->at[j] = triples->at[i - 1];
+        triples->at[i - 1] = other;
     }
 }
 
 static bool load(struct model *model)
 {
-    const struct train_options *common = model->train->options;
-    if (!graph_read(&model->graph, common->data, model->options->unknown) ||
+    const struct train_options *options = model->train->options;
+    if (!graph_read(&model->graph, options->data, model->options->unknown) ||
         !known_init(&model->known, &model->graph))
         return false;
-    shuffle(&model->graph.train, (uint64_t)common->seed);
+    shuffle(&model->graph.train, (uint64_t)options->seed);
     return true;
 }
 
@@ -118,19 +118,32 @@ static uint64_t digest(const struct model *model)
     return names_digest(&graph->relations, names_digest(&graph->entities, graph->train.n));
 }
 
+/* What became of the names that valid and test have and train lacks. */
+static void print_unknown(const struct model *model)
+{
+    const struct graph *graph = &model->graph;
+    if (graph->n_unknown > 0 && model->options->unknown == GRAPH_SKIP)
+        fprintf(stderr, "--unknown skip: left out %zu triples with names that are not in train\n",
+                graph->n_unknown);
+    else if (graph->n_unknown > 0)
+        fprintf(stderr, "--unknown add: %u entities, %u relations (%zu triples) are not in train\n",
+                graph->entities.n - graph->n_trained_entities,
+                graph->relations.n - graph->n_trained_relations, graph->n_unknown);
+}
+
 static void introduce(const struct model *model)
 {
     const struct graph *graph = &model->graph;
     const struct train *train = model->train;
     if (!train_speaks(train) || train->options->json)
         return;
-    fprintf(stderr,
-            "%u entities, %u relation%s, %zu facts to learn from, %zu to choose by, %zu to test\n",
-            graph->entities.n, graph->relations.n, graph->relations.n == 1 ? "" : "s", graph->train.n, graph->valid.n, graph->test.n);
-    if (graph->n_skipped > 0)
-        fprintf(stderr, "%zu facts with unknown names were left out\n", graph->n_skipped);
+    fprintf(stderr, "%u entities, %u relation%s\n", graph->entities.n, graph->relations.n,
+            graph->relations.n == 1 ? "" : "s");
+    fprintf(stderr, "triples: %zu training, %zu validation, %zu test\n", graph->train.n,
+            graph->valid.n, graph->test.n);
+    print_unknown(model);
     static const char *const titles[] = {"ComplEx", "DistMult", "RESCAL"};
-    fprintf(stderr, "%s, %" PRId64 " numbers per vector; %u node%s with %zu thread%s%s\n",
+    fprintf(stderr, "%s, dimension %" PRId64 "; %u node%s with %zu thread%s%s\n",
             titles[model->options->model], model->options->dim, train->n_nodes,
             train->n_nodes == 1 ? "" : "s", train->n_threads, train->n_threads == 1 ? "" : "s",
             train->node == NULL ? ", plain arrays" : "");
@@ -140,91 +153,92 @@ static void introduce(const struct model *model)
 
 static bool prepare(void *context, void *batch, uint64_t clock)
 {
-    struct trainee *trainee = context;
-    const struct model *model = trainee->model;
+    struct trainer *trainer = context;
+    const struct model *model = trainer->model;
     struct batch *own = batch;
-    source_next(&trainee->source, (size_t)model->options->batch, own);
-    return negatives_order(&model->negatives, trainee->worker, (size_t)model->options->n_negatives,
+    source_next(&trainer->source, (size_t)model->options->batch, own);
+    return negatives_order(&model->negatives, trainer->worker, (size_t)model->options->n_negatives,
                            &own->order) &&
-           params_intend(model->entities, trainee->worker, own->entities.keys, own->entities.n,
+           params_intend(model->entities, trainer->worker, own->entities.keys, own->entities.n,
                          clock, clock + 1) &&
-           params_intend(model->relations, trainee->worker, own->relations.keys, own->relations.n,
+           params_intend(model->relations, trainer->worker, own->relations.keys, own->relations.n,
                          clock, clock + 1);
 }
 
-static bool make_rows(struct trainee *trainee, size_t n_entities, size_t n_relations)
+static bool make_rows(struct trainer *trainer, size_t n_entities, size_t n_relations)
 {
-    size_t length = trainee->model->entities->length;
-    size_t relation_length = trainee->model->relations->length;
-    trainee->entity_space = malloc(n_entities * length * sizeof(float));
-    trainee->entity_differences = malloc(n_entities * length * sizeof(float));
-    trainee->entity_rows = malloc(n_entities * sizeof *trainee->entity_rows);
-    trainee->relation_space = malloc(n_relations * relation_length * sizeof(float));
-    trainee->relation_differences = malloc(n_relations * relation_length * sizeof(float));
-    trainee->relation_rows = malloc(n_relations * sizeof *trainee->relation_rows);
-    trainee->negatives = malloc(n_entities * sizeof *trainee->negatives);
-    return (trainee->entity_space != NULL && trainee->entity_differences != NULL &&
-            trainee->entity_rows != NULL && trainee->relation_space != NULL &&
-            trainee->relation_differences != NULL && trainee->relation_rows != NULL &&
-            trainee->negatives != NULL) ||
+    size_t length = trainer->model->entities->length;
+    size_t relation_length = trainer->model->relations->length;
+    trainer->entity_space = malloc(n_entities * length * sizeof(float));
+    trainer->entity_differences = malloc(n_entities * length * sizeof(float));
+    trainer->entity_rows = malloc(n_entities * sizeof *trainer->entity_rows);
+    trainer->relation_space = malloc(n_relations * relation_length * sizeof(float));
+    trainer->relation_differences = malloc(n_relations * relation_length * sizeof(float));
+    trainer->relation_rows = malloc(n_relations * sizeof *trainer->relation_rows);
+    trainer->negatives = malloc(n_entities * sizeof *trainer->negatives);
+    return (trainer->entity_space != NULL && trainer->entity_differences != NULL &&
+            trainer->entity_rows != NULL && trainer->relation_space != NULL &&
+            trainer->relation_differences != NULL && trainer->relation_rows != NULL &&
+            trainer->negatives != NULL) ||
            task_fail_memory("a worker");
 }
 
-static bool make_ring(struct trainee *trainee, size_t n_ring, size_t n_facts, size_t n_negatives)
+static bool init_batch(void *context, void *batch)
 {
-    trainee->ring = calloc(n_ring, sizeof *trainee->ring);
-    if (trainee->ring == NULL)
-        return task_fail_memory("a worker");
-    for (; trainee->n_ring < n_ring; trainee->n_ring++)
-        if (!batch_init(&trainee->ring[trainee->n_ring], n_facts, n_negatives))
-            return false;
-    return true;
+    const struct model *model = ((struct trainer *)context)->model;
+    return batch_init(batch, (size_t)model->options->batch, (size_t)model->options->n_negatives);
 }
 
-static bool trainee_init(struct trainee *trainee, struct model *model, size_t thread)
+static void fini_batch(void *batch)
+{
+    batch_fini(batch);
+}
+
+static const struct loader_batches batches = {
+    .bytes = sizeof(struct batch), .init = init_batch, .fini = fini_batch, .prepare = prepare};
+
+static bool trainer_init(struct trainer *trainer, struct model *model, size_t thread)
 {
     const struct train *train = model->train;
-    size_t n_facts = (size_t)model->options->batch;
+    size_t n_triples = (size_t)model->options->batch;
     size_t n_negatives = (size_t)model->options->n_negatives;
-    size_t ahead = (size_t)model->options->ahead, n_all = model->graph.relations.n;
-    size_t n_relations = n_facts < n_all ? n_facts : n_all; /* of a batch, at most */
-    trainee->model = model;
-    trainee->worker = train_worker(train, thread);
-    if (!source_init(&trainee->source, &model->graph.train, train->self * train->n_threads + thread,
-                     train->n_nodes * train->n_threads, n_facts, n_negatives,
+    size_t n_all = model->graph.relations.n, worker = train->self * train->n_threads + thread;
+    size_t n_relations = n_triples < n_all ? n_triples : n_all; /* of a batch, at most */
+    trainer->model = model;
+    trainer->worker = train_worker(train, thread);
+    trainer->negative_rng = rng_seed((uint64_t)train->options->seed, UINT64_MAX - 1 - worker);
+    if (!source_init(&trainer->source, &model->graph.train, worker,
+                     train->n_nodes * train->n_threads, n_triples, n_negatives,
                      (uint64_t)train->options->seed) ||
-        !make_ring(trainee, ahead + 1, n_facts, n_negatives) ||
-        !step_space_init(&trainee->space, model->settings.n, n_facts, n_negatives, n_relations,
+        !loader_init(&trainer->loader, &batches, trainer, train_ahead_s(train)) ||
+        !step_space_init(&trainer->space, model->settings.n, n_triples, n_negatives, n_relations,
                          model->relations->length / 2) ||
-        !make_rows(trainee, 2 * n_facts + n_negatives, n_relations))
+        !make_rows(trainer, 2 * n_triples + n_negatives, n_relations))
         return false;
-    loader_init(&trainee->loader, trainee->ring, sizeof *trainee->ring, ahead, prepare, trainee);
-    return trainee->source.n == 0 || loader_fill(&trainee->loader);
+    return trainer->source.n == 0 || loader_fill(&trainer->loader);
 }
 
-static void trainee_fini(struct trainee *trainee)
+static void trainer_fini(struct trainer *trainer)
 {
-    for (size_t i = 0; i < trainee->n_ring; i++)
-        batch_fini(&trainee->ring[i]);
-    free(trainee->ring);
-    source_fini(&trainee->source);
-    step_space_fini(&trainee->space);
-    free(trainee->entity_space);
-    free(trainee->entity_differences);
-    free(trainee->entity_rows);
-    free(trainee->relation_space);
-    free(trainee->relation_differences);
-    free(trainee->relation_rows);
-    free(trainee->negatives);
+    loader_fini(&trainer->loader);
+    source_fini(&trainer->source);
+    step_space_fini(&trainer->space);
+    free(trainer->entity_space);
+    free(trainer->entity_differences);
+    free(trainer->entity_rows);
+    free(trainer->relation_space);
+    free(trainer->relation_differences);
+    free(trainer->relation_rows);
+    free(trainer->negatives);
 }
 
-static bool make_trainees(struct model *model)
+static bool make_trainers(struct model *model)
 {
-    model->trainees = calloc(model->train->n_threads, sizeof *model->trainees);
-    if (model->trainees == NULL)
+    model->trainers = calloc(model->train->n_threads, sizeof *model->trainers);
+    if (model->trainers == NULL)
         return task_fail_memory("the workers");
     for (size_t i = 0; i < model->train->n_threads; i++)
-        if (!trainee_init(&model->trainees[i], model, i))
+        if (!trainer_init(&model->trainers[i], model, i))
             return false;
     return true;
 }
@@ -232,51 +246,51 @@ static bool make_trainees(struct model *model)
 /* ---- Training -------------------------------------------------------------------------------- */
 
 /* Completes the batch with its negatives. */
-static bool add_negatives(struct trainee *trainee, struct batch *batch)
+static bool add_negatives(struct trainer *trainer, struct batch *batch)
 {
-    const struct model *model = trainee->model;
+    const struct model *model = trainer->model;
     size_t n = (size_t)model->options->n_negatives;
-    if (!negatives_receive(&model->negatives, trainee->worker, batch->order, &trainee->source.rng,
-                           n, trainee->negatives))
+    if (!negatives_receive(&model->negatives, trainer->worker, batch->order, &trainer->negative_rng,
+                           n, trainer->negatives))
         return false;
-    source_add_negatives(&trainee->source, trainee->negatives, n, batch);
+    source_add_negatives(&trainer->source, trainer->negatives, n, batch);
     /* Keys that just happen to be here are asked to stay until the step is done. */
-    const uint64_t clock = trainee->loader.n_taken - 1;
+    const uint64_t clock = trainer->loader.n_taken - 1;
     return model->options->sampling != TERN_NON_CONFORM ||
-           params_intend(model->entities, trainee->worker, trainee->negatives, n, clock, clock + 1);
+           params_intend(model->entities, trainer->worker, trainer->negatives, n, clock, clock + 1);
 }
 
-static bool learn(struct trainee *trainee, struct batch *batch, double *loss)
+static bool learn(struct trainer *trainer, struct batch *batch, double *loss)
 {
-    const struct model *model = trainee->model;
-    struct tern_worker *worker = trainee->worker;
+    const struct model *model = trainer->model;
+    struct tern_worker *worker = trainer->worker;
     const struct key_list *entities = &batch->entities, *relations = &batch->relations;
-    if (!add_negatives(trainee, batch) ||
-        !params_read(model->entities, worker, entities->keys, entities->n, trainee->entity_space,
-                     trainee->entity_rows) ||
+    if (!add_negatives(trainer, batch) ||
+        !params_read(model->entities, worker, entities->keys, entities->n, trainer->entity_space,
+                     trainer->entity_rows) ||
         !params_read(model->relations, worker, relations->keys, relations->n,
-                     trainee->relation_space, trainee->relation_rows))
+                     trainer->relation_space, trainer->relation_rows))
         return false;
-    *loss = kge_step(&model->settings, batch, trainee->entity_rows, trainee->relation_rows,
-                     &trainee->space, trainee->entity_differences, trainee->relation_differences);
+    *loss = kge_step(&model->settings, batch, trainer->entity_rows, trainer->relation_rows,
+                     &trainer->space, trainer->entity_differences, trainer->relation_differences);
     return params_add(model->entities, worker, entities->keys, entities->n,
-                      trainee->entity_differences) &&
+                      trainer->entity_differences) &&
            params_add(model->relations, worker, relations->keys, relations->n,
-                      trainee->relation_differences);
+                      trainer->relation_differences);
 }
 
 static bool epoch(void *context, struct train *train, size_t thread, int64_t number)
 {
     struct model *model = context;
-    struct trainee *trainee = &model->trainees[thread];
-    size_t n_facts = (size_t)model->options->batch;
+    struct trainer *trainer = &model->trainers[thread];
+    size_t n_triples = (size_t)model->options->batch;
     (void)number;
-    for (size_t done = 0; done < trainee->source.n; done += n_facts) {
+    for (size_t done = 0; done < trainer->source.n; done += n_triples) {
         double loss = 0;
-        struct batch *batch = loader_next(&trainee->loader);
-        if (batch == NULL || !learn(trainee, batch, &loss))
+        struct batch *batch = loader_next(&trainer->loader);
+        if (batch == NULL || !learn(trainer, batch, &loss))
             return false;
-        if (!train_done(train, thread, batch->n_facts, loss))
+        if (!train_done(train, thread, batch->n_triples, loss))
             break;
     }
     return true;
@@ -287,20 +301,18 @@ static uint64_t n_examples(void *context)
     struct model *model = context;
     uint64_t n = 0;
     for (size_t i = 0; i < model->train->n_threads; i++)
-        n += model->trainees[i].source.n;
+        n += model->trainers[i].source.n;
     return n;
 }
 
-static bool rank(struct model *model, const struct facts *facts, struct train_quality *quality)
+static bool rank(struct model *model, const struct triples *triples, struct train_quality *quality)
 {
     struct ranking ranking;
     if (!evaluate(model->train, model->settings.model, model->settings.n, model->entities,
-                  model->relations, facts, &model->known, &ranking))
+                  model->relations, triples, &model->known, &ranking))
         return false;
-    quality->value = ranking.mrr;
-    snprintf(quality->text, sizeof quality->text,
-             "MRR %.4f, Hits@1 %.4f, Hits@3 %.4f, Hits@10 %.4f", ranking.mrr, ranking.hits_1,
-             ranking.hits_3, ranking.hits_10);
+    *quality = (struct train_quality){
+        true, {ranking.mrr, ranking.hits_1, ranking.hits_3, ranking.hits_10}};
     return true;
 }
 
@@ -324,37 +336,37 @@ static bool save(void *context, struct train *train)
     struct model *model = context;
     struct model_part parts[2];
     parts_of(model, parts);
-    const struct model_facts facts = {model->settings.model, model->settings.n,
-                                      (uint64_t)train->n_epochs_done, model->graph.entities.n,
-                                      model->graph.relations.n};
-    return files_write(train->options->out, &facts, model->options->formats, parts,
-                       train_worker(train, 0));
+    const struct model_info info = {(int)model->settings.model, model->settings.n,
+                                    (uint64_t)train->n_epochs_done, model->graph.entities.n,
+                                    model->graph.relations.n};
+    return files_write(train->options->out, &info, train->options->settings,
+                       model->options->formats, parts, train_worker(train, 0));
 }
 
 /* Sets the rows for all nodes. */
-static bool read_model(const struct model *model, const char *folder, struct model_facts *facts)
+static bool read_model(const struct model *model, const char *folder, struct model_info *info)
 {
     struct model_part parts[2];
     struct tern_worker *worker = train_worker(model->train, 0);
     parts_of(model, parts);
-    if (!files_read_facts(folder, facts))
+    if (!files_read_info(folder, info))
         return false;
-    if (facts->model != model->settings.model || facts->dim != model->settings.n)
+    if (info->model != (int)model->settings.model || info->dim != model->settings.n)
         return task_fail("the model in %s is %s with --dim %" PRIu64, folder,
-                         model_names[facts->model], facts->dim);
+                         model_names[info->model], info->dim);
     return files_read_part(folder, &parts[0], worker) && files_read_part(folder, &parts[1], worker);
 }
 
 static bool resume(struct model *model, const char *folder)
 {
     struct train *train = model->train;
-    struct model_facts facts = {0};
+    struct model_info info = {0};
     if (folder == NULL)
         return true;
-    bool ok = train->self != 0 || read_model(model, folder, &facts);
-    if (!train_share_saved(train, ok, sizeof facts.n_epochs, &facts.n_epochs))
+    bool ok = train->self != 0 || read_model(model, folder, &info);
+    if (!train_share_saved(train, ok, sizeof info.n_epochs, &info.n_epochs))
         return false;
-    train->n_epochs_done = (int64_t)facts.n_epochs;
+    train->n_epochs_done = (int64_t)info.n_epochs;
     return true;
 }
 
@@ -374,11 +386,12 @@ static struct step_settings settings_of(const struct kge_options *options, uint6
     };
 }
 
-/* The model that was written is the best by the valid facts, not the last; it is the one to test.
- * What another run has written there is not. */
-static bool test(struct model *model)
+/* The model that was saved is the best by the validation triples, not the last; it is the one to test.
+ * What another run has saved there is not. */
+static bool test(struct model *model, const struct train_task *task)
 {
     struct train_quality quality;
+    char text[256];
     struct train *train = model->train;
     if (model->graph.test.n == 0)
         return true;
@@ -386,28 +399,38 @@ static bool test(struct model *model)
         return false;
     if (!train_agree(train, rank(model, &model->graph.test, &quality)))
         return false;
-    if (train_speaks(train) && train->options->json)
-        printf("{\"test_quality\":%.6f}\n", quality.value);
-    else if (train_speaks(train))
-        printf("test: %s\n", quality.text);
+    report_measures(task, &quality, text, sizeof text);
+    if (train_speaks(train) && train->options->json) {
+        printf("{\"test\":{");
+        report_json_measures(task, &quality);
+        printf("}}\n");
+    } else if (train_speaks(train))
+        printf("test: %s\n", text);
     return true;
 }
 
 static bool run(struct model *model)
 {
     struct train *train = model->train;
-    struct train_task task = {.unit = "facts",
+    static const struct train_measure measures[] = {{.name = "mrr", .title = "MRR"},
+                                                    {.name = "hits_1", .title = "Hits@1"},
+                                                    {.name = "hits_3", .title = "Hits@3"},
+                                                    {.name = "hits_10", .title = "Hits@10"}};
+    struct train_task task = {.unit = "triples",
+                              .measures = measures,
+                              .n_measures = sizeof measures / sizeof *measures,
                               .epoch = epoch,
                               .n_examples = n_examples,
                               .evaluate = model->graph.valid.n > 0 ? evaluate_valid : NULL,
                               .save = save};
     model->settings = settings_of(model->options, model->graph.entities.n);
     introduce(model);
-    return train_agree(train, open_params(model) && make_trainees(model)) &&
-           resume(model, train->options->resume) && train_loop(train, &task, model) && test(model);
+    return train_agree(train, open_params(model) && make_trainers(model)) &&
+           resume(model, train->options->resume) && train_loop(train, &task, model) &&
+           test(model, &task);
 }
 
-bool kge_train(const struct train_options *common, const struct kge_options *options)
+bool kge_train(const struct train_options *train_options, const struct kge_options *options)
 {
     struct train train;
     struct model model = {.options = options, .train = &train};
@@ -416,13 +439,13 @@ bool kge_train(const struct train_options *common, const struct kge_options *opt
     if (options->model == KGE_RESCAL && options->dim > RESCAL_MAX_DIM)
         return task_fail("--dim can be %d at most for rescal, whose relations are matrices",
                          RESCAL_MAX_DIM);
-    if (!train_open(&train, common))
+    if (!train_open(&train, train_options))
         return false;
     bool ok = load(&model);
     ok = train_agree_on(&train, ok, digest(&model)) && run(&model);
-    for (size_t i = 0; model.trainees != NULL && i < train.n_threads; i++)
-        trainee_fini(&model.trainees[i]);
-    free(model.trainees);
+    for (size_t i = 0; model.trainers != NULL && i < train.n_threads; i++)
+        trainer_fini(&model.trainers[i]);
+    free(model.trainers);
     ok = train_close(&train, ok);
     known_fini(&model.known);
     graph_fini(&model.graph);

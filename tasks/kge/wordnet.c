@@ -10,7 +10,7 @@
  *
  *   word pos n-synsets n-symbols {symbol} n-synsets n-tagged {offset}
  *
- * The split works on pairs of entities: all facts about a pair are in the same part. A pair goes to
+ * The split works on pairs of entities: all triples about a pair are in the same part. A pair goes to
  * valid or test only if train keeps at least MIN_LEFT other pairs of either entity.
  */
 #include "kge/wordnet.h"
@@ -57,7 +57,7 @@ struct dictionary {
     size_t sense_capacity;
     struct names synsets;  /* "n02084071" */
     struct names entities; /* "dog.n.01", numbered as the synsets */
-    struct facts facts;
+    struct triples triples;
 };
 
 /* ---- Lines ----------------------------------------------------------------------------------- */
@@ -190,22 +190,7 @@ static bool read_synset(struct dictionary *dictionary, const struct entry *entry
     return entity == place || input_fail(entry->input, "'%s' has this meaning twice", name);
 }
 
-/* ---- Facts ----------------------------------------------------------------------------------- */
-
-static bool add_fact(struct dictionary *dictionary, struct fact fact)
-{
-    struct facts *facts = &dictionary->facts;
-    if (facts->n == facts->capacity) {
-        size_t capacity = 2 * facts->capacity + 1024;
-        struct fact *at = realloc(facts->at, capacity * sizeof *at);
-        if (at == NULL)
-            return task_fail_memory("the facts");
-        facts->at = at;
-        facts->capacity = capacity;
-    }
-    facts->at[facts->n++] = fact;
-    return true;
-}
+/* ---- Triples ----------------------------------------------------------------------------------- */
 
 static bool read_pointer(struct dictionary *dictionary, const struct entry *entry, uint32_t subject,
                          char *const words[3])
@@ -223,7 +208,8 @@ static bool read_pointer(struct dictionary *dictionary, const struct entry *entr
                           : NAMES_NONE;
     if (object == NAMES_NONE)
         return input_fail(entry->input, "there is no synset %s", words[1]);
-    return object == subject || add_fact(dictionary, (struct fact){subject, relation, object});
+    return object == subject ||
+           triples_add(&dictionary->triples, (struct triple){subject, relation, object});
 }
 
 /* An entry of a data file: reads where its pointers lead. */
@@ -246,15 +232,15 @@ static bool read_pointers(struct dictionary *dictionary, const struct entry *ent
 
 /* ---- The split ------------------------------------------------------------------------------- */
 
-static uint64_t pair_of(const struct fact *fact)
+static uint64_t pair_of(const struct triple *triple)
 {
-    uint32_t low = fact->subject < fact->object ? fact->subject : fact->object;
-    return (uint64_t)low << 32 | (fact->subject ^ fact->object ^ low);
+    uint32_t low = triple->subject < triple->object ? triple->subject : triple->object;
+    return (uint64_t)low << 32 | (triple->subject ^ triple->object ^ low);
 }
 
-static int compare_facts(const void *left, const void *right)
+static int compare_triples(const void *left, const void *right)
 {
-    const struct fact *a = left, *b = right;
+    const struct triple *a = left, *b = right;
     uint64_t pair_a = pair_of(a), pair_b = pair_of(b);
     if (pair_a != pair_b)
         return pair_a < pair_b ? -1 : 1;
@@ -263,21 +249,21 @@ static int compare_facts(const void *left, const void *right)
     return (a->relation > b->relation) - (a->relation < b->relation);
 }
 
-static void drop_repeated(struct facts *facts)
+static void drop_repeated(struct triples *triples)
 {
     size_t kept = 0;
-    for (size_t i = 0; i < facts->n; i++)
-        if (kept == 0 || compare_facts(&facts->at[i], &facts->at[kept - 1]) != 0)
-            facts->at[kept++] = facts->at[i];
-    facts->n = kept;
+    for (size_t i = 0; i < triples->n; i++)
+        if (kept == 0 || compare_triples(&triples->at[i], &triples->at[kept - 1]) != 0)
+            triples->at[kept++] = triples->at[i];
+    triples->n = kept;
 }
 
 struct split {
-    const struct facts *facts; /* sorted by pairs */
+    const struct triples *triples; /* sorted by pairs */
     size_t n_pairs;
     size_t *pairs;     /* where each pair begins, in random order */
     uint32_t *degrees; /* pairs of each entity in train */
-    uint8_t *part;     /* of each fact: 0 train, 1 valid, 2 test */
+    uint8_t *part;     /* of each triple: 0 train, 1 valid, 2 test */
 };
 
 static void split_fini(struct split *split)
@@ -287,22 +273,22 @@ static void split_fini(struct split *split)
     free(split->part);
 }
 
-static bool split_init(struct split *split, const struct facts *facts, size_t n_entities)
+static bool split_init(struct split *split, const struct triples *triples, size_t n_entities)
 {
-    *split = (struct split){.facts = facts,
-                            .pairs = malloc((facts->n + 1) * sizeof *split->pairs),
+    *split = (struct split){.triples = triples,
+                            .pairs = malloc((triples->n + 1) * sizeof *split->pairs),
                             .degrees = calloc(n_entities + 1, sizeof *split->degrees),
-                            .part = calloc(facts->n + 1, 1)};
+                            .part = calloc(triples->n + 1, 1)};
     if (split->pairs == NULL || split->degrees == NULL || split->part == NULL) {
         split_fini(split);
-        return task_fail_memory("the facts");
+        return task_fail_memory("the triples");
     }
-    for (size_t i = 0; i < facts->n; i++) {
-        if (i > 0 && pair_of(&facts->at[i]) == pair_of(&facts->at[i - 1]))
+    for (size_t i = 0; i < triples->n; i++) {
+        if (i > 0 && pair_of(&triples->at[i]) == pair_of(&triples->at[i - 1]))
             continue;
         split->pairs[split->n_pairs++] = i;
-        split->degrees[facts->at[i].subject]++;
-        split->degrees[facts->at[i].object]++;
+        split->degrees[triples->at[i].subject]++;
+        split->degrees[triples->at[i].object]++;
     }
     return true;
 }
@@ -317,12 +303,13 @@ static void shuffle(size_t *at, size_t n, uint64_t seed)
     }
 }
 
-/* Puts the facts of the pair that begins at `first` into a part; how many there are. */
+/* Puts the triples of the pair that begins at `first` into a part; how many there are. */
 static size_t assign(struct split *split, size_t first, uint8_t part)
 {
-    const struct facts *facts = split->facts;
+    const struct triples *triples = split->triples;
     size_t n = 0;
-    for (; first + n < facts->n && pair_of(&facts->at[first + n]) == pair_of(&facts->at[first]);
+    for (;
+         first + n < triples->n && pair_of(&triples->at[first + n]) == pair_of(&triples->at[first]);
          n++)
         split->part[first + n] = part;
     return n;
@@ -334,8 +321,9 @@ static void choose_parts(struct split *split, size_t n_wanted)
     size_t n[3] = {0};
     uint8_t part = 1;
     for (size_t i = 0; i < split->n_pairs && part < 3; i++) {
-        const struct fact *fact = &split->facts->at[split->pairs[i]];
-        uint32_t *subject = &split->degrees[fact->subject], *object = &split->degrees[fact->object];
+        const struct triple *triple = &split->triples->at[split->pairs[i]];
+        uint32_t *subject = &split->degrees[triple->subject],
+                 *object = &split->degrees[triple->object];
         if (*subject <= MIN_LEFT || *object <= MIN_LEFT)
             continue;
         --*subject;
@@ -363,11 +351,11 @@ static bool write_parts(const struct dictionary *dictionary, const struct split 
             return false;
         }
     }
-    for (size_t i = 0; i < dictionary->facts.n; i++) {
-        struct fact fact = dictionary->facts.at[i];
+    for (size_t i = 0; i < dictionary->triples.n; i++) {
+        struct triple triple = dictionary->triples.at[i];
         outfile_print(
-            out[split->part[i]], "%s\t%s\t%s\n", names_at(&dictionary->entities, fact.subject),
-            relation_names[fact.relation].name, names_at(&dictionary->entities, fact.object));
+            out[split->part[i]], "%s\t%s\t%s\n", names_at(&dictionary->entities, triple.subject),
+            relation_names[triple.relation].name, names_at(&dictionary->entities, triple.object));
     }
     return outputs_commit(&outputs);
 }
@@ -376,13 +364,13 @@ static bool split_and_write(struct dictionary *dictionary, const char *folder, u
                             double share)
 {
     struct split split;
-    struct facts *facts = &dictionary->facts;
-    qsort(facts->at, facts->n, sizeof *facts->at, compare_facts);
-    drop_repeated(facts);
-    if (!split_init(&split, facts, dictionary->entities.n))
+    struct triples *triples = &dictionary->triples;
+    qsort(triples->at, triples->n, sizeof *triples->at, compare_triples);
+    drop_repeated(triples);
+    if (!split_init(&split, triples, dictionary->entities.n))
         return false;
     shuffle(split.pairs, split.n_pairs, seed);
-    choose_parts(&split, (size_t)((double)facts->n * share));
+    choose_parts(&split, (size_t)((double)triples->n * share));
     bool ok = write_parts(dictionary, &split, folder);
     split_fini(&split);
     return ok;
@@ -394,13 +382,13 @@ bool wordnet_make(const char *from, const char *folder, uint64_t seed, double sh
     bool ok = read_files(&dictionary, from, "index", read_index_entry) &&
               read_files(&dictionary, from, "data", read_synset) &&
               read_files(&dictionary, from, "data", read_pointers);
-    if (ok && dictionary.facts.n == 0)
-        ok = task_fail("there are no facts in %s/data.*", from);
+    if (ok && dictionary.triples.n == 0)
+        ok = task_fail("there are no triples in %s/data.*", from);
     ok = ok && split_and_write(&dictionary, folder, seed, share);
     names_fini(&dictionary.senses);
     names_fini(&dictionary.synsets);
     names_fini(&dictionary.entities);
     free(dictionary.sense_number);
-    free(dictionary.facts.at);
+    free(dictionary.triples.at);
     return ok;
 }

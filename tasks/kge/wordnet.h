@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 /* Reads data.* and index.* in `from` and writes train.txt, valid.txt and test.txt to `folder`; `share` of
- * the facts go to valid, and as many to test. */
+ * the triples go to valid, and as many to test. */
 bool wordnet_make(const char *from, const char *folder, uint64_t seed, double share);
 
 #endif

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "common/input.h"
+#include "common/list.h"
 #include "common/sentence.h"
 
 enum {
@@ -58,14 +59,11 @@ static bool add_pair(struct bags *bags, const struct input *input, uint64_t word
     if (n > MAX_TOKENS - bags->n_tokens)
         return input_fail(input, "up to here there are more than %d words, which is the limit",
                           MAX_TOKENS);
-    if (bags->n_pairs == bags->pair_capacity) {
-        uint64_t capacity = bags->pair_capacity > 0 ? 2 * bags->pair_capacity : 65536;
-        struct bag_word *pairs = realloc(bags->pairs, capacity * sizeof *pairs);
-        if (pairs == NULL)
-            return task_fail_memory("the documents");
-        bags->pairs = pairs;
-        bags->pair_capacity = capacity;
-    }
+    struct bag_word *pairs =
+        list_grow(bags->pairs, sizeof *pairs, bags->n_pairs, &bags->pair_capacity, "the documents");
+    if (pairs == NULL)
+        return false;
+    bags->pairs = pairs;
     if (n > 0)
         bags->pairs[bags->n_pairs++] = (struct bag_word){(uint32_t)word, (uint32_t)n};
     bags->n_tokens += n;

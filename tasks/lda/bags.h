@@ -30,7 +30,7 @@ struct bags {
     uint64_t *first_pair, *first_token;
     struct bag_word *pairs;
     uint64_t n_pairs;
-    uint64_t pair_capacity, document_capacity;
+    size_t pair_capacity, document_capacity;
 };
 
 /* `data` is a file of documents, or a folder with the file docword; `vocab` the file of names, or NULL:

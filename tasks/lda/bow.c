@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "common/input.h"
+#include "common/list.h"
 #include "common/names.h"
 #include "common/outputs.h"
 #include "common/sentence.h"
@@ -47,28 +48,16 @@ static void text_fini(struct text *text)
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-/* Makes room for one element behind n; returns the array, or NULL after task_fail(). */
-static void *grow(void *array, size_t element_bytes, size_t n, size_t *capacity)
-{
-    if (n < *capacity)
-        return array;
-    size_t larger = *capacity > 0 ? 2 * *capacity : 4096;
-    void *moved = realloc(array, larger * element_bytes);
-    if (moved == NULL)
-        task_fail_memory("the text");
-    else
-        *capacity = larger;
-    return moved;
-}
-
 static bool add_word(struct text *text, const char *letters, size_t n)
 {
     uint32_t number, n_before = text->names.n, document = (uint32_t)text->n_documents + 1;
-    void *tokens = grow(text->tokens, sizeof *text->tokens, text->n_tokens, &text->token_capacity);
+    void *tokens = list_grow(text->tokens, sizeof *text->tokens, text->n_tokens,
+                             &text->token_capacity, "the text");
     if (tokens == NULL)
         return false;
     text->tokens = tokens;
-    void *words = grow(text->words, sizeof *text->words, n_before, &text->word_capacity);
+    void *words =
+        list_grow(text->words, sizeof *text->words, n_before, &text->word_capacity, "the text");
     if (words == NULL)
         return false;
     text->words = words;
@@ -107,7 +96,8 @@ static bool end_document(struct text *text)
 {
     if (text->n_documents == INT32_MAX)
         return task_fail("there are more than %d documents, which is the limit", INT32_MAX);
-    void *ends = grow(text->ends, sizeof *text->ends, text->n_documents, &text->document_capacity);
+    void *ends = list_grow(text->ends, sizeof *text->ends, text->n_documents,
+                           &text->document_capacity, "the text");
     if (ends == NULL)
         return false;
     text->ends = ends;

@@ -1,12 +1,9 @@
 /*
- * counts - how often things were counted: rows of whole numbers, in a table of Tern or, with --plain, in
- * an ordinary array.
+ * counts - rows of counts: whole numbers in a table of Tern or, with --plain, in an ordinary array.
  *
- * Rows are copied, changed by whoever has the copy, and the differences added. Since differences are
- * whole numbers that are added exactly once, a row is the sum of what all workers have counted, in
- * whatever order they come; and since what a worker takes away it has added before, none is below 0 for
- * good. Where several threads share the array it is added to by atomic additions, so that the same holds
- * for it.
+ * A worker copies rows, changes the copies, and adds the differences. Differences are whole numbers, each added exactly once, so
+ * a row is the sum of what all workers have counted, in any order. A worker subtracts only what it has added before, so no
+ * count stays below 0. Threads that share the array use atomic additions, for the same reason.
  */
 #ifndef TASKS_LDA_COUNTS_H
 #define TASKS_LDA_COUNTS_H

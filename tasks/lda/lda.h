@@ -13,12 +13,24 @@ struct lda_options {
     int64_t n_topics;
     double alpha;  /* how much a document is inclined to each topic; 0: see lda_choose_priors() */
     double beta;   /* how much a topic is inclined to each word; 0: likewise */
-    int64_t ahead; /* batches that are prepared before they are used */
     int64_t n_top; /* words of each topic to print in the end */
     const char *vocab; /* the file of words; NULL: the one beside the documents */
 };
 
-/* Learns from common->data and writes to common->out what lda_files.h lists. */
-bool lda_train(const struct train_options *common, const struct lda_options *options);
+/* Learns from train_options->data and writes to train_options->out what lda_files.h lists. */
+bool lda_train(const struct train_options *train_options, const struct lda_options *options);
+
+struct lda_question {
+    const char *folder; /* of the model */
+    const char *path;   /* of a text; "-": standard input */
+    int64_t n_topics;   /* to print, the most frequent first */
+    int64_t n_words;    /* of each, to print */
+    int64_t n_passes;   /* of sampling */
+    int64_t seed;
+    bool json;
+};
+
+/* Prints the topics of a document to standard output. */
+bool lda_predict(const struct lda_question *question);
 
 #endif

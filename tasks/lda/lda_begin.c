@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "common/modelfile.h"
 #include "common/team.h"
 #include "lda/lda_files.h"
 #include "lda/lda_model.h"
@@ -17,11 +18,11 @@ bool lda_choose_priors(struct model *model)
 {
     const struct lda_options *options = model->options;
     const char *folder = model->train->options->resume;
-    struct lda_facts facts = {0};
-    if (folder != NULL && !lda_files_read_facts(folder, &facts))
+    struct lda_info info = {0};
+    if (folder != NULL && !lda_files_read_info(folder, &info))
         return false;
-    model->alpha = first_above_0(options->alpha, facts.alpha, 50.0 / (double)model->n_topics);
-    model->beta = first_above_0(options->beta, facts.beta, 0.01);
+    model->alpha = first_above_0(options->alpha, info.alpha, 50.0 / (double)model->n_topics);
+    model->beta = first_above_0(options->beta, info.beta, 0.01);
     return true;
 }
 
@@ -41,74 +42,75 @@ static void draw_topics(const struct model *model, const struct part *part, uint
 static bool choose_topics(const struct model *model, struct part *part, uint16_t *topics)
 {
     const char *folder = model->train->options->resume;
-    struct lda_facts facts;
+    struct lda_info info;
     if (folder == NULL)
         draw_topics(model, part, topics);
-    else if (!lda_files_read_facts(folder, &facts) ||
-             !lda_files_read_assignments(folder, &facts, part->first_token, part->n_tokens, topics))
+    else if (!lda_files_read_info(folder, &info) ||
+             !lda_files_read_assignments(folder, &info, part->first_token, part->n_tokens, topics))
         return false;
     return part_set_topics(part, topics);
 }
 
 /* Adds the words of some visits to their rows. */
-static bool add_visits(struct trainee *trainee, const struct visit *visits, size_t n)
+static bool add_visits(struct trainer *trainer, const struct visit *visits, size_t n)
 {
-    const struct part *part = &trainee->part;
-    size_t n_topics = trainee->model->n_topics;
+    const struct part *part = &trainer->part;
+    size_t n_topics = trainer->model->n_topics;
     uint64_t keys[BATCH_VISITS];
-    memset(trainee->rows, 0, n * n_topics * sizeof *trainee->rows);
+    memset(trainer->rows, 0, n * n_topics * sizeof *trainer->rows);
     for (size_t i = 0; i < n; i++) {
         keys[i] = visits[i].word;
         for (uint32_t j = 0; j < visits[i].n; j++)
-            trainee->rows[i * n_topics + part->topics[visits[i].first + j]]++;
+            trainer->rows[i * n_topics + part->topics[visits[i].first + j]]++;
     }
-    return counts_add(&trainee->model->rows, trainee->worker, keys, n, trainee->rows);
+    return counts_add(&trainer->model->rows, trainer->worker, keys, n, trainer->rows);
 }
 
-static bool add_part(struct trainee *trainee)
+static bool add_part(struct trainer *trainer)
 {
-    const struct part *part = &trainee->part;
-    size_t step, most = lda_feed_visits(trainee->model->n_topics);
+    const struct part *part = &trainer->part;
+    size_t step, most = lda_feed_visits(trainer->model->n_topics);
     for (size_t i = 0; i < part->n_visits; i += step) {
         step = part->n_visits - i < most ? part->n_visits - i : most;
-        if (!add_visits(trainee, part->visits + i, step))
+        if (!add_visits(trainer, part->visits + i, step))
             return false;
     }
-    memset(trainee->totals_before, 0, trainee->model->n_topics * sizeof *trainee->totals_before);
+    memset(trainer->totals_before, 0, trainer->model->n_topics * sizeof *trainer->totals_before);
     for (uint32_t i = 0; i < part->n_tokens; i++)
-        trainee->totals_before[part->topics[i]]++;
-    return counts_add(&trainee->model->totals, trainee->worker, &totals_key, 1,
-                      trainee->totals_before);
+        trainer->totals_before[part->topics[i]]++;
+    return counts_add(&trainer->model->totals, trainer->worker, &totals_key, 1,
+                      trainer->totals_before);
 }
 
 static bool begin_part(void *context, size_t thread)
 {
     struct model *model = context;
-    struct trainee *trainee = &model->trainees[thread];
-    uint16_t *topics = malloc(((size_t)trainee->part.n_tokens + 1) * sizeof *topics);
-    bool ok = topics != NULL ? choose_topics(model, &trainee->part, topics)
+    struct trainer *trainer = &model->trainers[thread];
+    uint16_t *topics = malloc(((size_t)trainer->part.n_tokens + 1) * sizeof *topics);
+    bool ok = topics != NULL ? choose_topics(model, &trainer->part, topics)
                              : task_fail_memory("the topics");
     free(topics);
-    return ok && add_part(trainee) && loader_fill(&trainee->loader);
+    return ok && add_part(trainer) && loader_fill(&trainer->loader);
 }
 
 /* Whether the model that is to go on fits, and how far it is. */
 static bool check_resumed(struct model *model)
 {
-    struct lda_facts facts;
+    struct lda_info info;
     const char *folder = model->train->options->resume;
     if (folder == NULL)
         return true;
-    if (!lda_files_read_facts(folder, &facts) || !lda_files_check_words(folder, &model->bags.words))
+    if (!lda_files_read_info(folder, &info) ||
+        !model_check_names(folder, "words", &model->bags.words, "other documents"))
         return false;
-    if (facts.n_topics != model->n_topics)
-        return task_fail("the model in %s has --topics %" PRIu64, folder, facts.n_topics);
-    if (facts.n_documents != model->bags.n_documents || facts.n_tokens != model->bags.n_tokens)
+    if (info.n_topics != model->n_topics)
+        return task_fail("the model in %s has --topics %" PRIu64, folder, info.n_topics);
+    if (info.n_documents != model->bags.n_documents || info.n_tokens != model->bags.n_tokens)
         return task_fail("the model in %s was made from %" PRIu64 " documents with %" PRIu64
                          " words, but there are %u with %" PRIu64,
-                         folder, facts.n_documents, facts.n_tokens, model->bags.n_documents,
+                         folder, info.n_documents, info.n_tokens, model->bags.n_documents,
                          model->bags.n_tokens);
-    model->train->n_epochs_done = (int64_t)facts.n_epochs;
+    model->train->n_epochs_done = (int64_t)info.n_epochs;
     return true;
 }
 

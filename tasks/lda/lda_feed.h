@@ -1,11 +1,10 @@
 /*
  * lda_feed - one worker's stream of batches, pass after pass without end.
  *
- * A batch is some visits of one band, drawn at random once; it is a step of the worker's clock. The
- * batches of a band come in an order that is drawn anew in each pass, so that workers seldom sample the
- * same word at the same time. All workers have the same number of batches in a pass, some of them empty at
- * the end of it, so that their clocks stay together: policies that bound how far clocks may be apart
- * would otherwise have the one wait for the other for ever.
+ * A batch is some visits of one band, drawn at random once; it is a step of the worker's clock. Each pass has the batches of
+ * a band in a new random order, so that workers seldom sample the same word at the same time. All workers have the same
+ * number of batches in a pass; the last ones may be empty. So their clocks stay together: under policies that bound
+ * the distance of clocks, one worker would otherwise wait for another for ever.
  */
 #ifndef TASKS_LDA_LDA_FEED_H
 #define TASKS_LDA_LDA_FEED_H

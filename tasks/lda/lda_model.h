@@ -17,12 +17,11 @@
 struct model;
 
 /* One thread's part in the training. */
-struct trainee {
+struct trainer {
     struct model *model;
     struct tern_worker *worker; /* NULL with --plain */
     struct part part;
     struct lda_feed feed;
-    struct lda_batch *ring;
     struct loader loader;
     struct gibbs gibbs;
     int32_t *rows, *rows_before; /* of the words of a batch: the counts, and what they were */
@@ -38,14 +37,14 @@ struct model {
     size_t n_topics;
     double alpha, beta;
     struct bags bags;
-    struct counts rows;       /* by word: how many of its occurrences have each topic */
-    struct counts totals;     /* one row: how many words have each topic */
-    struct riser *risers;     /* for alpha, K alpha and beta */
-    struct trainee *trainees; /* one per thread */
-    uint16_t *assignments;    /* of all documents, at node 0: what it saves */
+    struct counts rows;             /* by word: how many of its occurrences have each topic */
+    struct counts totals;           /* one row: how many words have each topic */
+    struct log_rising *log_risings; /* for alpha, K alpha and beta */
+    struct trainer *trainers;       /* one per thread */
+    uint16_t *assignments;          /* of all documents, at node 0: what it saves */
 };
 
-enum { RISER_ALPHA, RISER_ALPHA_SUM, RISER_BETA, N_RISERS };
+enum { LOG_RISING_ALPHA, LOG_RISING_ALPHA_SUM, LOG_RISING_BETA, N_LOG_RISINGS };
 
 static const uint64_t totals_key = 0;
 

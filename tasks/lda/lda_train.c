@@ -21,12 +21,12 @@ enum { TOKENS_AT_ONCE = 1 << 18 }; /* that nodes tell each other in one message:
 
 static bool prepare(void *context, void *ring_batch, uint64_t clock)
 {
-    struct trainee *trainee = context;
+    struct trainer *trainer = context;
     struct lda_batch *batch = ring_batch;
-    lda_feed_next(&trainee->feed, batch);
-    return counts_intend(&trainee->model->rows, trainee->worker, batch->words, batch->n_visits,
+    lda_feed_next(&trainer->feed, batch);
+    return counts_intend(&trainer->model->rows, trainer->worker, batch->words, batch->n_visits,
                          clock, clock + 1) &&
-           counts_intend(&trainee->model->totals, trainee->worker, &totals_key, 1, clock,
+           counts_intend(&trainer->model->totals, trainer->worker, &totals_key, 1, clock,
                          clock + 1);
 }
 
@@ -40,71 +40,73 @@ static double mean_log_length(const struct model *model, const struct part *part
     return part->n_tokens > 0 ? sum / part->n_tokens : 0;
 }
 
-static bool make_space(struct trainee *trainee, size_t n_topics, size_t ahead)
+static const struct loader_batches batches = {.bytes = sizeof(struct lda_batch),
+                                              .prepare = prepare};
+
+static bool make_space(struct trainer *trainer, size_t n_topics)
 {
     size_t n = lda_feed_visits(n_topics) * n_topics;
-    trainee->ring = malloc((ahead + 1) * sizeof *trainee->ring);
-    trainee->rows = malloc(n * sizeof *trainee->rows);
-    trainee->rows_before = malloc(n * sizeof *trainee->rows_before);
-    trainee->totals_before = malloc(n_topics * sizeof *trainee->totals_before);
-    trainee->sums = malloc(n_topics * sizeof *trainee->sums);
-    return (trainee->ring != NULL && trainee->rows != NULL && trainee->rows_before != NULL &&
-            trainee->totals_before != NULL && trainee->sums != NULL) ||
+    trainer->rows = malloc(n * sizeof *trainer->rows);
+    trainer->rows_before = malloc(n * sizeof *trainer->rows_before);
+    trainer->totals_before = malloc(n_topics * sizeof *trainer->totals_before);
+    trainer->sums = malloc(n_topics * sizeof *trainer->sums);
+    return (trainer->rows != NULL && trainer->rows_before != NULL &&
+            trainer->totals_before != NULL && trainer->sums != NULL) ||
            task_fail_memory("a worker");
 }
 
-static bool trainee_init(struct trainee *trainee, struct model *model, size_t thread)
+static bool trainer_init(struct trainer *trainer, struct model *model, size_t thread)
 {
     const struct train *train = model->train;
     uint64_t seed = (uint64_t)train->options->seed;
     size_t number = train->self * train->n_threads + thread;
-    size_t ahead = (size_t)model->options->ahead;
-    *trainee = (struct trainee){.model = model, .worker = train_worker(train, thread)};
-    if (!part_make(&trainee->part, &model->bags, number, train->n_nodes * train->n_threads,
+    *trainer = (struct trainer){.model = model, .worker = train_worker(train, thread)};
+    if (!part_make(&trainer->part, &model->bags, number, train->n_nodes * train->n_threads,
                    model->n_topics) ||
-        !lda_feed_init(&trainee->feed, &trainee->part, model->n_topics,
+        !lda_feed_init(&trainer->feed, &trainer->part, model->n_topics,
                        rng_seed(seed, 2 * number)) ||
-        !gibbs_init(&trainee->gibbs, model->n_topics, model->bags.words.n, model->alpha,
+        !gibbs_init(&trainer->gibbs, model->n_topics, model->bags.words.n, model->alpha,
                     model->beta, rng_seed(seed, 2 * number + 1)) ||
-        !make_space(trainee, model->n_topics, ahead))
+        !make_space(trainer, model->n_topics) ||
+        !loader_init(&trainer->loader, &batches, trainer, train_ahead_s(train)))
         return false;
-    trainee->mean_log_length = mean_log_length(model, &trainee->part);
-    loader_init(&trainee->loader, trainee->ring, sizeof *trainee->ring, ahead, prepare, trainee);
+    trainer->mean_log_length = mean_log_length(model, &trainer->part);
     return true;
 }
 
-static void trainee_fini(struct trainee *trainee)
+static void trainer_fini(struct trainer *trainer)
 {
-    part_fini(&trainee->part);
-    lda_feed_fini(&trainee->feed);
-    gibbs_fini(&trainee->gibbs);
-    free(trainee->ring);
-    free(trainee->rows);
-    free(trainee->rows_before);
-    free(trainee->totals_before);
-    free(trainee->sums);
+    part_fini(&trainer->part);
+    lda_feed_fini(&trainer->feed);
+    gibbs_fini(&trainer->gibbs);
+    loader_fini(&trainer->loader);
+    free(trainer->rows);
+    free(trainer->rows_before);
+    free(trainer->totals_before);
+    free(trainer->sums);
 }
 
-static bool make_trainees(struct model *model)
+static bool make_trainers(struct model *model)
 {
     size_t n_threads = model->train->n_threads;
-    model->trainees = calloc(n_threads, sizeof *model->trainees);
-    if (model->trainees == NULL)
+    model->trainers = calloc(n_threads, sizeof *model->trainers);
+    if (model->trainers == NULL)
         return task_fail_memory("the workers");
     bool ok = true;
     for (size_t i = 0; ok && i < n_threads; i++)
-        ok = trainee_init(&model->trainees[i], model, i);
+        ok = trainer_init(&model->trainers[i], model, i);
     return ok;
 }
 
-static bool make_risers(struct model *model)
+static bool make_log_risings(struct model *model)
 {
-    model->risers = malloc(N_RISERS * sizeof *model->risers);
-    if (model->risers == NULL)
+    model->log_risings = malloc(N_LOG_RISINGS * sizeof *model->log_risings);
+    if (model->log_risings == NULL)
         return task_fail_memory("the model");
-    riser_init(&model->risers[RISER_ALPHA], model->alpha);
-    riser_init(&model->risers[RISER_ALPHA_SUM], model->alpha * (double)model->n_topics);
-    riser_init(&model->risers[RISER_BETA], model->beta);
+    log_rising_init(&model->log_risings[LOG_RISING_ALPHA], model->alpha);
+    log_rising_init(&model->log_risings[LOG_RISING_ALPHA_SUM],
+                    model->alpha * (double)model->n_topics);
+    log_rising_init(&model->log_risings[LOG_RISING_BETA], model->beta);
     return true;
 }
 
@@ -112,7 +114,7 @@ static bool load(struct model *model)
 {
     if (!lda_choose_priors(model) ||
         !bags_read(&model->bags, model->train->options->data, model->options->vocab) ||
-        !make_risers(model) || !make_trainees(model))
+        !make_log_risings(model) || !make_trainers(model))
         return false;
     bags_forget(&model->bags);
     return true;
@@ -129,12 +131,12 @@ static bool extend_feeds(struct model *model)
         return false;
     }
     for (size_t i = 0; i < train->n_threads; i++)
-        most[train->self] = fmax(most[train->self], model->trainees[i].feed.n_batches);
+        most[train->self] = fmax(most[train->self], model->trainers[i].feed.n_batches);
     bool ok = train_sum(train, train->n_nodes, most);
     for (uint32_t i = 0; i < train->n_nodes; i++)
         n_batches = most[i] > n_batches ? (uint32_t)most[i] : n_batches;
     for (size_t i = 0; i < train->n_threads; i++)
-        lda_feed_extend(&model->trainees[i].feed, n_batches);
+        lda_feed_extend(&model->trainers[i].feed, n_batches);
     free(most);
     return ok;
 }
@@ -166,67 +168,67 @@ static bool open_counts(struct model *model)
 
 /* ---- Sampling -------------------------------------------------------------------------------- */
 
-static bool borrow(struct trainee *trainee, const struct lda_batch *batch)
+static bool borrow(struct trainer *trainer, const struct lda_batch *batch)
 {
-    const struct model *model = trainee->model;
-    size_t row_bytes = model->n_topics * sizeof *trainee->rows;
-    if (!counts_get(&model->rows, trainee->worker, batch->words, batch->n_visits,
-                    trainee->rows_before) ||
-        !counts_get(&model->totals, trainee->worker, &totals_key, 1, trainee->totals_before))
+    const struct model *model = trainer->model;
+    size_t row_bytes = model->n_topics * sizeof *trainer->rows;
+    if (!counts_get(&model->rows, trainer->worker, batch->words, batch->n_visits,
+                    trainer->rows_before) ||
+        !counts_get(&model->totals, trainer->worker, &totals_key, 1, trainer->totals_before))
         return false;
-    memcpy(trainee->rows, trainee->rows_before, batch->n_visits * row_bytes);
-    memcpy(trainee->gibbs.totals, trainee->totals_before, row_bytes);
+    memcpy(trainer->rows, trainer->rows_before, batch->n_visits * row_bytes);
+    memcpy(trainer->gibbs.totals, trainer->totals_before, row_bytes);
     return true;
 }
 
-static bool give_back(struct trainee *trainee, const struct lda_batch *batch)
+static bool give_back(struct trainer *trainer, const struct lda_batch *batch)
 {
-    const struct model *model = trainee->model;
+    const struct model *model = trainer->model;
     for (size_t i = 0; i < batch->n_visits * model->n_topics; i++)
-        trainee->rows_before[i] = trainee->rows[i] - trainee->rows_before[i];
+        trainer->rows_before[i] = trainer->rows[i] - trainer->rows_before[i];
     for (size_t k = 0; k < model->n_topics; k++)
-        trainee->totals_before[k] = trainee->gibbs.totals[k] - trainee->totals_before[k];
-    return counts_add(&model->rows, trainee->worker, batch->words, batch->n_visits,
-                      trainee->rows_before) &&
-           counts_add(&model->totals, trainee->worker, &totals_key, 1, trainee->totals_before);
+        trainer->totals_before[k] = trainer->gibbs.totals[k] - trainer->totals_before[k];
+    return counts_add(&model->rows, trainer->worker, batch->words, batch->n_visits,
+                      trainer->rows_before) &&
+           counts_add(&model->totals, trainer->worker, &totals_key, 1, trainer->totals_before);
 }
 
 /* The loss is what a word's probability, given all others, was when its topic was drawn; minus its
  * logarithm. */
-static double sample(struct trainee *trainee, const struct lda_batch *batch)
+static double sample(struct trainer *trainer, const struct lda_batch *batch)
 {
-    struct part *part = &trainee->part;
+    struct part *part = &trainer->part;
     double logarithm = 0;
     for (size_t i = 0; i < batch->n_visits; i++) {
         const struct visit *visit = &batch->visits[i];
-        logarithm += gibbs_visit(&trainee->gibbs, trainee->rows + i * trainee->model->n_topics,
+        logarithm += gibbs_visit(&trainer->gibbs, trainer->rows + i * trainer->model->n_topics,
                                  part->documents + visit->first, part->topics + visit->first,
                                  visit->n, &part->mixtures);
     }
-    return trainee->mean_log_length * batch->n_tokens - logarithm;
+    return trainer->mean_log_length * batch->n_tokens - logarithm;
 }
 
-static bool do_batch(struct trainee *trainee, const struct lda_batch *batch, double *loss)
+static bool do_batch(struct trainer *trainer, const struct lda_batch *batch, double *loss)
 {
     if (batch->n_visits == 0)
         return true;
-    if (!borrow(trainee, batch))
+    if (!borrow(trainer, batch))
         return false;
-    *loss = sample(trainee, batch);
-    return give_back(trainee, batch);
+    *loss = sample(trainer, batch);
+    return give_back(trainer, batch);
 }
 
 /* A thread that is to end early leaves batches out, but its clock goes on as that of the others. */
 static bool epoch(void *context, struct train *train, size_t thread, int64_t number)
 {
-    struct trainee *trainee = &((struct model *)context)->trainees[thread];
+    struct trainer *trainer = &((struct model *)context)->trainers[thread];
     const struct lda_batch *batch = NULL;
     bool goes_on = true;
     (void)number;
     while (batch == NULL || !batch->ends_pass) {
         double loss = 0;
-        batch = loader_next(&trainee->loader);
-        if (batch == NULL || (goes_on && !do_batch(trainee, batch, &loss)))
+        batch = loader_next(&trainer->loader);
+        if (batch == NULL || (goes_on && !do_batch(trainer, batch, &loss)))
             return false;
         goes_on = train_done(train, thread, goes_on ? batch->n_tokens : 0, loss);
     }
@@ -238,7 +240,7 @@ static uint64_t n_examples(void *context)
     const struct model *model = context;
     uint64_t n = 0;
     for (size_t i = 0; i < model->train->n_threads; i++)
-        n += model->trainees[i].part.n_tokens;
+        n += model->trainers[i].part.n_tokens;
     return n;
 }
 
@@ -250,8 +252,8 @@ static uint16_t *own_topics(struct model *model)
     uint16_t *topics = malloc((n_examples(model) + 1) * sizeof *topics), *next = topics;
     bool ok = topics != NULL || task_fail_memory("the topics");
     for (size_t i = 0; ok && i < model->train->n_threads; i++) {
-        ok = part_get_topics(&model->trainees[i].part, next);
-        next += model->trainees[i].part.n_tokens;
+        ok = part_get_topics(&model->trainers[i].part, next);
+        next += model->trainers[i].part.n_tokens;
     }
     if (ok)
         return topics;
@@ -264,7 +266,7 @@ static bool tell(struct model *model, const uint16_t *own, uint64_t begin, uint6
                  int32_t *block)
 {
     struct train *train = model->train;
-    uint64_t first = model->trainees[0].part.first_token, last = first + n_examples(model);
+    uint64_t first = model->trainers[0].part.first_token, last = first + n_examples(model);
     memset(block, 0, TOKENS_AT_ONCE * sizeof *block);
     for (uint64_t i = begin > first ? begin : first; i < end && i < last; i++)
         block[i - begin] = own[i - first];
@@ -300,18 +302,19 @@ static bool gather(void *context, struct train *train)
 static bool save(void *context, struct train *train)
 {
     const struct model *model = context;
-    const struct lda_model files = {.facts = {.n_topics = model->n_topics,
-                                              .n_epochs = (uint64_t)train->n_epochs_done,
-                                              .n_documents = model->bags.n_documents,
-                                              .n_words = model->bags.words.n,
-                                              .n_tokens = model->bags.n_tokens,
-                                              .alpha = model->alpha,
-                                              .beta = model->beta},
+    const struct lda_model files = {.info = {.n_topics = model->n_topics,
+                                             .n_epochs = (uint64_t)train->n_epochs_done,
+                                             .n_documents = model->bags.n_documents,
+                                             .n_words = model->bags.words.n,
+                                             .n_tokens = model->bags.n_tokens,
+                                             .alpha = model->alpha,
+                                             .beta = model->beta},
                                     .bags = &model->bags,
                                     .rows = &model->rows,
                                     .worker = train_worker(train, 0),
                                     .assignments = model->assignments,
-                                    .n_top = (size_t)model->options->n_top};
+                                    .n_top = (size_t)model->options->n_top,
+                                    .settings = train->options->settings};
     return lda_files_write(train->options->out, &files);
 }
 
@@ -335,7 +338,11 @@ static bool print_topics(struct model *model)
 static bool run(struct model *model)
 {
     struct train *train = model->train;
+    static const struct train_measure measures[] = {
+        {.name = "log_likelihood", .title = "log-likelihood"}};
     const struct train_task task = {.unit = "words",
+                                    .measures = measures,
+                                    .n_measures = 1,
                                     .epoch = epoch,
                                     .n_examples = n_examples,
                                     .evaluate = lda_judge,
@@ -346,20 +353,20 @@ static bool run(struct model *model)
            train_loop(train, &task, model) && train_agree(train, print_topics(model));
 }
 
-bool lda_train(const struct train_options *common, const struct lda_options *options)
+bool lda_train(const struct train_options *train_options, const struct lda_options *options)
 {
     struct train train;
-    if (!train_open(&train, common))
+    if (!train_open(&train, train_options))
         return false;
     struct model model = {
         .options = options, .train = &train, .n_topics = (size_t)options->n_topics};
     bool ok = load(&model);
     ok = train_agree_on(&train, ok, digest(&model)) && run(&model);
-    for (size_t i = 0; model.trainees != NULL && i < train.n_threads; i++)
-        trainee_fini(&model.trainees[i]);
-    free(model.trainees);
+    for (size_t i = 0; model.trainers != NULL && i < train.n_threads; i++)
+        trainer_fini(&model.trainers[i]);
+    free(model.trainers);
     free(model.assignments);
-    free(model.risers);
+    free(model.log_risings);
     counts_close(&model.rows);
     counts_close(&model.totals);
     bags_fini(&model.bags);

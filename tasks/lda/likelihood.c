@@ -15,9 +15,9 @@ double rise(double x, uint64_t n)
     return log_gamma(x + (double)n) - log_gamma(x);
 }
 
-void riser_init(struct riser *riser, double x)
+void log_rising_init(struct log_rising *log_rising, double x)
 {
-    riser->x = x;
+    log_rising->x = x;
     for (uint64_t n = 0; n < RISE_KNOWN; n++)
-        riser->known[n] = rise(x, n);
+        log_rising->known[n] = rise(x, n);
 }

@@ -17,16 +17,16 @@ enum { RISE_KNOWN = 1024 };
 double rise(double x, uint64_t n);
 
 /* rise(x, n) for one x; those of small n are known. */
-struct riser {
+struct log_rising {
     double x;
     double known[RISE_KNOWN];
 };
 
-void riser_init(struct riser *riser, double x);
+void log_rising_init(struct log_rising *log_rising, double x);
 
-static inline double riser_at(const struct riser *riser, uint64_t n)
+static inline double log_rising_at(const struct log_rising *log_rising, uint64_t n)
 {
-    return n < RISE_KNOWN ? riser->known[n] : rise(riser->x, n);
+    return n < RISE_KNOWN ? log_rising->known[n] : rise(log_rising->x, n);
 }
 
 #endif

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/list.h"
 #include "common/sentence.h"
 
 enum { BAND_ENTRIES = 1 << 20 }; /* room for the mixtures of a band: 4 MiB */
@@ -71,9 +72,10 @@ static bool make_mixtures(struct part *part)
 
 static bool add_band(struct part *part, uint32_t first_visit)
 {
-    struct band *bands = realloc(part->bands, (part->n_bands + (size_t)1) * sizeof *bands);
+    struct band *bands =
+        list_grow(part->bands, sizeof *bands, part->n_bands, &part->band_capacity, "the documents");
     if (bands == NULL)
-        return task_fail_memory("the documents");
+        return false;
     part->bands = bands;
     part->bands[part->n_bands++] = (struct band){first_visit, part->n_visits - first_visit};
     return true;
@@ -84,13 +86,11 @@ static bool add_visits(struct part *part, uint32_t word, uint32_t first, uint32_
 {
     for (uint32_t done = 0, step; done < n; done += step) {
         step = n - done < MAX_VISIT ? n - done : MAX_VISIT;
-        if ((part->n_visits & (part->n_visits - 1)) == 0) {
-            size_t capacity = part->n_visits > 0 ? 2 * (size_t)part->n_visits : 1;
-            struct visit *visits = realloc(part->visits, capacity * sizeof *visits);
-            if (visits == NULL)
-                return task_fail_memory("the words");
-            part->visits = visits;
-        }
+        struct visit *visits = list_grow(part->visits, sizeof *visits, part->n_visits,
+                                         &part->visit_capacity, "the words");
+        if (visits == NULL)
+            return false;
+        part->visits = visits;
         part->visits[part->n_visits++] = (struct visit){word, step, first + done};
     }
     return true;

@@ -1,14 +1,13 @@
 /*
  * part - the documents of one worker, and the topics of their words.
  *
- * Workers share documents out so that each has the same number of words, one range of documents after
- * the other. The documents of a worker are cut into bands, so small that the topics of a band's
- * documents stay in the cache, and a band is sampled word by word: a visit is the occurrences of one word
- * in the documents of a band. So a worker needs the counts of a word only now and then, and then for
- * many occurrences.
+ * Each worker has one range of documents, with about as many words as the others. Its documents are cut into bands,
+ * so small that the topics of a band's documents stay in the cache. A band is sampled word by word: a visit is the
+ * occurrences of one word in the documents of a band. So a worker needs the counts of a word seldom, and then for many
+ * occurrences.
  *
- * Saved topics are in the order of the documents, and within a document in the order of the words'
- * numbers, whoever has sampled them.
+ * Saved topics are in the order of the documents, and within a document in the order of the words' numbers, whichever
+ * worker has sampled them.
  */
 #ifndef TASKS_LDA_PART_H
 #define TASKS_LDA_PART_H
@@ -41,6 +40,7 @@ struct part {
     struct visit *visits;
     struct band *bands;
     uint32_t n_visits, n_bands;
+    size_t visit_capacity, band_capacity;
 };
 
 /* The part of worker `worker` of n_workers. The lengths of documents in `bags` must stay. All topics are 0 and in no mixture until part_set_topics().

@@ -72,17 +72,18 @@ INLINE double learn(const struct factors *model, const struct cell *cells, size_
                     float *restrict rows, float *restrict column)
 {
     const float mean = model->mean, rate = model->rate, penalty = model->penalty;
+    const float unit = 1 / model->scale;
     const size_t width = model->width, length = 2 * width + 2;
     double loss = 0;
     for (size_t i = 0; i < n; i++) {
         float *row = rows + cells[i].row * length;
         fetch(rows + cells[i + FACTORS_AHEAD].row * length, length);
-        float error = cells[i].value - mean - row[2 * width] - column[2 * width] -
+        float error = (cells[i].value - mean) * unit - row[2 * width] - column[2 * width] -
                       product(row, column, width);
         loss += (double)(error * error);
         learn_cell(row, column, width, error, rate, penalty);
     }
-    return loss;
+    return loss * (double)(model->scale * model->scale);
 }
 
 #define PARAMETERS \
@@ -113,8 +114,8 @@ double factors_learn(PARAMETERS)
 
 float factors_predict(const struct factors *model, const float *row, const float *column)
 {
-    float value = model->mean + row[2 * model->width] + column[2 * model->width] +
-                  dense_dot(row, column, model->width);
+    float value = model->mean + model->scale * (row[2 * model->width] + column[2 * model->width] +
+                                                dense_dot(row, column, model->width));
     return fminf(fmaxf(value, model->low), model->high);
 }
 

@@ -1,6 +1,9 @@
 /*
- * factors - the model: a cell is the mean of all + the bias of its row + the bias of its column + the
- * product of their factors.
+ * factors - the model: a cell is the mean of all cells + scale * (the bias of its row + the bias of its
+ * column + the product of their factors).
+ *
+ * The scale is the standard deviation of the training ratings, so that the same learning rate and penalty
+ * suit ratings of 1 to 5, of 1 to 10 and of 0 to 100.
  *
  * A row of parameters, of a row as of a column of the matrix, is
  *
@@ -9,7 +12,7 @@
  * where width is the rank rounded up to whole vectors; factors beyond the rank are 0 and stay so. The
  * sums are those of AdaGrad: of the squares of all gradients so far, and a start that is not 0.
  *
- * Learning from a cell with error e = value - prediction follows the gradient of
+ * Learning from a cell with error e = (value - prediction) / scale follows the gradient of
  * (e^2 + penalty * (|row factors|^2 + |column factors|^2 + both biases^2)) / 2:
  *
  *   g = e * other factor - penalty * own factor      (bias: e - penalty * bias)
@@ -23,7 +26,8 @@
 struct factors {
     size_t rank;
     size_t width;
-    float mean, low, high; /* of the ratings */
+    float mean, low, high; /* of the training ratings */
+    float scale;           /* their standard deviation */
     float rate, penalty;
 };
 
@@ -44,7 +48,8 @@ static inline size_t factors_length(size_t rank)
 enum { FACTORS_AHEAD = 4 };
 
 /*
- * Learns from n cells of one column, in their order, and returns the sum of their squared errors.
+ * Learns from n cells of one column, in their order, and returns the sum of their squared errors, in units of
+ * ratings.
  * cells[i].row counts from `rows`, where rows of parameters follow each other. Rows and column are
  * changed in place.
  */

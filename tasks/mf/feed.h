@@ -1,10 +1,9 @@
 /*
- * feed - one worker's stream of batches: bands in random order, in each the columns in random order, and
- * of each column the cells in random order; new in every epoch.
+ * feed - one worker's stream of batches: bands in random order, in each band the columns in random order, and of each
+ * column the cells in random order; a new order in every epoch.
  *
- * A batch is some visits to columns that are made one after another. It has copies of its cells, so that
- * they lie in the order of their use, and so that batches of the next epoch can be made while those of
- * this one wait.
+ * A batch is some consecutive visits to columns. It has copies of its cells, in the order of their use; so batches of the
+ * next epoch can be made while those of this one wait.
  */
 #ifndef TASKS_MF_FEED_H
 #define TASKS_MF_FEED_H

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/input.h"
+#include "common/modelfile.h"
 #include "common/outputs.h"
 #include "common/vectors.h"
 #include "mf/factors.h"
@@ -24,6 +24,27 @@ static void list_pieces(size_t rank, struct piece pieces[N_PIECES])
     pieces[0] = (struct piece){".npy", 0, rank};
     pieces[1] = (struct piece){"_sums.npy", width, rank};
     pieces[2] = (struct piece){"_biases.npy", 2 * width, 2};
+}
+
+/* The lines of model.txt. */
+enum { N_LINES = 11 };
+
+static void list_lines(struct mf_info *info, struct model_line lines[N_LINES])
+{
+    const struct model_line all[N_LINES] = {
+        {"rank", MODEL_WHOLE, .value = &info->rank},
+        {"epochs", MODEL_WHOLE, .value = &info->n_epochs},
+        {"users", MODEL_WHOLE, .value = &info->n_users},
+        {"items", MODEL_WHOLE, .value = &info->n_items},
+        {"mean", MODEL_REAL, .value = &info->mean},
+        {"scale", MODEL_REAL, .value = &info->scale, .is_optional = true},
+        {"low", MODEL_REAL, .value = &info->low},
+        {"high", MODEL_REAL, .value = &info->high},
+        {"penalty", MODEL_REAL, .value = &info->penalty, .is_optional = true},
+        {"seed", MODEL_WHOLE, .value = &info->seed, .is_optional = true},
+        {"test-share", MODEL_REAL, .value = &info->test_share, .is_optional = true},
+    };
+    memcpy(lines, all, sizeof all);
 }
 
 /* At most a block of numbers from `first` on, as keys. */
@@ -113,120 +134,56 @@ static bool write_side(struct outputs *outputs, size_t rank, int formats,
     return ok;
 }
 
-static bool write_facts(struct outputs *outputs, const struct mf_facts *facts)
+/* Drops the formats that an earlier run was asked for and this one is not. */
+static void drop_formats(struct outputs *outputs, int formats)
 {
-    struct outfile *out = outputs_add(outputs, "model.txt");
-    if (out == NULL)
-        return false;
-    outfile_print(out,
-                  "rank %" PRIu64 "\nepochs %" PRIu64 "\nusers %" PRIu64 "\nitems %" PRIu64
-                  "\nmean %.9g\nlow %.9g\nhigh %.9g\nseed %" PRIu64 "\ntest-share %.9g\n",
-                  facts->rank, facts->n_epochs, facts->n_users, facts->n_items, facts->mean,
-                  facts->low, facts->high, facts->seed, facts->test_share);
-    return true;
+    static const struct {
+        int format;
+        const char *name;
+    } all[] = {{MF_FILES_TEXT, "users.vec"},
+               {MF_FILES_TEXT, "items.vec"},
+               {MF_FILES_BINARY, "users.bin"},
+               {MF_FILES_BINARY, "items.bin"}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (!(formats & all[i].format))
+            outputs_drop(outputs, all[i].name);
 }
 
-bool mf_files_write(const char *folder, const struct mf_facts *facts, int formats,
-                    const struct mf_side sides[2], struct tern_worker *worker)
+bool mf_files_write(const char *folder, const struct mf_info *info, const char *settings,
+                    int formats, const struct mf_side sides[2], struct tern_worker *worker)
 {
     struct outputs outputs;
+    struct mf_info copy = *info;
+    struct model_line lines[N_LINES];
+    list_lines(&copy, lines);
     if (!outputs_open(&outputs, folder))
         return false;
-    if (write_facts(&outputs, facts) &&
-        write_side(&outputs, facts->rank, formats, &sides[0], worker) &&
-        write_side(&outputs, facts->rank, formats, &sides[1], worker))
+    drop_formats(&outputs, formats);
+    if (modelfile_write(&outputs, "mf", lines, N_LINES, settings) &&
+        write_side(&outputs, info->rank, formats, &sides[0], worker) &&
+        write_side(&outputs, info->rank, formats, &sides[1], worker))
         return outputs_commit(&outputs);
     outputs_discard(&outputs);
     return false;
 }
 
-/* ---- Reading the facts ----------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
-static char *path_of(const char *folder, const char *kind, const char *ending)
+bool mf_files_read_info(const char *folder, struct mf_info *info)
 {
-    char *path;
-    if (asprintf(&path, "%s/%s%s", folder, kind, ending) >= 0)
-        return path;
-    task_fail_memory("the name of a file");
-    return NULL;
-}
-
-/* What read_fact() must have seen, by its names: all but seed and test-share, which older models lack. */
-enum { SEEN_NEEDED = 0xef };
-
-/* One line of model.txt. */
-static bool read_fact(struct input *input, char *line, struct mf_facts *facts, unsigned *seen)
-{
-    static const char *const names[] = {"rank", "epochs", "users", "items",     "seed",
-                                        "mean", "low",    "high",  "test-share"};
-    uint64_t *const whole[] = {&facts->rank, &facts->n_epochs, &facts->n_users, &facts->n_items,
-                               &facts->seed};
-    double *const real[] = {&facts->mean, &facts->low, &facts->high, &facts->test_share};
-    char *words[2] = {0};
-    size_t i = 0, n = sizeof names / sizeof *names, n_whole = sizeof whole / sizeof *whole;
-    if (input_fields(line, " ", words, 2) != 2)
-        return input_fail(input, "expected a name and a value");
-    while (i < n && strcmp(words[0], names[i]) != 0)
-        i++;
-    if (i == n)
-        return input_fail(input, "unknown name '%s'; is this a model of 'tern train mf'?", words[0]);
-    *seen |= 1u << i;
-    return i < n_whole ? input_whole(input, words[1], whole[i])
-                       : input_real(input, words[1], real[i - n_whole]);
-}
-
-static bool read_facts(struct input *input, struct mf_facts *facts)
-{
-    enum input_result result = INPUT_FAILED;
-    char *line;
-    size_t length;
-    unsigned seen = 0;
-    bool ok = true;
-    while (ok && (result = input_line(input, &line, &length)) == INPUT_LINE)
-        ok = read_fact(input, line, facts, &seen);
-    return ok && result == INPUT_END &&
-           ((seen & SEEN_NEEDED) == SEEN_NEEDED ||
-            task_fail("%s does not describe a factorization", input->path));
-}
-
-bool mf_files_read_facts(const char *folder, struct mf_facts *facts)
-{
-    struct input input;
-    char *path = path_of(folder, "model", ".txt");
-    *facts = (struct mf_facts){.test_share = -1};
-    bool ok = path != NULL && input_open(&input, path);
-    free(path);
-    if (!ok)
+    struct model_line lines[N_LINES];
+    *info = (struct mf_info){.test_share = -1, .scale = 1};
+    list_lines(info, lines);
+    if (!modelfile_read(folder, "mf", lines, N_LINES))
         return false;
-    ok = read_facts(&input, facts);
-    input_close(&input);
-    return ok;
-}
-
-/* ---- Reading the rows ------------------------------------------------------------------------ */
-
-static bool check_names(const char *folder, const struct mf_side *side)
-{
-    struct names names = {0};
-    char *path = path_of(folder, side->kind, ".txt");
-    bool ok = path != NULL && names_read(&names, path);
-    uint32_t i = 0;
-    while (ok && i < names.n && i < side->names->n &&
-           strcmp(names_at(&names, i), names_at(side->names, i)) == 0)
-        i++;
-    if (ok && (i < names.n || i < side->names->n))
-        ok = task_fail("%s:%u: the %s are not those of the data: the model was made from other "
-                       "ratings",
-                       path, i + 1, side->kind);
-    names_fini(&names);
-    free(path);
-    return ok;
+    return (info->rank > 0 && factors_length(info->rank) <= TERN_MAX_VALUE_BYTES / 4) ||
+           task_fail("%s/model.txt has an impossible rank: %" PRIu64, folder, info->rank);
 }
 
 static bool open_piece(const char *folder, const struct mf_side *side, const struct piece *piece,
                        struct npy *npy)
 {
-    char *path = path_of(folder, side->kind, piece->ending);
+    char *path = model_path(folder, side->kind, piece->ending);
     bool ok = path != NULL && npy_open(npy, path);
     if (ok && (npy->n_rows != side->names->n || npy->n_columns != piece->n))
         ok = task_fail("%s has %" PRIu64 " rows of %" PRIu64 " numbers, but %u of %zu are wanted",
@@ -277,7 +234,7 @@ bool mf_files_read_side(const char *folder, size_t rank, const struct mf_side *s
         return task_fail_memory("the model's files");
     for (size_t i = 0; i < BLOCK_ROWS; i++)
         factors_start(&start, i, rows + i * length, length);
-    bool ok = check_names(folder, side);
+    bool ok = model_check_names(folder, side->kind, side->names, "other ratings");
     for (size_t i = 0; ok && i < N_PIECES; i++)
         ok = open_piece(folder, side, &pieces[i], &files[i]);
     ok = ok && read_rows(files, pieces, side, worker, rows);

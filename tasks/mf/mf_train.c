@@ -26,11 +26,10 @@ static const double SHARE_PRECISION = 1e-8; /* of a share that was written to a 
 struct model;
 
 /* One thread's part in the training. */
-struct trainee {
+struct trainer {
     struct model *model;
     struct tern_worker *worker; /* NULL with --plain */
     struct feed feed;
-    struct mf_batch *ring;
     struct loader loader;
     uint64_t *row_keys; /* of the band */
     struct loan rows, columns;
@@ -45,7 +44,7 @@ struct model {
     struct factors factors;
     struct factors_start row_start, column_start;
     struct params *rows, *columns;
-    struct trainee *trainees; /* one per thread */
+    struct trainer *trainers; /* one per thread */
 };
 
 /* ---- Preparing ------------------------------------------------------------------------------- */
@@ -72,34 +71,59 @@ static uint64_t digest(const struct model *model)
     return names_digest(&ratings->columns, names_digest(&ratings->rows, ratings->train.n));
 }
 
+/* What became of users and items that the test file has and train lacks. */
+static void print_unknown(const struct model *model)
+{
+    const struct ratings *ratings = &model->ratings;
+    if (ratings->n_unknown > 0 && model->options->unknown == RATINGS_SKIP)
+        fprintf(stderr,
+                "--unknown skip: left out %zu ratings of users or items that are not in train\n",
+                ratings->n_unknown);
+    else if (ratings->n_unknown > 0)
+        fprintf(stderr, "--unknown add: %u users, %u items (%zu ratings) are not in train\n",
+                ratings->rows.n - ratings->n_trained_rows,
+                ratings->columns.n - ratings->n_trained_columns, ratings->n_unknown);
+}
+
 static void introduce(const struct model *model)
 {
     const struct ratings *ratings = &model->ratings;
     const struct train *train = model->train;
     if (!train_speaks(train) || train->options->json)
         return;
-    fprintf(stderr, "%u users, %u items, %zu ratings to learn from, %zu to test\n", ratings->rows.n,
+    fprintf(stderr, "%u users, %u items; ratings: %zu training, %zu test\n", ratings->rows.n,
             ratings->columns.n, ratings->train.n, ratings->test.n);
-    if (ratings->n_skipped > 0)
-        fprintf(stderr, "%zu ratings of unknown users or items were left out\n",
-                ratings->n_skipped);
-    fprintf(stderr, "rank %" PRId64 "; %u node%s with %zu thread%s%s\n", model->options->rank,
-            train->n_nodes, train->n_nodes == 1 ? "" : "s", train->n_threads,
-            train->n_threads == 1 ? "" : "s", train->node == NULL ? ", plain arrays" : "");
+    print_unknown(model);
+    fprintf(stderr, "rank %" PRId64 ", penalty %.3g; %u node%s with %zu thread%s%s\n",
+            model->options->rank, (double)model->factors.penalty, train->n_nodes,
+            train->n_nodes == 1 ? "" : "s", train->n_threads, train->n_threads == 1 ? "" : "s",
+            train->node == NULL ? ", plain arrays" : "");
+}
+
+double mf_penalty(size_t n_ratings, size_t n_users, size_t n_items)
+{
+    double n_each = (double)n_ratings / (double)(n_users + n_items);
+    return 0.05 * cbrt(100 / n_each);
 }
 
 static void set_factors(struct model *model)
 {
+    const struct ratings *ratings = &model->ratings;
     const struct mf_options *options = model->options;
     uint64_t seed = (uint64_t)model->train->options->seed;
     size_t rank = (size_t)options->rank;
-    model->factors = (struct factors){.rank = rank,
-                                      .width = factors_width(rank),
-                                      .mean = (float)model->ratings.mean,
-                                      .low = model->ratings.low,
-                                      .high = model->ratings.high,
-                                      .rate = (float)options->rate,
-                                      .penalty = (float)options->penalty};
+    model->factors =
+        (struct factors){.rank = rank,
+                         .width = factors_width(rank),
+                         .mean = (float)ratings->mean,
+                         .low = ratings->low,
+                         .high = ratings->high,
+                         .scale = ratings->deviation > 0 ? (float)ratings->deviation : 1,
+                         .rate = (float)options->rate,
+                         .penalty = (float)options->penalty};
+    if (options->penalty <= 0)
+        model->factors.penalty = (float)mf_penalty(ratings->train.n, ratings->n_trained_rows,
+                                                   ratings->n_trained_columns);
     model->row_start = (struct factors_start){2 * seed, rank};
     model->column_start = (struct factors_start){2 * seed + 1, rank};
 }
@@ -125,13 +149,13 @@ static void list_keys(uint64_t first, size_t n, uint64_t *keys)
 }
 
 /* Signals intent for the rows of a band, as long as its batches last. */
-static bool intend_band(const struct trainee *trainee, const struct mf_batch *batch, uint64_t clock)
+static bool intend_band(const struct trainer *trainer, const struct mf_batch *batch, uint64_t clock)
 {
     uint64_t keys[KEYS_AT_ONCE];
     for (size_t done = 0, n; done < batch->n_rows; done += n) {
         n = batch->n_rows - done < KEYS_AT_ONCE ? batch->n_rows - done : KEYS_AT_ONCE;
         list_keys(batch->first_row + done, n, keys);
-        if (!params_intend(trainee->model->rows, trainee->worker, keys, n, clock,
+        if (!params_intend(trainer->model->rows, trainer->worker, keys, n, clock,
                            clock + batch->n_batches))
             return false;
     }
@@ -140,14 +164,16 @@ static bool intend_band(const struct trainee *trainee, const struct mf_batch *ba
 
 static bool prepare(void *context, void *ring_batch, uint64_t clock)
 {
-    struct trainee *trainee = context;
+    struct trainer *trainer = context;
     struct mf_batch *batch = ring_batch;
-    feed_next(&trainee->feed, batch);
-    if (batch->n_batches > 0 && !intend_band(trainee, batch, clock))
+    feed_next(&trainer->feed, batch);
+    if (batch->n_batches > 0 && !intend_band(trainer, batch, clock))
         return false;
-    return params_intend(trainee->model->columns, trainee->worker, batch->columns, batch->n_visits,
+    return params_intend(trainer->model->columns, trainer->worker, batch->columns, batch->n_visits,
                          clock, clock + 1);
 }
+
+static const struct loader_batches batches = {.bytes = sizeof(struct mf_batch), .prepare = prepare};
 
 static size_t most_rows(const struct part *part)
 {
@@ -157,90 +183,89 @@ static size_t most_rows(const struct part *part)
     return most;
 }
 
-static bool trainee_init(struct trainee *trainee, struct model *model, size_t thread)
+static bool trainer_init(struct trainer *trainer, struct model *model, size_t thread)
 {
     const struct train *train = model->train;
     const struct part *part = &model->plan.parts[thread];
-    size_t n_rows = most_rows(part), ahead = (size_t)model->options->ahead;
+    size_t n_rows = most_rows(part);
     uint64_t number = train->self * train->n_threads + thread;
-    *trainee = (struct trainee){.model = model, .worker = train_worker(train, thread)};
-    feed_init(&trainee->feed, &model->plan, thread,
+    *trainer = (struct trainer){.model = model, .worker = train_worker(train, thread)};
+    feed_init(&trainer->feed, &model->plan, thread,
               rng_seed((uint64_t)train->options->seed, number));
-    trainee->ring = malloc((ahead + 1) * sizeof *trainee->ring);
-    trainee->row_keys = malloc((n_rows + 1) * sizeof *trainee->row_keys);
-    if (trainee->ring == NULL || trainee->row_keys == NULL)
+    trainer->row_keys = malloc((n_rows + 1) * sizeof *trainer->row_keys);
+    if (trainer->row_keys == NULL)
         return task_fail_memory("a worker");
-    loader_init(&trainee->loader, trainee->ring, sizeof *trainee->ring, ahead, prepare, trainee);
-    return loan_init(&trainee->rows, model->rows, n_rows) &&
-           loan_init(&trainee->columns, model->columns, BATCH_VISITS) &&
-           (part->n_cells == 0 || loader_fill(&trainee->loader));
+    return loader_init(&trainer->loader, &batches, trainer, train_ahead_s(train)) &&
+           loan_init(&trainer->rows, model->rows, n_rows) &&
+           loan_init(&trainer->columns, model->columns, BATCH_VISITS) &&
+           (part->n_cells == 0 || loader_fill(&trainer->loader));
 }
 
-static void trainee_fini(struct trainee *trainee)
+static void trainer_fini(struct trainer *trainer)
 {
-    free(trainee->ring);
-    free(trainee->row_keys);
-    loan_fini(&trainee->rows);
-    loan_fini(&trainee->columns);
+    loader_fini(&trainer->loader);
+    free(trainer->row_keys);
+    loan_fini(&trainer->rows);
+    loan_fini(&trainer->columns);
 }
 
-static bool make_trainees(struct model *model)
+static bool make_trainers(struct model *model)
 {
-    model->trainees = calloc(model->train->n_threads, sizeof *model->trainees);
-    if (model->trainees == NULL)
+    model->trainers = calloc(model->train->n_threads, sizeof *model->trainers);
+    if (model->trainers == NULL)
         return task_fail_memory("the workers");
     for (size_t i = 0; i < model->train->n_threads; i++)
-        if (!trainee_init(&model->trainees[i], model, i))
+        if (!trainer_init(&model->trainers[i], model, i))
             return false;
     return true;
 }
 
 /* ---- Training -------------------------------------------------------------------------------- */
 
-static bool borrow_band(struct trainee *trainee, const struct mf_batch *batch)
+static bool borrow_band(struct trainer *trainer, const struct mf_batch *batch)
 {
-    list_keys(batch->first_row, batch->n_rows, trainee->row_keys);
-    return loan_begin(&trainee->rows, trainee->worker, trainee->row_keys, batch->n_rows);
+    list_keys(batch->first_row, batch->n_rows, trainer->row_keys);
+    return loan_begin(&trainer->rows, trainer->worker, trainer->row_keys, batch->n_rows);
 }
 
 /* Visits the columns of a batch; returns the sum of squared errors. */
-static double visit_columns(struct trainee *trainee, const struct mf_batch *batch)
+static double visit_columns(struct trainer *trainer, const struct mf_batch *batch)
 {
     const struct cell *cells = batch->cells;
-    float *rows = loan_row(&trainee->rows, 0);
+    float *rows = loan_row(&trainer->rows, 0);
     double loss = 0;
     for (size_t i = 0; i < batch->n_visits; i++) {
-        loss += factors_learn(&trainee->model->factors, cells, batch->n_cells_of[i], rows,
-                              loan_row(&trainee->columns, i));
+        loss += factors_learn(&trainer->model->factors, cells, batch->n_cells_of[i], rows,
+                              loan_row(&trainer->columns, i));
         cells += batch->n_cells_of[i];
     }
     return loss;
 }
 
-static bool learn(struct trainee *trainee, const struct mf_batch *batch, double *loss)
+static bool learn(struct trainer *trainer, const struct mf_batch *batch, double *loss)
 {
-    if (batch->n_batches > 0 && !borrow_band(trainee, batch))
+    if (batch->n_batches > 0 && !borrow_band(trainer, batch))
         return false;
-    if (!loan_begin(&trainee->columns, trainee->worker, batch->columns, batch->n_visits))
+    if (!loan_begin(&trainer->columns, trainer->worker, batch->columns, batch->n_visits))
         return false;
-    *loss = visit_columns(trainee, batch);
-    return loan_end(&trainee->columns, trainee->worker) &&
-           (!batch->ends_band || loan_end(&trainee->rows, trainee->worker));
+    *loss = visit_columns(trainer, batch);
+    return loan_end(&trainer->columns, trainer->worker) &&
+           (!batch->ends_band || loan_end(&trainer->rows, trainer->worker));
 }
 
 static bool epoch(void *context, struct train *train, size_t thread, int64_t number)
 {
     struct model *model = context;
-    struct trainee *trainee = &model->trainees[thread];
+    struct trainer *trainer = &model->trainers[thread];
     const struct mf_batch *batch = NULL;
     (void)number;
     while (model->plan.parts[thread].n_cells > 0 && (batch == NULL || !batch->ends_epoch)) {
         double loss = 0;
-        batch = loader_next(&trainee->loader);
-        if (batch == NULL || !learn(trainee, batch, &loss))
+        batch = loader_next(&trainer->loader);
+        if (batch == NULL || !learn(trainer, batch, &loss))
             return false;
         if (!train_done(train, thread, batch->n_cells, loss))
-            return batch->ends_band || loan_end(&trainee->rows, trainee->worker);
+            return batch->ends_band || loan_end(&trainer->rows, trainer->worker);
     }
     return true;
 }
@@ -287,7 +312,7 @@ static bool test(void *context, size_t thread)
 {
     struct model *model = context;
     const struct part *part = &model->plan.parts[thread];
-    struct trainee *trainee = &model->trainees[thread];
+    struct trainer *trainer = &model->trainers[thread];
     struct examination exam;
     size_t length = model->rows->length;
     float *space = malloc(2 * TESTS_AT_ONCE * length * sizeof *space);
@@ -295,11 +320,12 @@ static bool test(void *context, size_t thread)
         return task_fail_memory("the tests");
     exam.row_space = space;
     exam.column_space = space + TESTS_AT_ONCE * length;
-    trainee->squared_error = 0;
+    trainer->squared_error = 0;
     bool ok = true;
     for (size_t i = 0; ok && i < part->n_tests; i += TESTS_AT_ONCE) {
         size_t n = part->n_tests - i < TESTS_AT_ONCE ? part->n_tests - i : TESTS_AT_ONCE;
-        ok = examine(model, trainee->worker, &exam, part->tests + i, n, &trainee->squared_error);
+        ok = examine(model, trainer->worker, &exam, part->tests + i, n, &trainer->squared_error);
+        progress_add(&model->train->progress, thread, n, 0);
     }
     free(space);
     return ok;
@@ -309,14 +335,18 @@ static bool evaluate(void *context, struct train *train, struct train_quality *q
 {
     struct model *model = context;
     double squared_error = 0;
-    if (!train_agree(train, team_run(train->n_threads, test, NULL, model)))
+    const struct progress_phase phase = {.title = "evaluating",
+                                         .unit = "ratings",
+                                         .n_total = model->ratings.test.n / train->n_nodes,
+                                         .n_all = (double)model->ratings.test.n,
+                                         .n_later = -1};
+    if (!train_agree(train, train_team(train, &phase, test, model)))
         return false;
     for (size_t i = 0; i < train->n_threads; i++)
-        squared_error += model->trainees[i].squared_error;
+        squared_error += model->trainers[i].squared_error;
     if (!train_sum(train, 1, &squared_error))
         return false;
-    quality->value = sqrt(squared_error / (double)model->ratings.test.n);
-    snprintf(quality->text, sizeof quality->text, "test RMSE %.4f", quality->value);
+    quality->values[0] = sqrt(squared_error / (double)model->ratings.test.n);
     return true;
 }
 
@@ -333,49 +363,51 @@ static bool save(void *context, struct train *train)
     struct model *model = context;
     struct mf_side sides[2];
     sides_of(model, sides);
-    const struct mf_facts facts = {.rank = model->factors.rank,
-                                   .n_epochs = (uint64_t)train->n_epochs_done,
-                                   .n_users = model->ratings.rows.n,
-                                   .n_items = model->ratings.columns.n,
-                                   .mean = (double)model->factors.mean,
-                                   .low = (double)model->factors.low,
-                                   .high = (double)model->factors.high,
-                                   .seed = (uint64_t)train->options->seed,
-                                   .test_share = model->ratings.drawn_share};
-    return mf_files_write(train->options->out, &facts, model->options->formats, sides,
-                          train_worker(train, 0));
+    const struct mf_info info = {.rank = model->factors.rank,
+                                 .n_epochs = (uint64_t)train->n_epochs_done,
+                                 .n_users = model->ratings.rows.n,
+                                 .n_items = model->ratings.columns.n,
+                                 .mean = (double)model->factors.mean,
+                                 .scale = (double)model->factors.scale,
+                                 .low = (double)model->factors.low,
+                                 .high = (double)model->factors.high,
+                                 .penalty = (double)model->factors.penalty,
+                                 .seed = (uint64_t)train->options->seed,
+                                 .test_share = model->ratings.drawn_share};
+    return mf_files_write(train->options->out, &info, train->options->settings,
+                          model->options->formats, sides, train_worker(train, 0));
 }
 
 /* Whether the ratings that are drawn for the test are those that the model has not learned from. */
-static bool check_split(const struct model *model, const char *folder, const struct mf_facts *facts)
+static bool check_split(const struct model *model, const char *folder, const struct mf_info *info)
 {
     double share = model->ratings.drawn_share;
-    bool same = facts->seed == (uint64_t)model->train->options->seed &&
-                fabs(facts->test_share - share) < SHARE_PRECISION;
-    if (share == 0 || facts->test_share < 0 || same)
+    bool same = info->seed == (uint64_t)model->train->options->seed &&
+                fabs(info->test_share - share) < SHARE_PRECISION;
+    if (share == 0 || info->test_share < 0 || same)
         return true;
-    if (facts->test_share == 0)
+    if (info->test_share == 0)
         return task_fail("the model in %s has learned from all ratings, so none of them can test "
                          "it: give --test-share 0, or a file of other ratings to test",
                          folder);
     return task_fail("the model in %s has learned from ratings that would test it now: give the "
                      "--seed %" PRIu64 " and --test-share %g that it was trained with",
-                     folder, facts->seed, facts->test_share);
+                     folder, info->seed, info->test_share);
 }
 
 /* Sets the rows for all nodes. */
-static bool read_model(const struct model *model, const char *folder, struct mf_facts *facts)
+static bool read_model(const struct model *model, const char *folder, struct mf_info *info)
 {
     struct mf_side sides[2];
     sides_of(model, sides);
-    if (!mf_files_read_facts(folder, facts))
+    if (!mf_files_read_info(folder, info))
         return false;
-    if (facts->rank != model->factors.rank)
-        return task_fail("the model in %s has --rank %" PRIu64, folder, facts->rank);
-    if (!check_split(model, folder, facts))
+    if (info->rank != model->factors.rank)
+        return task_fail("the model in %s has --rank %" PRIu64, folder, info->rank);
+    if (!check_split(model, folder, info))
         return false;
     for (size_t i = 0; i < 2; i++)
-        if (!mf_files_read_side(folder, facts->rank, &sides[i], train_worker(model->train, 0)))
+        if (!mf_files_read_side(folder, info->rank, &sides[i], train_worker(model->train, 0)))
             return false;
     return true;
 }
@@ -383,14 +415,15 @@ static bool read_model(const struct model *model, const char *folder, struct mf_
 static bool resume(struct model *model)
 {
     struct train *train = model->train;
-    struct mf_facts facts = {0};
+    struct mf_info info = {0};
     if (train->options->resume == NULL)
         return true;
-    bool ok = train->self != 0 || read_model(model, train->options->resume, &facts);
-    if (!train_share_saved(train, ok, sizeof facts, &facts))
+    bool ok = train->self != 0 || read_model(model, train->options->resume, &info);
+    if (!train_share_saved(train, ok, sizeof info, &info))
         return false;
-    train->n_epochs_done = (int64_t)facts.n_epochs;
-    model->factors.mean = (float)facts.mean;
+    train->n_epochs_done = (int64_t)info.n_epochs;
+    model->factors.mean = (float)info.mean;
+    model->factors.scale = (float)info.scale;
     return true;
 }
 
@@ -399,7 +432,10 @@ static bool resume(struct model *model)
 static bool run(struct model *model)
 {
     struct train *train = model->train;
+    static const struct train_measure measures[] = {{.name = "rmse", .title = "RMSE"}};
     struct train_task task = {.unit = "ratings",
+                              .measures = measures,
+                              .n_measures = 1,
                               .lower_is_better = true,
                               .epoch = epoch,
                               .n_examples = n_examples,
@@ -407,21 +443,21 @@ static bool run(struct model *model)
                               .save = save};
     set_factors(model);
     introduce(model);
-    return train_agree(train, open_params(model) && make_trainees(model)) && resume(model) &&
+    return train_agree(train, open_params(model) && make_trainers(model)) && resume(model) &&
            train_loop(train, &task, model);
 }
 
-bool mf_train(const struct train_options *common, const struct mf_options *options)
+bool mf_train(const struct train_options *train_options, const struct mf_options *options)
 {
     struct train train;
-    if (!train_open(&train, common))
+    if (!train_open(&train, train_options))
         return false;
     struct model model = {.options = options, .train = &train};
     bool ok = load(&model);
     ok = train_agree_on(&train, ok, digest(&model)) && run(&model);
-    for (size_t i = 0; model.trainees != NULL && i < train.n_threads; i++)
-        trainee_fini(&model.trainees[i]);
-    free(model.trainees);
+    for (size_t i = 0; model.trainers != NULL && i < train.n_threads; i++)
+        trainer_fini(&model.trainers[i]);
+    free(model.trainers);
     plan_fini(&model.plan);
     ratings_fini(&model.ratings);
     return train_close(&train, ok);

@@ -1,13 +1,12 @@
 /*
- * plan - who learns from which rating, and in which company.
+ * plan - which worker learns from which rating, and in which order.
  *
- * Ratings are dealt out by row: every row belongs to one worker, which alone changes it, and every
- * worker gets about the same number of ratings. The rows get keys in a random order, so that those of a
- * worker, and those of a node, follow each other.
+ * Ratings are dealt out by row: every row belongs to one worker, which alone changes it, and every worker gets about the
+ * same number of ratings. The rows get keys in a random order, such that the keys of a worker, and those of a node, are
+ * consecutive.
  *
- * A worker's rows are cut into bands. It works on one band at a time, and within the band column by
- * column. So few rows are in use at a time that they stay in the cache, while each visit to a column
- * still has many ratings to learn from.
+ * A worker's rows are cut into bands. It works on one band at a time, and within the band column by column. The rows of a
+ * band stay in the cache, while each visit to a column still has many ratings to learn from.
  *
  *          columns
  *         +-------+

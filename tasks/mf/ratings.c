@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "common/input.h"
+#include "common/list.h"
 #include "common/rng.h"
 #include "common/sentence.h"
 
@@ -99,21 +100,17 @@ static bool read_number(const char *text, float *number)
 
 static bool add_rating(struct rating_list *list, struct rating rating)
 {
-    if (list->n == list->capacity) {
-        size_t capacity = list->capacity > 0 ? 2 * list->capacity : 4096;
-        struct rating *at = realloc(list->at, capacity * sizeof *at);
-        if (at == NULL)
-            return task_fail_memory("the ratings");
-        list->at = at;
-        list->capacity = capacity;
-    }
+    struct rating *at = list_grow(list->at, sizeof *at, list->n, &list->capacity, "the ratings");
+    if (at == NULL)
+        return false;
+    list->at = at;
     list->at[list->n++] = rating;
     return true;
 }
 
-/* The number of a name; *skip is set when the rating is to be left out. */
+/* The number of a name; *is_unknown is set when train lacks it. */
 static bool read_name(struct reading *reading, const char *kind, struct names *names,
-                      const char *name, uint32_t *number, bool *skip)
+                      uint32_t n_trained, const char *name, uint32_t *number, bool *is_unknown)
 {
     size_t length = strlen(name);
     const char *flaw = names_flaw(name, length);
@@ -125,17 +122,16 @@ static bool read_name(struct reading *reading, const char *kind, struct names *n
             "the name of the %s has %s in it, which a name cannot have; lines end with "
             "LF or CRLF",
             kind, flaw);
+    *number = names_find(names, name, length);
+    *is_unknown |= *number >= n_trained;
+    if (*number != NAMES_NONE || reading->unknown == RATINGS_SKIP)
+        return true;
     if (reading->unknown == RATINGS_ADD)
         return names_add(names, name, length, number);
-    *number = names_find(names, name, length);
-    if (*number == NAMES_NONE && reading->unknown == RATINGS_REFUSE)
-        return input_fail(
-            &reading->input,
-            "%s '%s' does not occur in the ratings to learn from (--unknown add takes "
-            "it all the same, --unknown skip leaves such ratings out)",
-            kind, name);
-    *skip |= *number == NAMES_NONE;
-    return true;
+    return input_fail(&reading->input,
+                      "%s '%s' does not occur in the training ratings (--unknown add takes it all "
+                      "the same, --unknown skip leaves such ratings out)",
+                      kind, name);
 }
 
 static bool read_rating(struct reading *reading, char *line)
@@ -143,7 +139,7 @@ static bool read_rating(struct reading *reading, char *line)
     char *fields[N_FIELDS];
     struct rating rating = {0};
     struct ratings *ratings = reading->ratings;
-    bool skip = false;
+    bool is_unknown = false, is_train = reading->list == &ratings->train;
     if (!cut_line(reading, line, fields))
         return false;
     if (!read_number(fields[2], &rating.value))
@@ -151,12 +147,15 @@ static bool read_rating(struct reading *reading, char *line)
                input_fail(&reading->input, "'%s' is not a number", fields[2]);
     if (isinf(rating.value))
         return input_fail(&reading->input, "'%s' is too large for a rating", fields[2]);
-    if (!read_name(reading, "user", &ratings->rows, fields[0], &rating.row, &skip) ||
-        !read_name(reading, "item", &ratings->columns, fields[1], &rating.column, &skip))
+    if (!read_name(reading, "user", &ratings->rows, ratings->n_trained_rows, fields[0], &rating.row,
+                   &is_unknown) ||
+        !read_name(reading, "item", &ratings->columns, ratings->n_trained_columns, fields[1],
+                   &rating.column, &is_unknown))
         return false;
-    ratings->n_skipped += skip;
+    ratings->n_unknown += is_unknown && !is_train;
     bool is_test = reading->test_share > 0 && rng_unit(&reading->rng) < reading->test_share;
-    return skip || add_rating(is_test ? &ratings->test : reading->list, rating);
+    return (is_unknown && reading->unknown == RATINGS_SKIP) ||
+           add_rating(is_test ? &ratings->test : reading->list, rating);
 }
 
 static bool read_lines(struct reading *reading)
@@ -180,7 +179,7 @@ static bool read_file(struct reading *reading, const char *path)
         return false;
     bool ok = read_lines(reading);
     if (ok && reading->ratings->train.n + reading->ratings->test.n == n_before &&
-        reading->ratings->n_skipped == 0)
+        reading->ratings->n_unknown == 0)
         ok = task_fail("there are no ratings in %s", path);
     input_close(&reading->input);
     return ok;
@@ -197,7 +196,11 @@ static bool read_files(struct ratings *ratings, const struct ratings_source *sou
                             .rng = rng_seed(source->seed, UINT64_MAX)};
     struct reading second = {
         .ratings = ratings, .list = &ratings->test, .unknown = source->unknown};
-    return read_file(&first, train) && (test == NULL || read_file(&second, test));
+    if (!read_file(&first, train))
+        return false;
+    ratings->n_trained_rows = ratings->rows.n;
+    ratings->n_trained_columns = ratings->columns.n;
+    return test == NULL || read_file(&second, test);
 }
 
 static bool read_folder(struct ratings *ratings, const struct ratings_source *source)
@@ -235,7 +238,7 @@ static bool summarize(struct ratings *ratings, const char *data)
 {
     const struct rating_list *train = &ratings->train;
     if (train->n == 0)
-        return task_fail("there are no ratings to learn from in %s", data);
+        return task_fail("there are no training ratings in %s", data);
     ratings->low = ratings->high = train->at[0].value;
     for (size_t i = 0; i < train->n; i++) {
         float value = train->at[i].value;
@@ -243,6 +246,10 @@ static bool summarize(struct ratings *ratings, const char *data)
         ratings->low = fminf(ratings->low, value);
         ratings->high = fmaxf(ratings->high, value);
     }
+    double variance = 0;
+    for (size_t i = 0; i < train->n; i++)
+        variance += pow((double)train->at[i].value - ratings->mean, 2) / (double)train->n;
+    ratings->deviation = sqrt(variance);
     return true;
 }
 

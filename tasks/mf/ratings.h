@@ -1,11 +1,11 @@
 /*
- * ratings - a matrix of which some cells are known: what users (rows) think of items (columns).
+ * ratings - a matrix of which some cells are known: the ratings of items (columns) by users (rows).
  *
- * A file has one rating per line: user, item, a number, and perhaps more, which is ignored. What
- * separates the fields is told by the first line: "::" as in MovieLens, a tab, a comma, a semicolon or
- * a blank, in this order of preference. With commas and semicolons a field may stand in double quotes,
- * in which "" is one quote. A first line whose third field is no number is a heading. Users and items
- * may have any names; they are numbered in the order they are met.
+ * A file has one rating per line: user, item, a number, and perhaps further fields, which are ignored. The first line
+ * decides what separates fields: "::" as in MovieLens, a tab, a comma, a semicolon or a blank, in this order of preference.
+ * With commas and semicolons a field may be in double quotes, in which "" is one quote. A first line whose third field is
+ * not a number is a heading. Users and items may have any names; they are numbered in the order of their first
+ * occurrence.
  */
 #ifndef TASKS_MF_RATINGS_H
 #define TASKS_MF_RATINGS_H
@@ -22,7 +22,7 @@ struct rating_list {
     struct rating *at;
 };
 
-/* What to do with a rating of a test file whose user or item was not learned. */
+/* What to do with a rating of the test file whose user or item train lacks. */
 enum ratings_unknown {
     RATINGS_REFUSE, /* fail */
     RATINGS_ADD,    /* predict it from what is known: the mean, and the other of the two */
@@ -32,9 +32,11 @@ enum ratings_unknown {
 struct ratings {
     struct names rows, columns;
     struct rating_list train, test;
-    size_t n_skipped;   /* ratings that were left out */
+    uint32_t n_trained_rows, n_trained_columns; /* those of train; others were added behind */
+    size_t n_unknown;   /* ratings of the test file by users, or of items, that train lacks */
     double drawn_share; /* of the ratings, which was drawn for the test; 0: none was */
-    double mean;        /* of the ratings to learn from, their smallest and their largest value */
+    /* Of the training ratings: mean, standard deviation, smallest and largest value. */
+    double mean, deviation;
     float low, high;
 };
 

@@ -1,7 +1,7 @@
 /*
- * corpus - makes text to learn word vectors from, of text that is made for people.
+ * corpus - makes training text for word vectors from text that was written for people.
  *
- * What is left are the letters a to z, in lower case; all else separates words.
+ * Only the letters a to z remain, in lower case; everything else separates words.
  */
 #ifndef TASKS_WORDVEC_CORPUS_H
 #define TASKS_WORDVEC_CORPUS_H

@@ -7,10 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/dense.h"
 #include "common/input.h"
+#include "common/list.h"
+#include "common/modelfile.h"
+#include "common/outputs.h"
 #include "common/sentence.h"
+#include "common/similar.h"
 #include "common/vectors.h"
 
 enum {
@@ -32,14 +37,11 @@ void lexicon_fini(struct lexicon *lexicon)
 /* Room for one vector more. */
 static bool make_room(struct lexicon *lexicon)
 {
-    if (lexicon->names.n < lexicon->capacity)
-        return true;
-    size_t capacity = 2 * lexicon->capacity + 64;
-    float *vectors = realloc(lexicon->vectors, capacity * lexicon->dim * sizeof *vectors);
+    float *vectors = list_grow(lexicon->vectors, lexicon->dim * sizeof *vectors, lexicon->names.n,
+                               &lexicon->capacity, "the vectors");
     if (vectors == NULL)
-        return task_fail_memory("the vectors");
+        return false;
     lexicon->vectors = vectors;
-    lexicon->capacity = capacity;
     return true;
 }
 
@@ -306,20 +308,91 @@ bool lexicon_has_direction(const struct lexicon *lexicon, uint32_t word)
     return !isnan(lexicon->vectors[word * lexicon->dim]);
 }
 
-size_t lexicon_nearest(const struct lexicon *lexicon, uint32_t word, size_t n,
-                       struct neighbour *neighbours)
+bool lexicon_find(const struct lexicon *lexicon, const char *path, struct term *terms, size_t n)
 {
-    const float *vector = lexicon->vectors + word * lexicon->dim;
-    size_t n_found = 0;
-    for (uint32_t i = 0; i < lexicon->names.n; i++) {
-        float similarity = dense_dot(vector, lexicon->vectors + i * lexicon->dim, lexicon->dim);
-        if (i == word || isnan(similarity) || n == 0 ||
-            (n_found == n && !(similarity > neighbours[n - 1].similarity)))
+    char hint[256];
+    for (size_t i = 0; i < n; i++) {
+        terms[i].word = names_find(&lexicon->names, terms[i].name, strlen(terms[i].name));
+        if (terms[i].word != NAMES_NONE)
             continue;
-        size_t at = n_found < n ? n_found++ : n - 1;
-        for (; at > 0 && neighbours[at - 1].similarity < similarity; at--)
-            neighbours[at] = neighbours[at - 1];
-        neighbours[at] = (struct neighbour){i, similarity};
+        similar_hint(&lexicon->names, terms[i].name, hint, sizeof hint);
+        return task_fail("there is no vector of '%s' among the %u in %s%s%s", terms[i].name,
+                         lexicon->names.n, path, hint, hint[0] != '\0' ? "?" : "");
     }
-    return n_found;
+    return true;
+}
+
+/* The sum of the vectors, brought to length 1. */
+static bool add_terms(const struct lexicon *lexicon, const struct term *terms, size_t n, float *sum)
+{
+    for (size_t i = 0; i < n; i++) {
+        const float *vector = lexicon->vectors + terms[i].word * lexicon->dim;
+        if (!lexicon_has_direction(lexicon, terms[i].word))
+            return task_fail("the vector of '%s' is zero or has numbers that are not finite, so "
+                             "nothing is close to it",
+                             terms[i].name);
+        for (size_t k = 0; k < lexicon->dim; k++)
+            sum[k] += terms[i].is_subtracted ? -vector[k] : vector[k];
+    }
+    make_unit(sum, lexicon->dim);
+    return !isnan(sum[0]) || task_fail("the sum of the vectors is zero, so nothing is close to it");
+}
+
+static bool is_term(const struct term *terms, size_t n, uint32_t word)
+{
+    for (size_t i = 0; i < n; i++)
+        if (terms[i].word == word)
+            return true;
+    return false;
+}
+
+bool lexicon_nearest(const struct lexicon *lexicon, const struct term *terms, size_t n,
+                     struct best *best)
+{
+    float *sum = calloc(lexicon->dim, sizeof *sum);
+    bool ok = sum != NULL ? add_terms(lexicon, terms, n, sum) : task_fail_memory("a vector");
+    for (uint32_t i = 0; ok && i < lexicon->names.n; i++) {
+        float cosine = dense_dot(sum, lexicon->vectors + i * lexicon->dim, lexicon->dim);
+        if (!isnan(cosine) && !is_term(terms, n, i))
+            best_offer(best, i, cosine);
+    }
+    free(sum);
+    return ok;
+}
+
+/* ---- Models ---------------------------------------------------------------------------------- */
+
+/* Whether the names in STEM.txt have all terms. */
+static bool has_terms(const char *folder, const char *stem, const struct term *terms, size_t n)
+{
+    struct names names = {0};
+    char *path = model_path(folder, stem, ".txt");
+    bool ok = path != NULL && names_read(&names, path);
+    for (size_t i = 0; ok && i < n; i++)
+        ok = names_find(&names, terms[i].name, strlen(terms[i].name)) != NAMES_NONE;
+    names_fini(&names);
+    free(path);
+    return ok;
+}
+
+char *lexicon_of_model(const char *folder, const struct term *terms, size_t n)
+{
+    static const char *const stems[] = {"words", "entities", "items", "users", "relations"};
+    const char *first = NULL, *fitting = NULL;
+    outputs_recover(folder);
+    for (size_t i = 0; i < sizeof stems / sizeof *stems && fitting == NULL; i++) {
+        char *path = model_path(folder, stems[i], ".npy");
+        if (path == NULL)
+            return NULL;
+        bool exists = access(path, F_OK) == 0;
+        free(path);
+        if (exists && first == NULL)
+            first = stems[i];
+        if (exists && has_terms(folder, stems[i], terms, n))
+            fitting = stems[i];
+    }
+    if (first != NULL)
+        return model_path(folder, fitting != NULL ? fitting : first, ".npy");
+    task_fail("there is no model in the folder %s", folder);
+    return NULL;
 }

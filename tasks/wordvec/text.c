@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/list.h"
 #include "common/sentence.h"
 
 /* ---- Files ----------------------------------------------------------------------------------- */
@@ -15,12 +16,15 @@
 /* Takes over `path`, which is NULL when there was no memory for it. */
 static bool add_path(struct text *text, char *path)
 {
-    char **paths = realloc(text->paths, (text->n + 1) * sizeof *paths);
+    char **paths =
+        list_grow(text->paths, sizeof *paths, text->n, &text->capacity, "the names of files");
     if (paths != NULL)
         text->paths = paths;
+    if (path == NULL)
+        task_fail_memory("the names of files");
     if (paths == NULL || path == NULL) {
         free(path);
-        return task_fail_memory("the names of files");
+        return false;
     }
     text->paths[text->n++] = path;
     return true;

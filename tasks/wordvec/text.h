@@ -20,6 +20,7 @@ enum { TEXT_WORD_MAX = 255, TEXT_PIECE = 1 << 16 };
 struct text {
     size_t n;
     char **paths;
+    size_t capacity; /* of paths */
 };
 
 /* `data` is a file, a folder, or several files separated by commas. */

@@ -1,16 +1,14 @@
 /*
- * vocab - the words that get vectors, and how often each is met: by learning, and by chance.
+ * vocab - the words that get vectors, how often each is trained, and how often each is drawn as a negative.
  *
- * A word that occurs at least min_count times is known. Known words are numbered from the most frequent
- * one down; words of equal count in the order of their bytes. So all nodes agree, having read the same
- * text.
+ * A word that occurs at least min_count times is known. Known words are numbered from the most frequent one down; words of
+ * equal count in the order of their bytes. So all nodes that have read the same text agree.
  *
- * Frequent words are left out now and then (sub-sampling), as word2vec does: one that is the share f of
- * the text is kept with probability sqrt(t/f) + t/f. Wrong contexts (negatives) are drawn with
- * probabilities proportional to count^0.75, by an alias table.
+ * Sub-sampling leaves frequent words out now and then, as word2vec does: a word that is the share f of the text is kept
+ * with probability sqrt(t/f) + t/f. Negatives are drawn with probabilities proportional to count^0.75, by an alias table.
  *
- * Unless the text is too long, a node keeps its workers' shares as numbers, 4 bytes a word: an epoch then reads nothing
- * and looks nothing up.
+ * Unless the text is too long, a node keeps its workers' shares as numbers, 4 bytes a word. Then an epoch reads no file and
+ * looks up no word.
  */
 #ifndef TASKS_WORDVEC_VOCAB_H
 #define TASKS_WORDVEC_VOCAB_H

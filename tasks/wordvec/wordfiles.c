@@ -5,27 +5,42 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/input.h"
+#include "common/modelfile.h"
 #include "common/outputs.h"
 #include "common/vectors.h"
 
 enum { BLOCK_WORDS = 256 };
 
+/* The lines of model.txt. */
+struct info {
+    uint64_t dim, n_epochs, n_words;
+};
+
+enum { N_LINES = 3 };
+
+static void list_lines(struct info *info, struct model_line lines[N_LINES])
+{
+    const struct model_line all[N_LINES] = {
+        {"dim", MODEL_WHOLE, .value = &info->dim},
+        {"epochs", MODEL_WHOLE, .value = &info->n_epochs},
+        {"words", MODEL_WHOLE, .value = &info->n_words},
+    };
+    memcpy(lines, all, sizeof all);
+}
+
 /* ---- Writing --------------------------------------------------------------------------------- */
 
 struct open_files {
-    struct outfile *facts, *names, *words, *contexts;
+    struct outfile *names, *words, *contexts;
     struct outfile *text, *binary; /* NULL: not asked for */
 };
 
 static bool open_all(struct outputs *outputs, int formats, struct open_files *out)
 {
-    *out = (struct open_files){.facts = outputs_add(outputs, "model.txt"),
-                               .names = outputs_add(outputs, "words.txt"),
+    *out = (struct open_files){.names = outputs_add(outputs, "words.txt"),
                                .words = outputs_add(outputs, "words.npy"),
                                .contexts = outputs_add(outputs, "contexts.npy")};
-    bool ok =
-        out->facts != NULL && out->names != NULL && out->words != NULL && out->contexts != NULL;
+    bool ok = out->names != NULL && out->words != NULL && out->contexts != NULL;
     if (ok && formats & WORDFILES_TEXT)
         ok = (out->text = outputs_add(outputs, "words.vec")) != NULL;
     if (ok && formats & WORDFILES_BINARY)
@@ -33,12 +48,9 @@ static bool open_all(struct outputs *outputs, int formats, struct open_files *ou
     return ok;
 }
 
-static void write_heads(const struct wordfiles *files, int64_t n_epochs,
-                        const struct open_files *out)
+static void write_heads(const struct wordfiles *files, const struct open_files *out)
 {
     uint64_t n = files->names->n, dim = files->dim;
-    outfile_print(out->facts, "dim %" PRIu64 "\nepochs %" PRId64 "\nwords %" PRIu64 "\n", dim,
-                  n_epochs, n);
     vectors_begin(out->words, VECTORS_NPY, n, dim);
     vectors_begin(out->contexts, VECTORS_NPY, n, dim);
     if (out->text != NULL)
@@ -79,10 +91,18 @@ bool wordfiles_write(const struct wordfiles *files, const char *folder, int64_t 
 {
     struct outputs outputs;
     struct open_files out;
+    struct info info = {files->dim, (uint64_t)n_epochs, files->names->n};
+    struct model_line lines[N_LINES];
+    list_lines(&info, lines);
     if (!outputs_open(&outputs, folder))
         return false;
-    if (open_all(&outputs, files->formats, &out)) {
-        write_heads(files, n_epochs, &out);
+    if (!(files->formats & WORDFILES_TEXT))
+        outputs_drop(&outputs, "words.vec");
+    if (!(files->formats & WORDFILES_BINARY))
+        outputs_drop(&outputs, "words.bin");
+    if (modelfile_write(&outputs, "wordvec", lines, N_LINES, files->settings) &&
+        open_all(&outputs, files->formats, &out)) {
+        write_heads(files, &out);
         if (write_words(files, &out))
             return outputs_commit(&outputs);
     }
@@ -91,72 +111,6 @@ bool wordfiles_write(const struct wordfiles *files, const char *folder, int64_t 
 }
 
 /* ---- Reading --------------------------------------------------------------------------------- */
-
-enum fact { FACT_DIM, FACT_EPOCHS, FACT_WORDS, N_FACTS };
-
-static const char *const fact_names[N_FACTS] = {"dim", "epochs", "words"};
-
-/* The path of a file, to be freed; NULL after task_fail(). */
-static char *path_of(const char *folder, const char *name)
-{
-    char *path;
-    if (asprintf(&path, "%s/%s", folder, name) < 0) {
-        task_fail_memory("the name of a file");
-        return NULL;
-    }
-    return path;
-}
-
-/* One line of model.txt. */
-static bool read_fact(struct input *input, char *line, uint64_t facts[N_FACTS], unsigned *seen)
-{
-    char *fields[2] = {0};
-    if (input_fields(line, " ", fields, 2) != 2)
-        return input_fail(input, "expected a name and a value");
-    size_t i = 0;
-    while (i < N_FACTS && strcmp(fields[0], fact_names[i]) != 0)
-        i++;
-    if (i == N_FACTS)
-        return input_fail(input, "unknown name '%s'; is this a model of 'tern train wordvec'?", fields[0]);
-    *seen |= 1u << i;
-    return input_whole(input, fields[1], &facts[i]);
-}
-
-static bool read_facts(const char *folder, uint64_t facts[N_FACTS])
-{
-    struct input input;
-    enum input_result result = INPUT_FAILED;
-    char *line, *path = path_of(folder, "model.txt");
-    size_t length;
-    unsigned seen = 0;
-    bool ok = path != NULL && input_open(&input, path);
-    free(path);
-    if (!ok)
-        return false;
-    while (ok && (result = input_line(&input, &line, &length)) == INPUT_LINE)
-        ok = read_fact(&input, line, facts, &seen);
-    ok =
-        ok && result == INPUT_END &&
-        (seen == (1u << N_FACTS) - 1 || task_fail("%s does not describe word vectors", input.path));
-    input_close(&input);
-    return ok;
-}
-
-/* Whether words.txt has the words of the text in their order. */
-static bool check_names(const struct wordfiles *files, const char *folder)
-{
-    struct names names = {0};
-    char *path = path_of(folder, "words.txt");
-    bool ok = path != NULL && names_read(&names, path);
-    bool same = ok && names.n == files->names->n;
-    for (uint32_t i = 0; same && i < names.n; i++)
-        same = strcmp(names_at(&names, i), names_at(files->names, i)) == 0;
-    if (ok && !same)
-        ok = task_fail("%s has other words than the text and --min-count give", path);
-    names_fini(&names);
-    free(path);
-    return ok;
-}
 
 /* Reads the vectors of one file into every other row, from row `offset` on. */
 static bool read_vectors(const struct wordfiles *files, struct npy *npy, uint64_t offset)
@@ -174,11 +128,11 @@ static bool read_vectors(const struct wordfiles *files, struct npy *npy, uint64_
     return ok;
 }
 
-static bool read_part(const struct wordfiles *files, const char *folder, const char *name,
+static bool read_part(const struct wordfiles *files, const char *folder, const char *stem,
                       uint64_t offset)
 {
     struct npy npy;
-    char *path = path_of(folder, name);
+    char *path = model_path(folder, stem, ".npy");
     bool ok = path != NULL && npy_open(&npy, path);
     free(path);
     if (!ok)
@@ -190,13 +144,15 @@ static bool read_part(const struct wordfiles *files, const char *folder, const c
 
 bool wordfiles_read(const struct wordfiles *files, const char *folder, int64_t *n_epochs)
 {
-    uint64_t facts[N_FACTS] = {0};
-    if (!read_facts(folder, facts))
+    struct info info = {0};
+    struct model_line lines[N_LINES];
+    list_lines(&info, lines);
+    if (!modelfile_read(folder, "wordvec", lines, N_LINES))
         return false;
-    if (facts[FACT_DIM] != files->dim)
-        return task_fail("the vectors in %s have %" PRIu64 " numbers, not %zu (--dim)", folder,
-                         facts[FACT_DIM], files->dim);
-    *n_epochs = (int64_t)facts[FACT_EPOCHS];
-    return check_names(files, folder) && read_part(files, folder, "words.npy", 0) &&
-           read_part(files, folder, "contexts.npy", 1);
+    if (info.dim != files->dim)
+        return task_fail("the vectors in %s have dimension %" PRIu64 ", not %zu (--dim)", folder,
+                         info.dim, files->dim);
+    *n_epochs = (int64_t)info.n_epochs;
+    return model_check_names(folder, "words", files->names, "another text or --min-count") &&
+           read_part(files, folder, "words", 0) && read_part(files, folder, "contexts", 1);
 }

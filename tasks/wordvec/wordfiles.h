@@ -1,7 +1,7 @@
 /*
  * wordfiles - word vectors as files of a folder.
  *
- *   model.txt     "name value" lines: dim, epochs, words
+ *   model.txt     what the model is and how it was trained (modelfile.h)
  *   words.npy     the vectors; words.txt has the words, line by line
  *   contexts.npy  the vectors by which words are predicted, needed to go on training
  *   words.vec     if asked for, the vectors in word2vec's text format
@@ -22,6 +22,7 @@ struct wordfiles {
     const struct names *names;
     const struct params *params; /* keys as in excerpt.h */
     struct tern_worker *worker;
+    const char *settings; /* for model.txt (modelfile.h) */
 };
 
 bool wordfiles_write(const struct wordfiles *files, const char *folder, int64_t n_epochs);

@@ -8,6 +8,7 @@
 
 #include "common/dense.h"
 #include "common/input.h"
+#include "common/list.h"
 #include "common/team.h"
 #include "wordvec/excerpt.h"
 
@@ -15,6 +16,7 @@ enum {
     BLOCK_QUESTIONS = 64,
     BLOCK_WORDS = 240,
     FETCH_ROWS = 512,
+    N_ANALOGY_MEASURES = 3,
 };
 
 /* ---- Reading --------------------------------------------------------------------------------- */
@@ -72,16 +74,6 @@ static bool read_lines(struct reading *reading, const char *path,
     return ok;
 }
 
-/* One more element at the end of an array, which grows by doubling; NULL after task_fail(). */
-static void *append(void *array, size_t n, size_t bytes)
-{
-    bool is_full = n == 0 || (n & (n - 1)) == 0;
-    void *larger = is_full ? realloc(array, (n > 0 ? 2 * n : 1) * bytes) : array;
-    if (larger == NULL)
-        task_fail_memory("the test of words");
-    return larger;
-}
-
 static bool read_question(struct reading *reading, char *line)
 {
     struct wordtest *test = reading->test;
@@ -102,7 +94,8 @@ static bool read_question(struct reading *reading, char *line)
             return true;
         }
     }
-    struct analogy *analogies = append(test->analogies, test->n_analogies, sizeof *analogies);
+    struct analogy *analogies = list_grow(test->analogies, sizeof *analogies, test->n_analogies,
+                                          &test->analogy_capacity, "the test of words");
     if (analogies == NULL)
         return false;
     test->analogies = analogies;
@@ -128,7 +121,8 @@ static bool read_pair(struct reading *reading, char *line)
             return true;
         }
     }
-    struct rated_pair *pairs = append(list->pairs, list->n, sizeof *pairs);
+    struct rated_pair *pairs =
+        list_grow(list->pairs, sizeof *pairs, list->n, &list->capacity, "the test of words");
     if (pairs == NULL)
         return false;
     list->pairs = pairs;
@@ -147,6 +141,24 @@ static void set_name(struct pair_list *list, const char *path)
     list->name[n] = '\0';
 }
 
+/* "similarity_ws_353": lower case, and underscores for all but letters and digits. The number tells lists of
+ * the same name apart. */
+static void set_measure_name(struct wordtest *test, size_t number)
+{
+    struct pair_list *list = &test->lists[number];
+    char name[sizeof list->measure_name];
+    bool is_taken = false;
+    for (size_t i = 0; i < number; i++)
+        is_taken |= strcmp(test->lists[i].name, list->name) == 0;
+    if (is_taken)
+        snprintf(name, sizeof name, "similarity_%s_%zu", list->name, number + 1);
+    else
+        snprintf(name, sizeof name, "similarity_%s", list->name);
+    memcpy(list->measure_name, name, sizeof name);
+    for (char *c = list->measure_name; *c != '\0'; c++)
+        *c = isalnum((unsigned char)*c) ? (char)tolower((unsigned char)*c) : '_';
+}
+
 static bool read_list(struct reading *reading, const char *path)
 {
     struct wordtest *test = reading->test;
@@ -154,6 +166,7 @@ static bool read_list(struct reading *reading, const char *path)
         return task_fail("there are more than %d files of pairs of words", WORDTEST_MAX_LISTS);
     reading->list = &test->lists[test->n_lists++];
     set_name(reading->list, path);
+    set_measure_name(test, test->n_lists - 1);
     if (!read_lines(reading, path, read_pair))
         return false;
     return reading->list->n > 1 ||
@@ -173,6 +186,22 @@ static bool read_lists(struct reading *reading, const char *paths)
     return ok;
 }
 
+static void list_measures(struct wordtest *test)
+{
+    static const struct train_measure of_questions[] = {
+        {.name = "analogies", .title = "analogies"},
+        {.name = "analogies_semantic", .title = "semantic"},
+        {.name = "analogies_syntactic", .title = "syntactic"}};
+    for (size_t i = 0; test->has_questions && i < N_ANALOGY_MEASURES; i++)
+        test->measures[test->n_measures++] = of_questions[i];
+    if (test->n_lists > 0)
+        test->measures[test->n_measures++] =
+            (struct train_measure){.name = "similarity", .title = "similarity"};
+    for (size_t i = 0; i < test->n_lists; i++)
+        test->measures[test->n_measures++] =
+            (struct train_measure){test->lists[i].measure_name, test->lists[i].name, true};
+}
+
 bool wordtest_read(struct wordtest *test, const struct names *words, const char *questions,
                    const char *similarity, uint64_t n_candidates)
 {
@@ -187,7 +216,10 @@ bool wordtest_read(struct wordtest *test, const struct names *words, const char 
         return task_fail("of the questions in %s, none has only words that are known and among "
                          "the %u most frequent",
                          questions, test->n_candidates);
-    return similarity == NULL || read_lists(&reading, similarity);
+    if (similarity != NULL && !read_lists(&reading, similarity))
+        return false;
+    list_measures(test);
+    return true;
 }
 
 void wordtest_fini(struct wordtest *test)
@@ -298,16 +330,18 @@ static void answer(const struct exam *exam, const struct analogy *analogies, siz
 static bool answer_part(void *context, size_t thread)
 {
     struct exam *exam = context;
-    const struct train *train = exam->train;
+    struct train *train = exam->train;
     size_t n = exam->test->n_analogies, part = train->self * train->n_threads + thread;
     size_t n_parts = train->n_nodes * train->n_threads, end = n * (part + 1) / n_parts;
     float *questions = malloc(BLOCK_QUESTIONS * (exam->dim + BLOCK_WORDS) * sizeof *questions);
     if (questions == NULL)
         return task_fail_memory("the test of words");
-    for (size_t i = n * part / n_parts; i < end; i += BLOCK_QUESTIONS)
-        answer(exam, exam->test->analogies + i,
-               end - i < BLOCK_QUESTIONS ? end - i : BLOCK_QUESTIONS, questions,
+    for (size_t i = n * part / n_parts, step; i < end; i += step) {
+        step = end - i < BLOCK_QUESTIONS ? end - i : BLOCK_QUESTIONS;
+        answer(exam, exam->test->analogies + i, step, questions,
                questions + BLOCK_QUESTIONS * exam->dim, exam->score[thread]);
+        progress_add(&train->progress, thread, step, 0);
+    }
     free(questions);
     return true;
 }
@@ -316,13 +350,18 @@ static bool answer_part(void *context, size_t thread)
 static bool answer_all(struct exam *exam, double right[2])
 {
     struct train *train = exam->train;
-    size_t n_threads = train->n_threads;
+    size_t n_threads = train->n_threads, n = exam->test->n_analogies;
+    const struct progress_phase phase = {.title = "evaluating",
+                                         .unit = "questions",
+                                         .n_total = n / train->n_nodes,
+                                         .n_all = (double)n,
+                                         .n_later = -1};
     exam->vectors = malloc(exam->test->n_candidates * exam->dim * sizeof *exam->vectors);
     exam->score = calloc(n_threads, sizeof *exam->score);
     bool ok =
         (exam->vectors != NULL && exam->score != NULL) || task_fail_memory("the test of words");
     ok = train_agree(train, ok && team_run(n_threads, fetch, NULL, exam) &&
-                                team_run(n_threads, answer_part, NULL, exam));
+                                train_team(train, &phase, answer_part, exam));
     for (size_t i = 0; ok && i < n_threads; i++) {
         right[0] += exam->score[i][0];
         right[1] += exam->score[i][1];
@@ -332,9 +371,9 @@ static bool answer_all(struct exam *exam, double right[2])
     return ok && train_sum(train, 2, right);
 }
 
-static double percent(double part, double whole)
+static double share(double part, double whole)
 {
-    return whole > 0 ? 100 * part / whole : 0;
+    return whole > 0 ? part / whole : 0;
 }
 
 static bool test_analogies(struct exam *exam, struct train_quality *quality)
@@ -345,10 +384,9 @@ static bool test_analogies(struct exam *exam, struct train_quality *quality)
         return false;
     for (size_t i = 0; i < test->n_analogies; i++)
         asked[test->analogies[i].is_syntactic]++;
-    quality->value = (right[0] + right[1]) / (double)test->n_analogies;
-    snprintf(quality->text, sizeof quality->text,
-             "analogies %.1f%% of %zu (semantic %.1f%%, syntactic %.1f%%)", 100 * quality->value,
-             test->n_analogies, percent(right[0], asked[0]), percent(right[1], asked[1]));
+    quality->values[0] = (right[0] + right[1]) / (double)test->n_analogies;
+    quality->values[1] = share(right[0], asked[0]);
+    quality->values[2] = share(right[1], asked[1]);
     return true;
 }
 
@@ -433,18 +471,12 @@ static bool correlate(const struct exam *exam, const struct pair_list *list, dou
 static bool test_similarity(struct exam *exam, struct train_quality *quality)
 {
     const struct wordtest *test = exam->test;
-    double sum = 0;
+    double *mean = quality->values + (test->has_questions ? N_ANALOGY_MEASURES : 0);
     for (size_t i = 0; i < test->n_lists; i++) {
-        double correlation = 0;
-        size_t used = strlen(quality->text);
-        if (!correlate(exam, &test->lists[i], &correlation))
+        if (!correlate(exam, &test->lists[i], &mean[1 + i]))
             return false;
-        snprintf(quality->text + used, sizeof quality->text - used, "%s%s %.3f",
-                 used > 0 ? ", " : "", test->lists[i].name, correlation);
-        sum += correlation;
+        *mean += mean[1 + i] / (double)test->n_lists;
     }
-    if (!test->has_questions)
-        quality->value = sum / (double)test->n_lists;
     return true;
 }
 

@@ -19,7 +19,7 @@
 #include "common/names.h"
 #include "common/train.h"
 
-enum { WORDTEST_MAX_LISTS = 16 };
+enum { WORDTEST_MAX_LISTS = 16, WORDTEST_MAX_MEASURES = WORDTEST_MAX_LISTS + 4 };
 
 struct analogy {
     uint32_t words[4]; /* a b c d */
@@ -32,8 +32,9 @@ struct rated_pair {
 };
 
 struct pair_list {
-    char name[32]; /* of the file, without folder and ending */
-    size_t n, n_unknown;
+    char name[32];         /* of the file, without folder and ending */
+    char measure_name[64]; /* "similarity_ws_353" */
+    size_t n, n_unknown, capacity;
     struct rated_pair *pairs;
 };
 
@@ -42,8 +43,11 @@ struct wordtest {
     bool has_questions;
     size_t n_analogies, n_unknown; /* questions that can be asked, and others */
     struct analogy *analogies;
+    size_t analogy_capacity;
     size_t n_lists;
     struct pair_list lists[WORDTEST_MAX_LISTS];
+    size_t n_measures; /* what is measured, the decisive one first */
+    struct train_measure measures[WORDTEST_MAX_MEASURES];
 };
 
 /* `questions` is a file, `similarity` one or several, separated by commas; NULL: none. wordtest_fini()
@@ -58,8 +62,9 @@ static inline bool wordtest_is_empty(const struct wordtest *test)
 }
 
 /* Called by all nodes, which share the questions. `params` has the vector of word w at key 2w, in the
- * first `dim` numbers. The quality is the share of analogies that were answered rightly or, without
- * questions, the mean correlation. */
+ * first `dim` numbers. The quality has the values of test->measures: the share of analogies that were
+ * answered rightly, of all, semantic and syntactic ones, if there are questions; and the mean correlation and that
+ * of each list, if there are lists. */
 bool wordtest_run(const struct wordtest *test, struct train *train, const struct params *params,
                   size_t dim, struct train_quality *quality);
 

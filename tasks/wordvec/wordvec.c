@@ -20,12 +20,10 @@
 struct model;
 
 /* One thread's part in the training. */
-struct trainee {
+struct trainer {
     struct model *model;
     struct tern_worker *worker; /* NULL with --plain */
     struct excerpts *excerpts;
-    struct excerpt *ring;
-    size_t n_ring;
     struct loader loader;
     float **rows;  /* of the excerpt at hand */
     float *copies; /* of a table: the rows, and what they were when they were borrowed */
@@ -39,7 +37,7 @@ struct model {
     struct vocab vocab;
     struct wordtest test;
     struct params *params;    /* keys as in excerpt.h */
-    struct trainee *trainees; /* one per thread */
+    struct trainer *trainers; /* one per thread */
 };
 
 /* ---- Preparing ------------------------------------------------------------------------------- */
@@ -103,7 +101,7 @@ static void introduce(const struct model *model)
     fprintf(stderr,
             "%" PRIu64 " words of text, %u different ones with at least %" PRId64 " occurrences\n",
             model->vocab.n_words, model->vocab.names.n, model->options->min_count);
-    fprintf(stderr, "skip-gram, %" PRId64 " numbers per vector; %u node%s with %zu thread%s%s\n",
+    fprintf(stderr, "skip-gram, dimension %" PRId64 "; %u node%s with %zu thread%s%s\n",
             model->options->dim, train->n_nodes, train->n_nodes == 1 ? "" : "s", train->n_threads,
             train->n_threads == 1 ? "" : "s", train->node == NULL ? ", plain arrays" : "");
 }
@@ -112,41 +110,44 @@ static void introduce(const struct model *model)
 
 static bool prepare(void *context, void *excerpt, uint64_t clock)
 {
-    struct trainee *trainee = context;
+    struct trainer *trainer = context;
     const struct excerpt *own = excerpt;
-    return excerpts_next(trainee->excerpts, excerpt) &&
-           params_intend(trainee->model->params, trainee->worker, own->keys, own->n_keys, clock,
+    return excerpts_next(trainer->excerpts, excerpt) &&
+           params_intend(trainer->model->params, trainer->worker, own->keys, own->n_keys, clock,
                          clock + 1);
 }
 
-static bool make_ring(struct trainee *trainee, size_t n_ring, size_t n_negatives)
+static bool init_excerpt(void *context, void *excerpt)
 {
-    trainee->ring = calloc(n_ring, sizeof *trainee->ring);
-    if (trainee->ring == NULL)
-        return task_fail_memory("a worker");
-    for (; trainee->n_ring < n_ring; trainee->n_ring++)
-        if (!excerpt_init(&trainee->ring[trainee->n_ring], n_negatives))
-            return false;
-    loader_init(&trainee->loader, trainee->ring, sizeof *trainee->ring, n_ring - 1, prepare,
-                trainee);
-    return true;
+    const struct trainer *trainer = context;
+    return excerpt_init(excerpt, (size_t)trainer->model->options->n_negatives);
 }
 
-static bool make_rows(struct trainee *trainee, size_t n_rows)
+static void fini_excerpt(void *excerpt)
 {
-    const struct params *params = trainee->model->params;
+    excerpt_fini(excerpt);
+}
+
+static const struct loader_batches batches = {.bytes = sizeof(struct excerpt),
+                                              .init = init_excerpt,
+                                              .fini = fini_excerpt,
+                                              .prepare = prepare};
+
+static bool make_rows(struct trainer *trainer, size_t n_rows)
+{
+    const struct params *params = trainer->model->params;
     size_t bytes = (n_rows * params->length * sizeof(float) + 63) / 64 * 64;
-    trainee->rows = malloc(n_rows * sizeof *trainee->rows);
+    trainer->rows = malloc(n_rows * sizeof *trainer->rows);
     if (params->values == NULL) {
-        trainee->copies = aligned_alloc(64, bytes);
-        trainee->before = aligned_alloc(64, bytes);
+        trainer->copies = aligned_alloc(64, bytes);
+        trainer->before = aligned_alloc(64, bytes);
     }
-    return (trainee->rows != NULL &&
-            (params->values != NULL || (trainee->copies != NULL && trainee->before != NULL))) ||
+    return (trainer->rows != NULL &&
+            (params->values != NULL || (trainer->copies != NULL && trainer->before != NULL))) ||
            task_fail_memory("a worker");
 }
 
-static bool trainee_init(struct trainee *trainee, struct model *model, size_t thread)
+static bool trainer_init(struct trainer *trainer, struct model *model, size_t thread)
 {
     const struct train *train = model->train;
     size_t n_negatives = (size_t)model->options->n_negatives;
@@ -159,69 +160,67 @@ static bool trainee_init(struct trainee *trainee, struct model *model, size_t th
         .n_epochs = train->options->n_epochs,
         .n_epochs_done = train->n_epochs_done,
     };
-    *trainee = (struct trainee){.model = model,
+    *trainer = (struct trainer){.model = model,
                                 .worker = train_worker(train, thread),
-                                .excerpts = calloc(1, sizeof *trainee->excerpts)};
-    if (trainee->excerpts == NULL)
+                                .excerpts = calloc(1, sizeof *trainer->excerpts)};
+    if (trainer->excerpts == NULL)
         return task_fail_memory("a worker");
-    return excerpts_init(trainee->excerpts, &model->text, &model->vocab, &settings) &&
-           make_ring(trainee, (size_t)model->options->ahead + 1, n_negatives) &&
-           make_rows(trainee, excerpt_max_keys(n_negatives)) &&
-           (trainee->excerpts->n_own == 0 || loader_fill(&trainee->loader));
+    return excerpts_init(trainer->excerpts, &model->text, &model->vocab, &settings) &&
+           loader_init(&trainer->loader, &batches, trainer, train_ahead_s(train)) &&
+           make_rows(trainer, excerpt_max_keys(n_negatives)) &&
+           (trainer->excerpts->n_own == 0 || loader_fill(&trainer->loader));
 }
 
-static void trainee_fini(struct trainee *trainee)
+static void trainer_fini(struct trainer *trainer)
 {
-    if (trainee->excerpts != NULL)
-        excerpts_fini(trainee->excerpts);
-    free(trainee->excerpts);
-    for (size_t i = 0; i < trainee->n_ring; i++)
-        excerpt_fini(&trainee->ring[i]);
-    free(trainee->ring);
-    free(trainee->rows);
-    free(trainee->copies);
-    free(trainee->before);
+    if (trainer->excerpts != NULL)
+        excerpts_fini(trainer->excerpts);
+    free(trainer->excerpts);
+    loader_fini(&trainer->loader);
+    free(trainer->rows);
+    free(trainer->copies);
+    free(trainer->before);
 }
 
-static bool make_trainees(struct model *model)
+static bool make_trainers(struct model *model)
 {
     size_t n_threads = model->train->n_threads;
-    model->trainees = calloc(n_threads, sizeof *model->trainees);
-    if (model->trainees == NULL)
+    model->trainers = calloc(n_threads, sizeof *model->trainers);
+    if (model->trainers == NULL)
         return task_fail_memory("the workers");
     bool ok = true;
     for (size_t i = 0; ok && i < n_threads; i++)
-        ok = trainee_init(&model->trainees[i], model, i);
+        ok = trainer_init(&model->trainers[i], model, i);
     return ok;
 }
 
 /* ---- Learning -------------------------------------------------------------------------------- */
 
-static bool borrow(struct trainee *trainee, const struct excerpt *excerpt)
+static bool borrow(struct trainer *trainer, const struct excerpt *excerpt)
 {
-    const struct params *params = trainee->model->params;
+    const struct params *params = trainer->model->params;
     size_t n = excerpt->n_keys, length = params->length;
     if (params->values != NULL) {
         for (size_t i = 0; i < n; i++)
-            trainee->rows[i] = params->values + excerpt->keys[i] * length;
+            trainer->rows[i] = params->values + excerpt->keys[i] * length;
         return true;
     }
-    if (!params_pull(params, trainee->worker, excerpt->keys, n, trainee->before))
+    if (!params_pull(params, trainer->worker, excerpt->keys, n, trainer->before))
         return false;
-    memcpy(trainee->copies, trainee->before, n * length * sizeof(float));
+    memcpy(trainer->copies, trainer->before, n * length * sizeof(float));
     for (size_t i = 0; i < n; i++)
-        trainee->rows[i] = trainee->copies + i * length;
+        trainer->rows[i] = trainer->copies + i * length;
     return true;
 }
 
-static bool give_back(struct trainee *trainee, const struct excerpt *excerpt)
+static bool give_back(struct trainer *trainer, const struct excerpt *excerpt)
 {
-    const struct params *params = trainee->model->params;
+    const struct params *params = trainer->model->params;
     if (params->values != NULL)
         return true;
     for (size_t i = 0; i < excerpt->n_keys * params->length; i++)
-        trainee->before[i] = trainee->copies[i] - trainee->before[i];
-    return params_add(params, trainee->worker, excerpt->keys, excerpt->n_keys, trainee->before);
+        trainer->before[i] = trainer->copies[i] - trainer->before[i];
+    return params_add(params, trainer->worker, excerpt->keys, excerpt->n_keys, trainer->before);
 }
 
 static float rate_at(const struct wordvec_options *options, float progress)
@@ -233,16 +232,16 @@ static float rate_at(const struct wordvec_options *options, float progress)
 static bool epoch(void *context, struct train *train, size_t thread, int64_t number)
 {
     struct model *model = context;
-    struct trainee *trainee = &model->trainees[thread];
+    struct trainer *trainer = &model->trainers[thread];
     const struct excerpt *excerpt = NULL;
     (void)number;
-    while (trainee->excerpts->n_own > 0 && (excerpt == NULL || !excerpt->ends_epoch)) {
-        excerpt = loader_next(&trainee->loader);
-        if (excerpt == NULL || !borrow(trainee, excerpt))
+    while (trainer->excerpts->n_own > 0 && (excerpt == NULL || !excerpt->ends_epoch)) {
+        excerpt = loader_next(&trainer->loader);
+        if (excerpt == NULL || !borrow(trainer, excerpt))
             return false;
-        double loss = skipgram_learn(excerpt, trainee->rows, model->params->length,
+        double loss = skipgram_learn(excerpt, trainer->rows, model->params->length,
                                      rate_at(model->options, excerpt->progress));
-        if (!give_back(trainee, excerpt))
+        if (!give_back(trainer, excerpt))
             return false;
         if (!train_done(train, thread, excerpt->n_read, loss * (double)excerpt->n_read))
             break;
@@ -255,7 +254,7 @@ static uint64_t n_examples(void *context)
     const struct model *model = context;
     uint64_t n = 0;
     for (size_t i = 0; i < model->train->n_threads; i++)
-        n += model->trainees[i].excerpts->n_own;
+        n += model->trainers[i].excerpts->n_own;
     return n;
 }
 
@@ -273,7 +272,8 @@ static struct wordfiles files_of(const struct model *model)
                               .formats = model->options->formats,
                               .names = &model->vocab.names,
                               .params = model->params,
-                              .worker = train_worker(model->train, 0)};
+                              .worker = train_worker(model->train, 0),
+                              .settings = model->train->options->settings};
 }
 
 static bool save(void *context, struct train *train)
@@ -303,6 +303,8 @@ static bool run(struct model *model)
     struct train *train = model->train;
     const struct train_task task = {
         .unit = "words",
+        .measures = model->test.measures,
+        .n_measures = model->test.n_measures,
         .epoch = epoch,
         .n_examples = n_examples,
         .evaluate = wordtest_is_empty(&model->test) ? NULL : evaluate,
@@ -310,20 +312,20 @@ static bool run(struct model *model)
     };
     introduce(model);
     return train_agree(train, open_params(model)) && resume(model) &&
-           train_agree(train, make_trainees(model)) && train_loop(train, &task, model);
+           train_agree(train, make_trainers(model)) && train_loop(train, &task, model);
 }
 
-bool wordvec_train(const struct train_options *common, const struct wordvec_options *options)
+bool wordvec_train(const struct train_options *train_options, const struct wordvec_options *options)
 {
     struct train train;
-    if (!train_open(&train, common))
+    if (!train_open(&train, train_options))
         return false;
     struct model model = {.options = options, .train = &train};
     bool ok = load(&model);
     ok = train_agree_on(&train, ok, digest(&model)) && run(&model);
-    for (size_t i = 0; model.trainees != NULL && i < train.n_threads; i++)
-        trainee_fini(&model.trainees[i]);
-    free(model.trainees);
+    for (size_t i = 0; model.trainers != NULL && i < train.n_threads; i++)
+        trainer_fini(&model.trainers[i]);
+    free(model.trainers);
     wordtest_fini(&model.test);
     vocab_fini(&model.vocab);
     text_fini(&model.text);

@@ -1,0 +1,370 @@
+/* epochs - the loop of training: epochs, evaluation, saving, ending. See train.h. */
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/interrupt.h"
+#include "common/report.h"
+#include "common/train.h"
+
+/* ---- One epoch ------------------------------------------------------------------------------- */
+
+struct epoch {
+    struct train *train;
+    const struct train_task *task;
+    void *model;
+    int64_t number; /* from 1 */
+};
+
+static bool out_of_time(const struct train *train)
+{
+    double limit_s = train->options->time_limit_s;
+    return limit_s > 0 && seconds_now() - train->started_s >= limit_s;
+}
+
+static void advance_to(struct tern_worker *worker, uint64_t clock)
+{
+    uint64_t now = 0;
+    (void)tern_worker_clock(worker, &now);
+    for (; now < clock; now++)
+        (void)tern_worker_advance(worker, NULL);
+}
+
+void train_keep_clock(struct train *train, size_t thread)
+{
+    const uint64_t n_clocks = (uint64_t)train->options->n_clocks;
+    const uint64_t share = train->progress.phase.n_total / train->n_threads;
+    uint64_t n_done =
+        atomic_load_explicit(&train->progress.slots[thread].n_examples, memory_order_relaxed);
+    uint64_t n_passed = share > 0 ? n_done * n_clocks / share : 0;
+    /* The last one is over with the epoch: threads have about as many examples, not exactly. */
+    if (n_passed > n_clocks - 1)
+        n_passed = n_clocks - 1;
+    advance_to(train->workers[thread], train->epoch_clock + n_passed);
+}
+
+static bool work(void *context, size_t thread)
+{
+    struct epoch *epoch = context;
+    struct train *train = epoch->train;
+    bool ok = epoch->task->epoch(epoch->model, train, thread, epoch->number);
+    if (train->workers == NULL)
+        return ok;
+    const int64_t n_clocks = train->options->n_clocks;
+    if (n_clocks > 0)
+        advance_to(train->workers[thread], train->epoch_clock + (uint64_t)n_clocks);
+    /* Others may have more batches; under bounded policies they would wait for this one's clock. */
+    if (n_clocks == 0 || !ok)
+        (void)tern_worker_rest(train->workers[thread]);
+    return ok;
+}
+
+static void tick(void *context, bool failed)
+{
+    struct train *train = ((struct epoch *)context)->train;
+    if (failed || out_of_time(train))
+        atomic_store_explicit(&train->stopping, true, memory_order_relaxed);
+    train_tick(train);
+}
+
+/* Evaluations from this epoch on. */
+static double count_evaluations(const struct epoch *epoch)
+{
+    const struct train_options *options = epoch->train->options;
+    int64_t every = options->eval_every, last = options->n_epochs;
+    if (epoch->task->evaluate == NULL)
+        return 0;
+    return (double)(last / every - (epoch->number - 1) / every + (last % every != 0));
+}
+
+static struct progress_phase describe_phase(const struct epoch *epoch)
+{
+    const struct train *train = epoch->train;
+    const struct train_options *options = train->options;
+    struct progress_phase phase = {
+        .unit = epoch->task->unit,
+        .n_total = epoch->task->n_examples(epoch->model),
+        .n_all = train->n_epoch_examples,
+        .n_later = (double)(options->n_epochs - epoch->number),
+        .later_s = train->evaluation_s * count_evaluations(epoch),
+        .time_limit_s = options->time_limit_s > 0 ? train->started_s + options->time_limit_s : 0};
+    snprintf(phase.title, sizeof phase.title, "epoch %" PRId64 "/%" PRId64, epoch->number,
+             options->n_epochs);
+    return phase;
+}
+
+static bool run_epoch(struct epoch *epoch)
+{
+    struct train *train = epoch->train;
+    const struct progress_phase phase = describe_phase(epoch);
+    if (epoch->task->begin != NULL && !train_agree(train, epoch->task->begin(epoch->model, train)))
+        return false;
+    progress_begin(&train->progress, &phase);
+    bool ok = team_run(train->n_threads, work, tick, epoch);
+    train->epoch_clock += (uint64_t)train->options->n_clocks;
+    /* An epoch may be over before the first tick. */
+    if (out_of_time(train))
+        atomic_store_explicit(&train->stopping, true, memory_order_relaxed);
+    progress_erase(&train->progress);
+    return train_agree(train, ok);
+}
+
+/* ---- Figures --------------------------------------------------------------------------------- */
+
+/* What this node's tables have counted so far. */
+static void count_accesses(const struct train *train, struct report_sums *sums)
+{
+    for (size_t i = 0; i < train->n_params; i++) {
+        struct tern_table_stats stats = {.struct_size = sizeof stats};
+        if (train->params[i].table == NULL || tern_table_get_stats(train->params[i].table, &stats))
+            continue;
+        sums->accesses += (double)(stats.pulled_keys + stats.pushed_keys);
+        sums->remote += (double)stats.remote_keys;
+        sums->bytes += (double)(stats.remote_bytes + stats.sent_bytes);
+        sums->refreshes += (double)stats.values_received;
+        sums->staleness_ms += stats.staleness_ms_mean * (double)stats.values_received;
+    }
+}
+
+/* What all nodes have done in an epoch; `before` is count_accesses() at its start. */
+static bool add_up(struct train *train, const struct report_sums *before, struct report_sums *sums)
+{
+    uint64_t n_examples;
+    *sums = (struct report_sums){.stopping = atomic_load(&train->stopping) || out_of_time(train)};
+    progress_sum(&train->progress, &n_examples, &sums->loss);
+    sums->n_examples = (double)n_examples;
+    count_accesses(train, sums);
+    sums->accesses -= before->accesses;
+    sums->remote -= before->remote;
+    sums->bytes -= before->bytes;
+    if (!train_sum(train, sizeof *sums / sizeof(double), (double *)sums))
+        return false;
+    sums->loss = report_ratio(sums->loss, sums->n_examples);
+    return true;
+}
+
+/* The share of an epoch that each worker of each node has waited for others, as policies with bounds make it
+ * do; NULL after task_fail(). The caller frees it. */
+static double *share_waits(struct train *train, double seconds)
+{
+    const size_t n = train->n_nodes * train->n_threads;
+    double *shares = calloc(n + 1, sizeof *shares);
+    if (shares == NULL) {
+        task_fail("no memory for the figures of an epoch");
+        return NULL;
+    }
+    for (size_t i = 0; train->workers != NULL && i < train->n_threads; i++) {
+        struct tern_worker_stats stats = {.struct_size = sizeof stats};
+        if (tern_worker_get_stats(train->workers[i], &stats) == TERN_OK)
+            shares[train->self * train->n_threads + i] =
+                report_ratio(stats.waited_s - train->waited_s[i], seconds);
+        train->waited_s[i] = stats.waited_s;
+    }
+    if (train_sum(train, n, shares))
+        return shares;
+    free(shares);
+    return NULL;
+}
+
+/* ---- The loop -------------------------------------------------------------------------------- */
+
+/* What is known across epochs. */
+struct course {
+    struct train_quality best;
+    int64_t best_epoch;
+    int64_t n_since_best; /* evaluations */
+    bool is_stuck;        /* as many as the patience allows */
+    bool over;
+    double accesses, remote, bytes; /* of all epochs */
+};
+
+static bool check_loss(const struct epoch *epoch, const struct report_sums *sums)
+{
+    return isfinite(sums->loss) || task_fail("the loss of epoch %" PRId64
+                                             " is not a finite number; a smaller --rate may help",
+                                             epoch->number);
+}
+
+/* Whether the model is the best so far. */
+static bool improves(struct course *course, const struct epoch *epoch,
+                     const struct train_quality *quality)
+{
+    double value = quality->values[0], best = course->best.values[0];
+    bool better =
+        !course->best.is_measured || (epoch->task->lower_is_better ? value < best : value > best);
+    course->n_since_best = better ? 0 : course->n_since_best + 1;
+    if (better) {
+        course->best = *quality;
+        course->best_epoch = epoch->number;
+    }
+    return better;
+}
+
+/* Sets what a signal that ends the program says: what was saved, and how to go on. */
+static void prepare_farewell(const struct train *train)
+{
+    const char *out = train->options->out;
+    char text[PATH_MAX * 2 + 256];
+    if (!train_speaks(train))
+        return;
+    if (out == NULL)
+        snprintf(text, sizeof text, "tern: interrupted; nothing was saved: there is no --out");
+    else if (!train->has_saved)
+        snprintf(text, sizeof text, "tern: interrupted; nothing was saved to %s yet", out);
+    else
+        snprintf(text, sizeof text,
+                 "tern: interrupted; the model after epoch %" PRId64
+                 " is in %s\nTo go on from there, give the same command with --resume %s",
+                 train->saved_epoch, out, out);
+    interrupt_say(text);
+}
+
+static bool save(struct epoch *epoch)
+{
+    struct train *train = epoch->train;
+    if (train->options->out == NULL)
+        return true;
+    if (epoch->task->gather != NULL &&
+        !train_agree(train, epoch->task->gather(epoch->model, train)))
+        return false;
+    train->has_saved =
+        train_agree(train, train->self != 0 || epoch->task->save(epoch->model, train));
+    train->saved_epoch = epoch->number;
+    prepare_farewell(train);
+    return train->has_saved;
+}
+
+static bool evaluate(struct epoch *epoch, struct train_quality *quality)
+{
+    struct train *train = epoch->train;
+    double started_s = seconds_now();
+    if (!train_agree(train, epoch->task->evaluate(epoch->model, train, quality)))
+        return false;
+    train->evaluation_s = seconds_now() - started_s;
+    quality->is_measured = true;
+    return true;
+}
+
+static bool judge(struct epoch *epoch, struct course *course, struct train_quality *quality)
+{
+    const struct train_options *options = epoch->train->options;
+    bool measured = epoch->task->evaluate != NULL;
+    if (measured && !evaluate(epoch, quality))
+        return false;
+    bool better = !measured || improves(course, epoch, quality);
+    course->is_stuck = options->patience > 0 && course->n_since_best >= options->patience;
+    course->over |= course->is_stuck || epoch->train->is_converged;
+    return !better || (!measured && !course->over) || save(epoch);
+}
+
+static void count_course(struct course *course, const struct report_sums *sums)
+{
+    course->accesses += sums->accesses;
+    course->remote += sums->remote;
+    course->bytes += sums->bytes;
+}
+
+static bool one_epoch(struct epoch *epoch, struct course *course)
+{
+    struct train *train = epoch->train;
+    struct report_epoch report = {.number = epoch->number};
+    struct report_sums before = {0};
+    count_accesses(train, &before);
+    double started_s = seconds_now();
+    if (!run_epoch(epoch))
+        return false;
+    report.seconds = seconds_now() - started_s;
+    /* With clocks of their own workers go on as they are, unless the model is looked at. */
+    const bool rests = train->options->n_clocks == 0;
+    if ((rests && !train_quiesce(train)) || !add_up(train, &before, &report.sums) ||
+        !train_agree(train, check_loss(epoch, &report.sums)))
+        return false;
+    train->n_epochs_done = epoch->number;
+    count_course(course, &report.sums);
+    course->over = report.sums.stopping > 0 || epoch->number >= train->options->n_epochs;
+    bool due = course->over || epoch->number % train->options->eval_every == 0;
+    if (due && ((!rests && !train_quiesce(train)) || !judge(epoch, course, &report.quality)))
+        return false;
+    double *waits = share_waits(train, report.seconds);
+    report.waits = waits;
+    if (waits != NULL)
+        report_epoch(train, epoch->task, &report);
+    free(waits);
+    return waits != NULL;
+}
+
+/* How much the nodes had to send each other. */
+static void print_traffic(const struct train *train, const struct course *course)
+{
+    if (train_speaks(train) && !train->options->json && train->n_nodes > 1 && course->accesses > 0)
+        fprintf(stderr, "%.0f accesses to parameters, %.3f%% of them local; %.0f MB sent\n",
+                course->accesses, 100 * (1 - course->remote / course->accesses),
+                course->bytes / 1e6);
+}
+
+/* A model that was resumed is the best until one is better, so --out gets it first. So does a model that is
+ * not to be trained at all. */
+static bool judge_first(struct epoch *epoch, struct course *course)
+{
+    const struct train *train = epoch->train;
+    struct train_quality quality = {0};
+    const bool is_resumed = train->options->resume != NULL;
+    if (!is_resumed && !course->over)
+        return true;
+    if (!judge(epoch, course, &quality))
+        return false;
+    char text[1024];
+    report_measures(epoch->task, &quality, text, sizeof text);
+    if (train_speaks(train) && !train->options->json)
+        fprintf(stderr, "%s after epoch %" PRId64 "%s%s\n", is_resumed ? "resumed" : "ended",
+                epoch->number, text[0] != '\0' ? ": " : "", text);
+    return true;
+}
+
+/* A model that was resumed may have seen all epochs before. */
+static void say_done(const struct train *train)
+{
+    const struct train_options *options = train->options;
+    if (options->resume != NULL && train_speaks(train) && !options->json)
+        fprintf(stderr,
+                "the model in %s has seen %" PRId64 " epochs already, so there are none left of "
+                "--epochs %" PRId64 "; a larger number goes on with it\n",
+                options->resume, train->n_epochs_done, options->n_epochs);
+}
+
+static void print_end(const struct train *train, const struct train_task *task,
+                      const struct course *course)
+{
+    if (course->is_stuck && train_speaks(train) && !train->options->json)
+        fprintf(stderr, "ended early: no better for %" PRId64 " evaluation%s (--patience)\n",
+                course->n_since_best, course->n_since_best == 1 ? "" : "s");
+    report_best(train, task, course->best_epoch, &course->best);
+    print_traffic(train, course);
+}
+
+bool train_loop(struct train *train, const struct train_task *task, void *model)
+{
+    struct course course = {.over = train->n_epochs_done >= train->options->n_epochs};
+    struct epoch before = {train, task, model, train->n_epochs_done};
+    train->n_epoch_examples = (double)task->n_examples(model);
+    if (!train_sum(train, 1, &train->n_epoch_examples) || !train_quiesce(train))
+        return false;
+    prepare_farewell(train);
+    interrupt_begin();
+    bool ok = judge_first(&before, &course);
+    if (ok && course.over)
+        say_done(train);
+    if (ok)
+        report_begin(train, task);
+    while (ok && !course.over) {
+        struct epoch epoch = {train, task, model, train->n_epochs_done + 1};
+        ok = one_epoch(&epoch, &course);
+    }
+    interrupt_say("");
+    interrupt_end();
+    if (ok)
+        print_end(train, task, &course);
+    return ok;
+}
