@@ -1,0 +1,397 @@
+/* dbpg - the delayed block proximal gradient method: epochs, jobs and the table. See dbpg.h; dbpg_job.c computes. */
+#include "linear/dbpg.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/rng.h"
+#include "linear/coordinate.h"
+#include "linear/dbpg_job.h"
+
+enum { REOPEN_EVERY = 8, PULL_AT_ONCE = 1024 };
+
+static const char FUNCTION[] = "linear-job";
+
+/* ---- Opening ---------------------------------------------------------------------------------- */
+
+static bool open_table(struct dbpg *dbpg)
+{
+    const struct tern_table_options options = {.struct_size = sizeof options,
+                                               .index = TERN_SPARSE,
+                                               .type = TERN_F64,
+                                               .length = COORDINATE_LENGTH,
+                                               .updater = dbpg->updater,
+                                               .policy = "static"};
+    if (tern_table_open(dbpg->train->node, "weights", &options, &dbpg->table))
+        return task_fail_tern("cannot open a table");
+    train_watch(dbpg->train, dbpg->table);
+    return true;
+}
+
+static bool allocate(struct dbpg *dbpg)
+{
+    const size_t n = dbpg->columns.n_features + 1, n_blocks = dbpg->columns.n_blocks;
+    const bool plain = dbpg->train->node == NULL;
+    dbpg->rows = calloc(plain ? n * COORDINATE_LENGTH : 1, sizeof *dbpg->rows);
+    dbpg->states = calloc(plain ? n * COORDINATE_STATE : 1, sizeof *dbpg->states);
+    dbpg->weights = calloc(n, sizeof *dbpg->weights);
+    dbpg->radii = calloc(n, sizeof *dbpg->radii);
+    dbpg->violations = calloc(n, sizeof *dbpg->violations);
+    dbpg->changes = calloc(n, sizeof *dbpg->changes);
+    dbpg->n_sharers = calloc(n, sizeof *dbpg->n_sharers);
+    dbpg->last_job = calloc(n_blocks, sizeof *dbpg->last_job);
+    dbpg->jobs = calloc(n_blocks, sizeof *dbpg->jobs);
+    dbpg->spaces = calloc(dbpg->columns.n_slices, sizeof *dbpg->spaces);
+    bool ok = dbpg->rows != NULL && dbpg->states != NULL && dbpg->weights != NULL &&
+              dbpg->radii != NULL && dbpg->violations != NULL && dbpg->changes != NULL &&
+              dbpg->n_sharers != NULL && dbpg->last_job != NULL && dbpg->jobs != NULL &&
+              dbpg->spaces != NULL;
+    for (size_t i = 0; ok && i < dbpg->columns.n_slices; i++)
+        ok = dbpg_space_init(&dbpg->spaces[i], dbpg, i);
+    return ok || task_fail_memory("the solver");
+}
+
+/* Tells the features of a block that this node will push to them. */
+static bool join_block(struct dbpg *dbpg, size_t block)
+{
+    const struct dbpg_space *space = &dbpg->spaces[0];
+    const size_t n = dbpg_list(dbpg, 0, &(struct dbpg_job){block, true});
+    const bool is_free = dbpg->options->intercept == LINEAR_FREE;
+    for (size_t i = 0; i < n; i++)
+        coordinate_join(is_free && dbpg->columns.keys[space->features[i]] == LINEAR_INTERCEPT_KEY,
+                        space->rows + i * COORDINATE_LENGTH);
+    return dbpg_push_rows(dbpg, 0, space->features, n);
+}
+
+/* Learns the first weights, which a resumed model has, and how many nodes have each feature. */
+static bool learn_block(struct dbpg *dbpg, size_t block)
+{
+    const struct dbpg_space *space = &dbpg->spaces[0];
+    const size_t n = dbpg_list(dbpg, 0, &(struct dbpg_job){block, true});
+    if (!dbpg_pull_rows(dbpg, 0, space->features, n))
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        const double *row = space->rows + i * COORDINATE_LENGTH;
+        const uint32_t feature = space->features[i];
+        dbpg->weights[feature] = row[COORDINATE_WEIGHT];
+        dbpg->radii[feature] = row[COORDINATE_RADIUS];
+        dbpg->n_sharers[feature] = (float)row[COORDINATE_VIOLATION];
+        for (size_t k = 0; k < dbpg->columns.n_slices; k++)
+            dbpg_move(&dbpg->columns.slices[k], feature, row[COORDINATE_WEIGHT]);
+    }
+    return true;
+}
+
+static bool for_each_block(struct dbpg *dbpg, bool (*function)(struct dbpg *dbpg, size_t block))
+{
+    bool ok = true;
+    for (size_t block = 0; ok && block < dbpg->columns.n_blocks; block++)
+        ok = function(dbpg, block);
+    return ok;
+}
+
+bool dbpg_begin(struct dbpg *dbpg)
+{
+    return train_agree(dbpg->train, for_each_block(dbpg, join_block)) &&
+           train_quiesce(dbpg->train) &&
+           train_agree(dbpg->train, for_each_block(dbpg, learn_block));
+}
+
+static enum tern_status run_task(void *context, struct tern_task *task);
+
+bool dbpg_open(struct dbpg *dbpg, struct train *train, const struct linear_options *options)
+{
+    dbpg->train = train;
+    dbpg->options = options;
+    dbpg->updater = coordinate_updater(options->l1, options->l2, options->kkt);
+    pthread_mutex_init(&dbpg->gate.lock, NULL);
+    pthread_cond_init(&dbpg->gate.moved, NULL);
+    dbpg->has_barrier = pthread_barrier_init(&dbpg->barrier, NULL, (unsigned)train->n_threads) == 0;
+    bool ok = (dbpg->has_barrier || task_fail_memory("the solver")) && allocate(dbpg) &&
+              (train->node == NULL || open_table(dbpg));
+    if (ok && train->node != NULL && tern_function_register(train->node, FUNCTION, run_task, dbpg))
+        ok = task_fail_tern("cannot register a function");
+    return ok;
+}
+
+void dbpg_close(struct dbpg *dbpg)
+{
+    for (size_t i = 0; dbpg->spaces != NULL && i < dbpg->columns.n_slices; i++)
+        dbpg_space_fini(&dbpg->spaces[i]);
+    free(dbpg->spaces);
+    free(dbpg->rows);
+    free(dbpg->states);
+    free(dbpg->weights);
+    free(dbpg->radii);
+    free(dbpg->violations);
+    free(dbpg->changes);
+    free(dbpg->n_sharers);
+    free(dbpg->last_job);
+    free(dbpg->jobs);
+    if (dbpg->has_barrier) {
+        pthread_barrier_destroy(&dbpg->barrier);
+        pthread_cond_destroy(&dbpg->gate.moved);
+        pthread_mutex_destroy(&dbpg->gate.lock);
+    }
+    columns_fini(&dbpg->columns);
+}
+
+/* ---- The order of jobs ------------------------------------------------------------------------ */
+
+bool dbpg_is_full(const struct linear_options *options, int64_t epoch)
+{
+    return options->kkt >= 1 || options->l1 <= 0 || epoch % REOPEN_EVERY <= 2;
+}
+
+static uint32_t n_recent(const struct dbpg *dbpg)
+{
+    return sizeof dbpg->recent / sizeof *dbpg->recent;
+}
+
+/* Draws the blocks of an epoch, the same at all nodes. No block comes again before its last job was fetched. */
+static void draw_jobs(struct dbpg *dbpg, int64_t epoch)
+{
+    struct rng rng = rng_seed((uint64_t)dbpg->train->options->seed, (uint64_t)epoch);
+    const size_t n = dbpg->columns.n_blocks;
+    const uint64_t apart = (uint64_t)dbpg->options->delay + 1;
+    for (size_t i = 0; i < n; i++)
+        dbpg->jobs[i] = (struct dbpg_job){i, dbpg_is_full(dbpg->options, epoch)};
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t number = dbpg->n_jobs + i + 1;
+        size_t pick = i + rng_below(&rng, n - i);
+        for (uint64_t last;
+             (last = dbpg->last_job[dbpg->jobs[pick].block]) > 0 && number - last <= apart;)
+            pick = pick + 1 < n ? pick + 1 : i;
+        struct dbpg_job job = dbpg->jobs[pick];
+        dbpg->jobs[pick] = dbpg->jobs[i];
+        dbpg->jobs[i] = job;
+        dbpg->last_job[job.block] = number;
+    }
+}
+
+/* ---- Tasks ------------------------------------------------------------------------------------ */
+
+/* Runs at every node as job t: lets the threads do it, and returns when they have. */
+static enum tern_status run_task(void *context, struct tern_task *task)
+{
+    struct dbpg *dbpg = context;
+    struct dbpg_gate *gate = &dbpg->gate;
+    uint64_t number;
+    memcpy(&number, task->argument, sizeof number);
+    pthread_mutex_lock(&gate->lock);
+    gate->started[number % (DBPG_MAX_DELAY + 1)] = number;
+    pthread_cond_broadcast(&gate->moved);
+    while (gate->n_done < number && !gate->has_failed)
+        pthread_cond_wait(&gate->moved, &gate->lock);
+    const bool ok = !gate->has_failed;
+    pthread_mutex_unlock(&gate->lock);
+    if (!ok)
+        snprintf(task->trouble, sizeof task->trouble, "node %u has failed", dbpg->train->self);
+    return ok ? TERN_OK : TERN_PEER;
+}
+
+static bool submit_jobs(struct dbpg *dbpg)
+{
+    struct tern_worker *worker = train_worker(dbpg->train, 0);
+    if (tern_task_delay(worker, (uint64_t)dbpg->options->delay))
+        return task_fail_tern("cannot set the delay of tasks");
+    for (size_t i = 0; i < dbpg->columns.n_blocks; i++) {
+        uint64_t number = dbpg->n_jobs + i + 1, id;
+        const struct tern_task_options options = {.struct_size = sizeof options,
+                                                  .function = FUNCTION,
+                                                  .argument = &number,
+                                                  .argument_bytes = sizeof number};
+        if (tern_task_submit(worker, &options, &id))
+            return task_fail_tern("cannot submit a task");
+    }
+    return true;
+}
+
+/* Reads the rows of a block, which are at many nodes: fails when one of them is dead. */
+static bool probe(struct dbpg *dbpg)
+{
+    const size_t n = dbpg_list(dbpg, 0, &(struct dbpg_job){0, true});
+    return dbpg_pull_rows(dbpg, 0, dbpg->spaces[0].features, n);
+}
+
+/* Waits until job `number` may start; looks every second whether the others are still there. */
+static bool wait_for_start(struct dbpg *dbpg, uint64_t number)
+{
+    struct dbpg_gate *gate = &dbpg->gate;
+    bool ok = true;
+    pthread_mutex_lock(&gate->lock);
+    while (ok && gate->started[number % (DBPG_MAX_DELAY + 1)] != number && !gate->has_failed) {
+        struct timespec deadline;
+        clock_gettime(CLOCK_REALTIME, &deadline);
+        deadline.tv_sec++;
+        if (pthread_cond_timedwait(&gate->moved, &gate->lock, &deadline) != ETIMEDOUT)
+            continue;
+        pthread_mutex_unlock(&gate->lock);
+        ok = probe(dbpg);
+        pthread_mutex_lock(&gate->lock);
+    }
+    pthread_mutex_unlock(&gate->lock);
+    return ok;
+}
+
+static void open_gate(struct dbpg *dbpg, uint64_t n_done, bool has_failed)
+{
+    pthread_mutex_lock(&dbpg->gate.lock);
+    dbpg->gate.n_done = n_done;
+    dbpg->gate.has_failed |= has_failed;
+    pthread_cond_broadcast(&dbpg->gate.moved);
+    pthread_mutex_unlock(&dbpg->gate.lock);
+}
+
+/* ---- Epochs ----------------------------------------------------------------------------------- */
+
+static bool has_failed(struct dbpg *dbpg)
+{
+    return atomic_load_explicit(&dbpg->has_failed, memory_order_relaxed);
+}
+
+/* Notes whether this thread's part has gone well, and waits for the other threads. */
+static bool meet(struct dbpg *dbpg, bool ok)
+{
+    if (!ok)
+        atomic_store_explicit(&dbpg->has_failed, true, memory_order_relaxed);
+    pthread_barrier_wait(&dbpg->barrier);
+    return ok;
+}
+
+/* The job that is fetched before job `number`; NULL: none. */
+static const struct dbpg_job *job_due(const struct dbpg *dbpg, uint64_t number)
+{
+    const uint64_t apart = (uint64_t)dbpg->options->delay + 1;
+    if (number <= apart || number - apart <= dbpg->n_fetched)
+        return NULL;
+    return &dbpg->recent[(number - apart) % n_recent(dbpg)];
+}
+
+/* A thread's part of one job; `ok` is whether it has not failed yet. */
+static bool do_job(struct dbpg *dbpg, size_t thread, uint64_t number, const struct dbpg_job *job,
+                   bool ok)
+{
+    const bool is_leader = thread == 0, is_shared = dbpg->train->n_nodes > 1;
+    if (ok && is_leader && is_shared)
+        ok = wait_for_start(dbpg, number);
+    const struct dbpg_job *due = job_due(dbpg, number);
+    if (due != NULL)
+        dbpg_land(dbpg, thread, due);
+    meet(dbpg, ok);
+    if (due != NULL && !has_failed(dbpg))
+        ok = dbpg_fetch(dbpg, thread, due) && ok;
+    meet(dbpg, ok);
+    size_t n_active = 0;
+    if (!has_failed(dbpg)) {
+        if (due != NULL)
+            dbpg_apply(dbpg, thread, due);
+        n_active = dbpg_measure(dbpg, thread, job);
+    }
+    meet(dbpg, ok);
+    if (!has_failed(dbpg))
+        ok = dbpg_send(dbpg, thread, n_active) && ok;
+    if (is_leader) {
+        dbpg->recent[number % n_recent(dbpg)] = *job;
+        if (due != NULL)
+            dbpg->n_fetched = number - (uint64_t)dbpg->options->delay - 1;
+    }
+    meet(dbpg, ok);
+    if (is_leader && is_shared)
+        open_gate(dbpg, number, has_failed(dbpg));
+    return ok;
+}
+
+bool dbpg_epoch(struct dbpg *dbpg, size_t thread, int64_t epoch)
+{
+    struct train *train = dbpg->train;
+    const struct slice *slice = &dbpg->columns.slices[thread];
+    const size_t n = dbpg->columns.n_blocks;
+    bool ok = true;
+    if (thread == 0)
+        draw_jobs(dbpg, epoch);
+    if (thread == 0 && train->n_nodes > 1 && train->self == 0)
+        ok = submit_jobs(dbpg);
+    meet(dbpg, ok);
+    const uint64_t first = dbpg->n_jobs + 1;
+    for (size_t i = 0; i < n; i++) {
+        ok = do_job(dbpg, thread, first + i, &dbpg->jobs[i], ok);
+        (void)train_done(train, thread, slice->n_rows * (i + 1) / n - slice->n_rows * i / n, 0);
+    }
+    meet(dbpg, ok);
+    if (thread == 0) {
+        dbpg->n_jobs += n;
+        if (train->n_nodes > 1 && train->self == 0 &&
+            tern_task_wait(train_worker(train, 0), 0, 0) && ok)
+            ok = task_fail_tern("a node could not do its part");
+    }
+    progress_add(&train->progress, thread, 0, dbpg_loss(dbpg, thread));
+    return ok;
+}
+
+/* ---- Between epochs --------------------------------------------------------------------------- */
+
+static bool catch_up(void *context, size_t thread)
+{
+    struct dbpg *dbpg = context;
+    bool ok = true;
+    for (uint64_t number = dbpg->n_fetched + 1; number <= dbpg->n_jobs; number++) {
+        const struct dbpg_job *job = &dbpg->recent[number % n_recent(dbpg)];
+        dbpg_land(dbpg, thread, job);
+        meet(dbpg, ok);
+        if (!has_failed(dbpg))
+            ok = dbpg_fetch(dbpg, thread, job) && ok;
+        meet(dbpg, ok);
+        if (!has_failed(dbpg))
+            dbpg_apply(dbpg, thread, job);
+        meet(dbpg, ok);
+    }
+    return ok;
+}
+
+bool dbpg_catch_up(struct dbpg *dbpg)
+{
+    bool ok = team_run(dbpg->train->n_threads, catch_up, NULL, dbpg);
+    dbpg->n_fetched = dbpg->n_jobs;
+    return ok;
+}
+
+void dbpg_sum(const struct dbpg *dbpg, struct dbpg_sums *sums)
+{
+    const struct linear_options *options = dbpg->options;
+    *sums = (struct dbpg_sums){0};
+    for (size_t j = 0; j < dbpg->columns.n_features; j++) {
+        const double weight = dbpg->weights[j], share = 1 / (double)dbpg->n_sharers[j];
+        bool is_free =
+            options->intercept == LINEAR_FREE && dbpg->columns.keys[j] == LINEAR_INTERCEPT_KEY;
+        if (!is_free)
+            sums->penalty +=
+                share * (options->l1 * fabs(weight) + options->l2 / 2 * weight * weight);
+        sums->n_nonzero += weight != 0 ? share : 0;
+        sums->n_active += dbpg->radii[j] > 0 ? share : 0;
+        sums->n_features += share;
+        sums->violation += dbpg->violations[j];
+    }
+}
+
+bool dbpg_pull(struct dbpg *dbpg, struct tern_worker *worker, const uint64_t *keys, size_t n,
+               double *weights)
+{
+    double rows[PULL_AT_ONCE * COORDINATE_LENGTH];
+    for (size_t i = 0; i < n && dbpg->table == NULL; i++) {
+        size_t feature = columns_find(&dbpg->columns, keys[i]);
+        weights[i] = feature < dbpg->columns.n_features ? dbpg->weights[feature] : 0;
+    }
+    for (size_t done = 0, step; done < n && dbpg->table != NULL; done += step) {
+        step = n - done < PULL_AT_ONCE ? n - done : PULL_AT_ONCE;
+        if (tern_pull(worker, dbpg->table, keys + done, step, rows))
+            return task_fail_tern("cannot pull");
+        for (size_t i = 0; i < step; i++)
+            weights[done + i] = rows[i * COORDINATE_LENGTH + COORDINATE_WEIGHT];
+    }
+    return true;
+}

@@ -1,0 +1,66 @@
+/*
+ * loss - losses of one example, by its margin m, the sum of weights times values, and its label y.
+ *
+ *   logistic        log(1 + e^-ym)            y is -1 or 1
+ *   squared         (m - y)^2 / 2             y is any number
+ *   hinge           max(0, 1 - ym)            y is -1 or 1; not smooth
+ *   squared hinge   max(0, 1 - ym)^2
+ */
+#ifndef TASKS_LINEAR_LOSS_H
+#define TASKS_LINEAR_LOSS_H
+
+#include <math.h>
+
+#include "linear/linear.h"
+
+static inline bool loss_is_binary(enum linear_loss loss)
+{
+    return loss != LINEAR_SQUARED;
+}
+
+/* log(1 + e^x) without overflow. */
+static inline double log1p_exp(double x)
+{
+    return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
+}
+
+static inline double loss_value(enum linear_loss loss, double margin, double label)
+{
+    double gap = 1 - label * margin;
+    switch (loss) {
+    case LINEAR_LOGISTIC:
+        return log1p_exp(-label * margin);
+    case LINEAR_SQUARED:
+        return (margin - label) * (margin - label) / 2;
+    case LINEAR_HINGE:
+        return gap > 0 ? gap : 0;
+    case LINEAR_SQUARED_HINGE:
+        return gap > 0 ? gap * gap : 0;
+    }
+    return 0;
+}
+
+/* The derivative by the margin. */
+static inline double loss_slope(enum linear_loss loss, double margin, double label)
+{
+    double gap = 1 - label * margin;
+    switch (loss) {
+    case LINEAR_LOGISTIC:
+        return -label / (1 + exp(label * margin));
+    case LINEAR_SQUARED:
+        return margin - label;
+    case LINEAR_HINGE:
+        return gap > 0 ? -label : 0;
+    case LINEAR_SQUARED_HINGE:
+        return gap > 0 ? -2 * label * gap : 0;
+    }
+    return 0;
+}
+
+/* What a model says of an example: the probability of a positive label, or the margin itself. */
+static inline double loss_probability(double margin)
+{
+    return 1 / (1 + exp(-margin));
+}
+
+#endif
