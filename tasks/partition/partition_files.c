@@ -1,0 +1,142 @@
+/* partition_files - see partition_files.h. */
+#include "partition/partition_files.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/outputs.h"
+
+enum { NPY_HEAD_BYTES = 128 };
+
+/* ---- Writing ----------------------------------------------------------------------------------- */
+
+/* An array of NumPy's format, version 1.0: one dimension, or two if n_columns is above 1. */
+static void write_array(struct outputs *outputs, const char *name, const char *type, uint64_t n,
+                        size_t n_columns, const void *values, size_t value_bytes, bool *ok)
+{
+    char text[NPY_HEAD_BYTES - 10 + 1], shape[64];
+    uint8_t head[NPY_HEAD_BYTES] = "\x93NUMPY\x01";
+    struct outfile *out = *ok ? outputs_add(outputs, name) : NULL;
+    *ok = out != NULL;
+    if (!*ok)
+        return;
+    snprintf(shape, sizeof shape, n_columns > 1 ? "%" PRIu64 ", %zu" : "%" PRIu64 ",", n,
+             n_columns);
+    snprintf(text, sizeof text, "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", type,
+             shape);
+    memset(head + 8, ' ', sizeof head - 8);
+    head[8] = NPY_HEAD_BYTES - 10;
+    head[9] = 0;
+    memcpy(head + 10, text, strlen(text));
+    head[NPY_HEAD_BYTES - 1] = '\n';
+    outfile_write(out, head, sizeof head);
+    outfile_write(out, values, n * n_columns * value_bytes);
+}
+
+static void write_rows(struct outputs *outputs, const struct job *job, bool *ok)
+{
+    struct outfile *out = *ok ? outputs_add(outputs, "rows.txt") : NULL;
+    *ok = out != NULL;
+    for (uint64_t r = 0; *ok && r < job->granules->n_rows; r++)
+        outfile_print(out, "%u\n", job->parts[r]);
+}
+
+static void write_facts(struct outputs *outputs, const struct job *job,
+                        const struct outcome *outcome, bool *ok)
+{
+    struct outfile *out = *ok ? outputs_add(outputs, "partition.txt") : NULL;
+    *ok = out != NULL;
+    if (!*ok)
+        return;
+    outfile_print(out, "parts %u\nrows %" PRIu64 "\nkeys %" PRIu64 "\nentries %" PRIu64 "\n",
+                  job->n_parts, outcome->n_rows, outcome->n_keys, outcome->n_entries);
+    outfile_print(out,
+                  "remote_pairs %" PRIu64 "\nremote_share %.6f\nremote_share_with_replicas %.6f\n",
+                  outcome->n_pairs, outcome->remote, outcome->remote_with_replicas);
+    outfile_print(out, "m_max %" PRIu64 "\nt_max %" PRIu64 "\nt_sum %" PRIu64 "\n",
+                  outcome->max_keys, outcome->max_traffic, outcome->sum_traffic);
+    outfile_print(
+        out, "row_balance %.4f\nentry_balance %.4f\nhome_balance %.4f\nreplicas %" PRIu64 "\n",
+        outcome->row_balance, outcome->entry_balance, outcome->home_balance, outcome->n_replicas);
+}
+
+bool partition_files_write(const char *folder, const struct job *job, const struct outcome *outcome)
+{
+    struct outputs outputs;
+    if (!outputs_open(&outputs, folder))
+        return false;
+    bool ok = true;
+    write_facts(&outputs, job, outcome, &ok);
+    write_rows(&outputs, job, &ok);
+    write_array(&outputs, "keys.npy", "<u8", outcome->n_keys, 1, outcome->keys,
+                sizeof *outcome->keys, &ok);
+    write_array(&outputs, "homes.npy", "<u2", outcome->n_keys, 1, outcome->homes,
+                sizeof *outcome->homes, &ok);
+    write_array(&outputs, "sets.npy", "<u8", outcome->n_keys, outcome->n_words, outcome->sets,
+                sizeof *outcome->sets, &ok);
+    write_array(&outputs, "replica_keys.npy", "<u8", outcome->n_replicas, 1, outcome->replica_keys,
+                sizeof *outcome->replica_keys, &ok);
+    write_array(&outputs, "replica_parts.npy", "<u2", outcome->n_replicas, 1,
+                outcome->replica_parts, sizeof *outcome->replica_parts, &ok);
+    if (!ok)
+        outputs_discard(&outputs);
+    return ok && outputs_commit(&outputs);
+}
+
+/* ---- Reading ----------------------------------------------------------------------------------- */
+
+/* Reads an array that write_array() has written, and nothing else; *n rows of n_columns words. */
+static bool read_words(const char *folder, const char *name, size_t n_columns, uint64_t *n,
+                       uint64_t **words)
+{
+    char path[4096], head[NPY_HEAD_BYTES + 1] = "", shape[32];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "rb");
+    if (file == NULL)
+        return task_fail("cannot open %s: %s", path, strerror(errno));
+    size_t got = fread(head, 1, NPY_HEAD_BYTES, file);
+    const char *at = got == NPY_HEAD_BYTES ? strstr(head + 10, "'shape': (") : NULL;
+    char *end = NULL;
+    uint64_t n_rows = at != NULL ? strtoull(at + 10, &end, 10) : 0;
+    snprintf(shape, sizeof shape, n_columns > 1 ? ", %zu)" : ",)", n_columns);
+    bool ok = (memcmp(head, "\x93NUMPY\x01\x00", 8) == 0 && at != NULL &&
+               strstr(head + 10, "'<u8'") != NULL && strncmp(end, shape, strlen(shape)) == 0) ||
+              task_fail("%s is not an array of a partition into as many parts", path);
+    const uint64_t limit = UINT64_C(1) << 40;
+    ok = ok && (n_rows < limit / n_columns ||
+                task_fail("%s says that it has %" PRIu64 " rows", path, n_rows));
+    *words = ok ? malloc((n_rows + 1) * n_columns * sizeof **words) : NULL;
+    ok = ok && (*words != NULL || task_fail_memory(path));
+    ok = ok && (fread(*words, n_columns * sizeof **words, n_rows, file) == n_rows ||
+                task_fail("%s is shorter than its head says", path));
+    fclose(file);
+    if (!ok) {
+        free(*words);
+        *words = NULL;
+    }
+    *n = n_rows;
+    return ok;
+}
+
+bool partition_files_read_sets(const char *folder, uint32_t n_parts, uint64_t *n_keys,
+                               uint64_t **keys, uint64_t **sets)
+{
+    uint64_t n_sets;
+    *sets = NULL;
+    if (!read_words(folder, "keys.npy", 1, n_keys, keys))
+        return false;
+    bool ok = read_words(folder, "sets.npy", set_words(n_parts), &n_sets, sets) &&
+              (n_sets == *n_keys ||
+               task_fail("%s: keys.npy and sets.npy are not of one partition", folder));
+    for (uint64_t i = 0; ok && n_parts % 64 && i < *n_keys; i++)
+        ok = (*sets)[(i + 1) * set_words(n_parts) - 1] >> n_parts % 64 == 0 ||
+             task_fail("%s is a partition into more than %u parts", folder, n_parts);
+    if (!ok) {
+        free(*keys);
+        free(*sets);
+    }
+    return ok;
+}
