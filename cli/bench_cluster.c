@@ -50,7 +50,7 @@ static bool make_certificates(const struct cluster *cluster)
     return made;
 }
 
-/* Keeps a free port by a socket that is bound but does not listen: node 0 may still use it. */
+/* Reserves a free port with a socket that is bound but does not listen, so that node 0 can still listen there. */
 static bool hold_port(struct cluster *cluster)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -93,7 +93,7 @@ static bool open_prepared(struct cluster *cluster)
         links_close(&cluster->links);
         return false;
     }
-    if (prepare(cluster))
+    if (token_make("bench", cluster->token) && prepare(cluster))
         return true;
     cluster_close(cluster, false);
     return false;
@@ -114,7 +114,7 @@ bool cluster_open_linked(struct cluster *cluster, size_t n_nodes, const struct l
 bool cluster_fork(struct cluster *cluster, int (*run)(void *context), void *context)
 {
     pid_t parent = getpid();
-    fflush(stdout); /* or the child would print it once more */
+    fflush(stdout); /* otherwise the child would print it again */
     pid_t pid = fork();
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -142,10 +142,10 @@ void cluster_enter(const struct cluster *cluster, size_t node)
     set_number("TERN_NODE", node);
     set_number("TERN_NODES", cluster->n_nodes);
     setenv("TERN_COORDINATOR", cluster->coordinator, 1);
-    setenv("TERN_TOKEN", "bench", 1);
+    setenv("TERN_TOKEN", cluster->token, 1);
     unsetenv("TERN_LISTEN");
     if (cluster->links.relay > 0 && !links_enter(&cluster->links, node))
-        complain("cannot go to a host of its own: %s", strerror(errno));
+        complain("cannot enter the network namespace of a node: %s", strerror(errno));
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char path[128];
         cluster_path(cluster, files[i][1], path);
@@ -154,6 +154,12 @@ void cluster_enter(const struct cluster *cluster, size_t node)
         else
             unsetenv(files[i][0]);
     }
+}
+
+const char *cluster_share_nothing(const char *policy)
+{
+    setenv("TERN_SHARE", "0", 1);
+    return policy;
 }
 
 static void keep_to(pid_t process, const cpu_set_t *cores)

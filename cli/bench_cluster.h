@@ -1,9 +1,9 @@
 /*
- * bench_cluster - node processes on this host, for benches between nodes.
+ * bench_cluster - node processes on this host, for benchmarks between nodes.
  *
- * A cluster is a place to meet (a port or a folder with sockets, and certificates for TLS) and the
- * processes forked from this one, which end with it. The process itself may be a node of the cluster,
- * too. Processes are forked before a node is opened here, so that there is only one thread then.
+ * A cluster has a rendezvous (a port or a folder with sockets, and certificates for TLS) and processes that
+ * are forked from this one and end with it. This process may also be a node of the cluster. It must fork
+ * before it opens a node, while it has only one thread.
  */
 #ifndef CLI_BENCH_CLUSTER_H
 #define CLI_BENCH_CLUSTER_H
@@ -15,6 +15,7 @@
 
 #include "link.h"
 #include "run_guard.h"
+#include "token.h"
 
 enum transport { TRANSPORT_TCP, TRANSPORT_UNIX, TRANSPORT_TLS };
 
@@ -28,34 +29,38 @@ struct cluster {
     size_t n_nodes;
     char folder[96]; /* of sockets and certificates; "" when there is none */
     char coordinator[128];
+    char token[TOKEN_BYTES];
     int port_holder; /* keeps the coordinator's port; or -1 */
     struct links links;
     struct guard guard;
     pid_t processes[CLUSTER_MAX_PROCESSES];
     size_t n_processes;
-    cpu_set_t cores; /* that may be used */
+    cpu_set_t cores; /* that this process may use */
 };
 
-/* Prepares a meeting place; false after a complaint, and then there is nothing to close. */
+/* Prepares the rendezvous; false after an error message, and then there is nothing to close. */
 bool cluster_open(struct cluster *cluster, enum transport transport, size_t n_nodes);
 
-/* The same with a host of its own for each node (link.h), which then talk by TCP. */
+/* The same, with a separate host for each node (link.h) and TCP between them. */
 bool cluster_open_linked(struct cluster *cluster, size_t n_nodes, const struct link_speed *speed);
 
-/* Starts a process that calls run(context) and exits with what it returns; false after a complaint. */
+/* Forks a process that exits with the result of run(context); false after an error message. */
 bool cluster_fork(struct cluster *cluster, int (*run)(void *context), void *context);
 
-/* Makes this process node `node`, once it opens one. */
+/* Sets the environment so that this process opens node `node`. */
 void cluster_enter(const struct cluster *cluster, size_t node);
 
-/* Lets this process and the others run on one core alone, or again on all that this one may use. */
+/* Sets the environment so that nodes opened here share no memory with other processes of the host, and returns
+ * the policy for their tables. */
+const char *cluster_share_nothing(const char *policy);
+
+/* Pins this process and the others to one core, or allows all of its cores again. */
 void cluster_share_core(const struct cluster *cluster, bool one);
 
 /* The path of one of its files: "node.crt", "node.key" and "ca.crt" of a TLS cluster. */
 void cluster_path(const struct cluster *cluster, const char *name, char path[128]);
 
-/* Waits for the processes, or, when something failed, kills them; removes the files. False when one of
- * them failed. */
+/* Waits for the processes, or kills them unless `well`; removes the files. False if a process failed. */
 bool cluster_close(struct cluster *cluster, bool well);
 
 #endif

@@ -7,16 +7,9 @@
 #include <stdlib.h>
 
 #include "quantile.h"
+#include "series.h"
 
 /* ---- Figures --------------------------------------------------------------------------------- */
-
-/* Of one way, medians over its repeats. */
-struct figures {
-    double seconds, speed, speed_min, speed_max, seconds_to_goal;
-    double remote_share;
-    size_t n_epochs; /* that all repeats have */
-    struct training_epoch epochs[TRAINING_MAX_EPOCHS];
-};
 
 static double quality_of(const struct training_epoch *epoch)
 {
@@ -62,7 +55,7 @@ static double seconds_to(const struct training *run, bool lower, double goal)
     return HUGE_VAL;
 }
 
-static void sum_up_epochs(const struct way *way, size_t n_repeats, struct figures *figures)
+static void sum_up_epochs(const struct way *way, size_t n_repeats, struct way_figures *figures)
 {
     figures->n_epochs = SIZE_MAX;
     for (size_t r = 0; r < n_repeats; r++)
@@ -86,16 +79,16 @@ static double remote_share_of(const struct training *run)
     return accesses > 0 ? remote / accesses : 0;
 }
 
-static void sum_up(const struct comparison *comparison, const struct way *way, double goal,
-                   struct figures *figures)
+void comparison_sum_up(const struct comparison *comparison, const struct way *base,
+                       const struct way *way, struct way_figures *figures)
 {
     size_t n = comparison->n_repeats;
     double seconds[COMPARISON_MAX_REPEATS], speed[COMPARISON_MAX_REPEATS],
         to_goal[COMPARISON_MAX_REPEATS], remote[COMPARISON_MAX_REPEATS];
     for (size_t r = 0; r < n; r++) {
         seconds[r] = seconds_per_epoch(&way->runs[r]);
-        speed[r] = seconds_per_epoch(&comparison->ways[0].runs[r]) / seconds[r];
-        to_goal[r] = seconds_to(&way->runs[r], comparison->lower_is_better, goal);
+        speed[r] = seconds_per_epoch(&base->runs[r]) / seconds[r];
+        to_goal[r] = seconds_to(&way->runs[r], comparison->lower_is_better, comparison->goal);
         remote[r] = remote_share_of(&way->runs[r]);
     }
     figures->seconds = median(seconds, n);
@@ -105,6 +98,9 @@ static void sum_up(const struct comparison *comparison, const struct way *way, d
     figures->seconds_to_goal = median(to_goal, n);
     figures->remote_share = median(remote, n);
     sum_up_epochs(way, n, figures);
+    figures->bytes = 0;
+    for (size_t i = 0; i < figures->n_epochs; i++)
+        figures->bytes += figures->epochs[i].figures[EPOCH_BYTES] / (double)figures->n_epochs;
 }
 
 /* ---- Without a test -------------------------------------------------------------------------- */
@@ -131,9 +127,16 @@ static void judge_by_loss(struct comparison *comparison)
         }
 }
 
+void comparison_judge(struct comparison *comparison)
+{
+    if (!has_quality(comparison))
+        judge_by_loss(comparison);
+    comparison->goal = goal_of(comparison);
+}
+
 /* ---- Printing -------------------------------------------------------------------------------- */
 
-static void print_json_number(int n_decimals, double value)
+void print_json_number(int n_decimals, double value)
 {
     if (isfinite(value))
         printf("%.*f", n_decimals, value);
@@ -141,7 +144,7 @@ static void print_json_number(int n_decimals, double value)
         printf("null");
 }
 
-static void print_json_epochs(const struct figures *figures, const char *name,
+static void print_json_epochs(const struct way_figures *figures, const char *name,
                               enum epoch_figure figure, int n_decimals)
 {
     printf(",\"%s\":[", name);
@@ -153,7 +156,7 @@ static void print_json_epochs(const struct figures *figures, const char *name,
 }
 
 static void print_json(const struct comparison *comparison, const struct way *way,
-                       const struct figures *figures)
+                       const struct way_figures *figures)
 {
     printf("{\"bench\":\"task\",\"task\":\"%s\",\"system\":\"%s\",\"nodes\":%zu,\"threads\":%zu,"
            "\"epochs\":%zu,\"repeats\":%zu,\"seconds_per_epoch\":%.4f,\"speed\":%.4f,"
@@ -172,45 +175,41 @@ static void print_json(const struct comparison *comparison, const struct way *wa
     printf("}\n");
 }
 
-static void print_row(const struct way *way, const struct figures *figures)
+static void print_row(const struct way *way, const struct way_figures *figures)
 {
-    double bytes = 0;
-    for (size_t i = 0; i < figures->n_epochs; i++)
-        bytes += figures->epochs[i].figures[EPOCH_BYTES] / (double)figures->n_epochs;
     printf("  %-18s %8.3f  %5.2f  %5.2f..%-5.2f", way->system, figures->seconds, figures->speed,
            figures->speed_min, figures->speed_max);
     if (isfinite(figures->seconds_to_goal))
         printf(" %8.2f", figures->seconds_to_goal);
     else
         printf(" %8s", "never");
-    printf("  %9.6f %9.1f  ", figures->remote_share, bytes / 1e6);
+    printf("  %9.6f %9.1f\n", figures->remote_share, figures->bytes / 1e6);
+    double quality[TRAINING_MAX_EPOCHS];
     for (size_t i = 0; i < figures->n_epochs; i++)
-        if (!isnan(quality_of(&figures->epochs[i])))
-            printf(" %.4f", quality_of(&figures->epochs[i]));
-    printf("\n");
+        quality[i] = quality_of(&figures->epochs[i]);
+    series_print("by epoch:", 10, quality, figures->n_epochs, 4);
 }
 
-static void print_heading(const struct comparison *comparison, double goal)
+static void print_heading(const struct comparison *comparison)
 {
-    printf("tern train %s: plain and one-node with %zu threads, the others on %zu nodes with one\n"
-           "each; medians of %zu. 90 %% of the best quality of plain is a %s of %.4f.\n\n",
+    printf("tern train %s: plain and one-node with %zu threads, the others on %zu nodes\n"
+           "with one each; medians of %zu. Below each row: the quality after each epoch.\n"
+           "90 %% of the best quality of plain is a %s of %.4f.\n\n",
            comparison->task, comparison->n_workers, comparison->n_workers, comparison->n_repeats,
-           comparison->measure, goal);
-    printf("  %-18s %8s  %5s  %12s %8s  %9s %9s   %s\n", "system", "s/epoch", "speed", "spread",
-           "to 90 %", "remote", "MB/epoch", "quality after each epoch");
+           comparison->measure, comparison->goal);
+    printf("  %-18s %8s  %5s  %12s %8s  %9s %9s\n", "system", "s/epoch", "speed", "spread",
+           "to 90 %", "remote", "MB/epoch");
 }
 
 void comparison_print(struct comparison *comparison, bool json)
 {
-    if (!has_quality(comparison))
-        judge_by_loss(comparison);
-    double goal = goal_of(comparison);
+    comparison_judge(comparison);
     if (!json)
-        print_heading(comparison, goal);
+        print_heading(comparison);
     for (size_t i = 0; i < comparison->n_ways; i++) {
-        static struct figures figures; /* too large for the stack */
+        static struct way_figures figures; /* too large for the stack */
         const struct way *way = &comparison->ways[i];
-        sum_up(comparison, way, goal, &figures);
+        comparison_sum_up(comparison, &comparison->ways[0], way, &figures);
         if (json)
             print_json(comparison, way, &figures);
         else

@@ -1,9 +1,9 @@
 /*
  * bench_compare - compares trainings of one model: how long they took, and how good it got.
  *
- * Figures are medians over repeats. The speed of a way is the time of the first one divided by its own,
- * of the same repeat. The goal is a quality within 90 % of the best that the first one reached: 0.9 of
- * it, or 1/0.9 where less is better. When no training measured a quality, the loss stands in for it.
+ * Figures are medians over repeats. The speed of a way is the time of another one divided by its own,
+ * of the same repeat. The goal is a quality within 90 % of the best that the first way reached: 0.9 of
+ * it, or 1/0.9 where less is better. If no training measured a quality, the loss takes its place.
  */
 #ifndef CLI_BENCH_COMPARE_H
 #define CLI_BENCH_COMPARE_H
@@ -26,7 +26,27 @@ struct comparison {
     size_t n_workers, n_repeats;
     struct way *ways;
     size_t n_ways;
+    double goal; /* set by comparison_judge */
 };
+
+/* Of one way, medians over its repeats. */
+struct way_figures {
+    double seconds, speed, speed_min, speed_max;
+    double seconds_to_goal;     /* of training; infinity if it was not reached */
+    double remote_share, bytes; /* of an epoch */
+    size_t n_epochs;            /* that all repeats have */
+    struct training_epoch epochs[TRAINING_MAX_EPOCHS];
+};
+
+/* Finds the goal, and takes the loss for the quality if there is no other. */
+void comparison_judge(struct comparison *comparison);
+
+/* The figures of a way; its speed is relative to `base`. */
+void comparison_sum_up(const struct comparison *comparison, const struct way *base,
+                       const struct way *way, struct way_figures *figures);
+
+/* Prints a number, or null if it is not finite. */
+void print_json_number(int n_decimals, double value);
 
 /* Prints a table, or a JSON object per way. */
 void comparison_print(struct comparison *comparison, bool json);

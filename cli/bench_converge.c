@@ -1,12 +1,11 @@
 /*
- * tern bench converge - how a model learns under ssp and essp: the objective over clocks and over seconds, as in
- * Figure 3 of Dai et al., AAAI 2015.
+ * tern bench converge - how fast a model learns under ssp and essp: the objective over clocks and over seconds, as
+ * in Figure 3 of Dai et al., AAAI 2015.
  *
- * Each training is a process of its own (bench_train.h) with several nodes of one worker. An epoch has few
- * clocks, so that a bound of ten clocks is several epochs: what is read may then be very old, and
- * whether it is depends on the policy alone. There is no point between epochs at which all copies agree
- * (`tern train --clocks`), so nothing but the policy brings news. The objective is the loss of the
- * training itself, as the workers meet it.
+ * Each training is a separate process (bench_train.h) that starts several nodes of one worker. An epoch has few
+ * clocks, so that a bound of ten clocks spans several epochs and reads may be very old. Replicas are not
+ * synchronised between epochs (`tern train --clocks`), so only the policy refreshes them. The objective is the
+ * training loss that the workers see.
  */
 #include "bench_converge.h"
 
@@ -16,8 +15,9 @@
 #include "bench_models.h"
 #include "command.h"
 #include "options.h"
+#include "steps.h"
 
-enum { MAX_WORDS = 24 }; /* of a training, beside those that go to it as they are */
+enum { MAX_WORDS = 24 }; /* of a training, besides those given by the user */
 
 static struct {
     const char *data, *svg;
@@ -30,39 +30,42 @@ static struct {
 
 static const struct option options[] = {
     {"data", OPTION_STRING, &args.data, .takes = "PATH",
-     .help = "what to learn from, as for 'tern train'; made by 'tern data' unless given"},
-    {"nodes", OPTION_INT, &args.n_nodes, "4", "N", "processes of this host, of one worker each",
-     .min = 2, .max = TRAINING_MAX_WORKERS},
-    {"epochs", OPTION_INT, &args.n_epochs, "24", "N", "times to go through the data", .min = 1,
+     .help = "training data, as for 'tern train'; unless given, 'tern data' makes some"},
+    {"nodes", OPTION_INT, &args.n_nodes, "4", "N", "nodes with one worker each", .min = 2,
+     .max = TRAINING_MAX_WORKERS},
+    {"epochs", OPTION_INT, &args.n_epochs, "24", "N", "passes through the data", .min = 1,
      .max = TRAINING_MAX_EPOCHS},
     {"clocks", OPTION_INT, &args.n_clocks, "2", "N", "clocks of an epoch", .min = 1, .max = 1e6},
-    {"staleness", OPTION_INTS, &args.bounds, "0,1,3,10", "LIST", "bounds to compare", .min = 0,
-     .max = 1000},
+    {"staleness", OPTION_INTS, &args.bounds, "0,1,3,10", "LIST", "staleness bounds to compare",
+     .min = 0, .max = 1000},
     {"limit", OPTION_DOUBLE, &args.limit_s, "600", "S", "seconds that one training may take",
      .min = 1, .max = 1e6},
-    {"svg", OPTION_STRING, &args.svg, .takes = "FILE", .help = "draw the objective"},
+    {"svg", OPTION_STRING, &args.svg, .takes = "FILE", .help = "draw the objective to FILE"},
     {"json", OPTION_FLAG, &args.json, .help = "one JSON object a line instead of a table"},
 };
 
 static const struct option_set option_set = {
     .program = "tern bench converge",
-    .about = "Trains a model under ssp and essp with several bounds, and compares how it learns.",
-    .notes = "MODEL is mf or lda. What follows a '--' goes to 'tern train MODEL' as it is:\n"
+    .about = "Trains a model under ssp and essp with several staleness bounds, and compares how "
+             "fast it learns.",
+    .notes = "MODEL is mf or lda. All words after '--' go to 'tern train MODEL':\n"
              "  tern bench converge lda --data DIR -- --topics 50\n"
              "\n"
-             "JSON fields: bench, task, policy, staleness, nodes, quality (in the end; null: not\n"
-             "measured), bytes (sent, of all epochs), waited (share of its time, by worker); and, "
-             "with a\n"
-             "value for each epoch, clocks, seconds and objective (the mean loss of its examples).",
+             "JSON fields: bench, task, policy, staleness, nodes, quality (after the last epoch; "
+             "null: not measured), bytes (sent in all epochs), waited (share of a worker's time, "
+             "by worker); and, with a value for each epoch, clocks, seconds and objective (the "
+             "mean loss of its examples).",
     .options = options,
     .n_options = sizeof options / sizeof *options,
+    .common = steps_option,
+    .n_common = STEPS_N_OPTIONS,
     .operands = "MODEL [-- OPTION...]",
     .given = &args.operands,
 };
 
 struct bench {
     const struct bench_model *model;
-    char *const *further; /* options of `tern train`, NULL behind the last */
+    char *const *further; /* options of `tern train`, then NULL */
     size_t n_further;
     const char *data;
     struct converge_run *runs;
@@ -84,7 +87,7 @@ double converge_seconds(const struct converge_run *run, size_t epoch)
     return seconds;
 }
 
-/* The share of its time that a worker has waited. */
+/* The share of its time for which a worker waited. */
 static double waited(const struct converge_run *run, size_t worker)
 {
     const size_t n = run->training.n_epochs;
@@ -131,7 +134,7 @@ static void print_json(const struct bench *bench, const struct converge_run *run
     printf("}\n");
 }
 
-/* The objective after each quarter of the clocks, and at its largest after the first. */
+/* Prints the objective after each quarter of the clocks, and how far it ever rose above its lowest value. */
 static void print_line(const struct converge_run *run)
 {
     const size_t n = run->training.n_epochs;
@@ -147,23 +150,21 @@ static void print_line(const struct converge_run *run)
         rise = loss / best - 1 > rise ? loss / best - 1 : rise;
         bytes += figure_of(run, i, EPOCH_BYTES);
     }
-    printf("  %-6s %4lld %9.2f %8.1f %4.0f%%..%3.0f%% ", run->policy, (long long)run->bound,
+    printf("  %-5s%4lld %8.2f %7.1f %3.0f%%..%3.0f%%", run->policy, (long long)run->bound,
            converge_seconds(run, n - 1), bytes / 1e6, 100 * least, 100 * most);
     for (size_t quarter = 1; quarter <= 4; quarter++)
-        printf(" %8.4f", figure_of(run, n * quarter / 4 > 0 ? n * quarter / 4 - 1 : 0, EPOCH_LOSS));
-    printf(" %7.1f%%\n", 100 * rise);
+        printf(" %7.4f", figure_of(run, n * quarter / 4 > 0 ? n * quarter / 4 - 1 : 0, EPOCH_LOSS));
+    printf(" %6.1f%%\n", 100 * rise);
 }
 
 static void print_all(const struct bench *bench)
 {
     if (!args.json)
-        printf(
-            "%s, %lld nodes, %lld clocks an epoch; the objective after each quarter of %lld "
-            "epochs,\nand by how much it was ever above what had been reached\n\n"
-            "  policy    s   seconds       MB     waited       1/4      2/4      3/4      4/4    "
-            " rise\n",
-            bench->model->name, (long long)args.n_nodes, (long long)args.n_clocks,
-            (long long)args.n_epochs);
+        printf("%s, %lld nodes, %lld clocks an epoch; the objective after each quarter of %lld "
+               "epochs,\nand how far it ever rose above its lowest value\n\n"
+               "  policy  s  seconds      MB     waited     1/4     2/4     3/4     4/4    rise\n",
+               bench->model->name, (long long)args.n_nodes, (long long)args.n_clocks,
+               (long long)args.n_epochs);
     for (size_t i = 0; i < bench->n_runs; i++) {
         if (args.json)
             print_json(bench, &bench->runs[i]);
@@ -183,21 +184,21 @@ static bool run_one(const struct bench *bench, struct converge_run *run)
     snprintf(epochs, sizeof epochs, "%lld", (long long)args.n_epochs);
     snprintf(clocks, sizeof clocks, "%lld", (long long)args.n_clocks);
     snprintf(policy, sizeof policy, "%s:%lld", run->policy, (long long)run->bound);
-    /* It is evaluated in the end alone: until then nothing brings the copies together. */
+    /* Evaluation would synchronise all replicas, so there is one at the end only. */
     char *const own[] = {"--data",       (char *)bench->data,
                          "--nodes",      nodes,
                          "--threads",    "1",
                          "--policy",     policy,
                          "--clocks",     clocks,
                          "--epochs",     epochs,
-                         "--eval-every", epochs};
+                         "--eval-every", epochs,
+                         "--patience",   "0"};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         words[n++] = own[i];
     for (size_t i = 0; i < bench->n_further; i++)
         words[n++] = bench->further[i];
     words[n] = NULL;
-    if (!args.json)
-        fprintf(stderr, "training under %s\n", policy);
+    steps_next("training under %s", policy);
     if (training_run(words, args.limit_s, &run->training))
         return true;
     complain("the training under '%s' failed", policy);
@@ -215,12 +216,14 @@ static int run_bench(void *context, const char *data)
         complain("no memory for the figures");
         return EXIT_FAILED;
     }
+    steps_begin(2 * args.bounds.n);
     for (size_t i = 0; ok && i < 2 * args.bounds.n; i++) {
         struct converge_run *run = &bench->runs[bench->n_runs++];
         run->policy = policies[i % 2];
         run->bound = args.bounds.at[i / 2];
         ok = run_one(bench, run);
     }
+    steps_end();
     if (ok)
         print_all(bench);
     ok = ok &&
@@ -240,7 +243,8 @@ int bench_converge_command(int argc, char **argv)
         .n_further = n_own < argc ? (size_t)(argc - n_own - 1) : 0,
     };
     if (bench.model == NULL || !bench.model->adds) {
-        complain("which model? tern bench converge mf or lda");
+        bench_complain_task(option_set.program, args.operands.n == 1 ? args.operands.at[0] : "",
+                            "mf or lda");
         return EXIT_USAGE;
     }
     if (bench.n_further > LIST_MAX) {

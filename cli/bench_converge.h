@@ -1,5 +1,5 @@
 /*
- * bench_converge - what tern bench converge measured, for its picture.
+ * bench_converge - the figures of tern bench converge, for its picture.
  */
 #ifndef CLI_BENCH_CONVERGE_H
 #define CLI_BENCH_CONVERGE_H

@@ -1,8 +1,8 @@
 /*
- * tern bench idle - what a cluster with nothing to do costs.
+ * tern bench idle - the cost of a cluster with nothing to do.
  *
- * Every node is a process with a table and a worker that wait. The figure is the processor time all of
- * them took over the interval, threads and system included, in percent of one core.
+ * Every node is a process with a table and a waiting worker. The figure is the CPU time of all of them over the
+ * interval, user and system, in percent of one core.
  */
 #include <errno.h>
 #include <stdint.h>
@@ -16,6 +16,7 @@
 #include "bench_cluster.h"
 #include "command.h"
 #include "options.h"
+#include "steps.h"
 
 static struct {
     bool json;
@@ -25,22 +26,23 @@ static struct {
 
 static const struct option options[] = {
     {"nodes", OPTION_INT, &args.n_nodes, "4", "N", "nodes of the cluster", .min = 1, .max = 64},
-    {"seconds", OPTION_DOUBLE, &args.seconds, "5", "S", "how long they are watched", .min = 0.01,
+    {"seconds", OPTION_DOUBLE, &args.seconds, "5", "S", "length of the measurement", .min = 0.01,
      .max = 3600},
     {"json", OPTION_FLAG, &args.json, .help = "one JSON object instead of a sentence"},
 };
 
 static const struct option_set option_set = {
     .program = "tern bench idle",
-    .about =
-        "Starts a cluster on this host that has nothing to do, and measures its processor time.",
-    .notes = "JSON fields: bench, nodes, seconds, cpu_ms (user and system time of all nodes),\n"
+    .about = "Starts a cluster on this host that has nothing to do, and measures its CPU time.",
+    .notes = "JSON fields: bench, nodes, seconds, cpu_ms (user and system time of all nodes), "
              "percent (of one core).",
     .options = options,
     .n_options = sizeof options / sizeof *options,
+    .common = steps_option,
+    .n_common = STEPS_N_OPTIONS,
 };
 
-/* What a node process is given. Pipes: it writes a byte when it is ready, and ends when `go` closes. */
+/* The argument of a node process. It writes a byte to `ready` once it waits, and ends when `go` closes. */
 struct idler {
     const struct cluster *cluster;
     size_t index;
@@ -75,7 +77,7 @@ static int idle_main(void *context)
     return EXIT_OK;
 }
 
-/* The processor time of all nodes so far. */
+/* The CPU time of all nodes so far. */
 static bool cpu_seconds(const struct cluster *cluster, double *seconds)
 {
     *seconds = 0;
@@ -84,7 +86,7 @@ static bool cpu_seconds(const struct cluster *cluster, double *seconds)
         struct timespec t;
         int error = clock_getcpuclockid(cluster->processes[i], &clock);
         if (error != 0 || clock_gettime(clock, &t) != 0) {
-            complain("cannot read the processor time of node %zu: %s", i,
+            complain("cannot read the CPU time of node %zu: %s", i,
                      strerror(error != 0 ? error : errno));
             return false;
         }
@@ -160,7 +162,11 @@ int bench_idle_command(int argc, char **argv)
     double cpu_s;
     if (!options_read(&option_set, argc, argv, &status))
         return status;
-    if (!run_idle(&cpu_s))
+    steps_begin(1);
+    steps_next("measuring for %.1f s", args.seconds);
+    bool ok = run_idle(&cpu_s);
+    steps_end();
+    if (!ok)
         return EXIT_FAILED;
     double percent = 100 * cpu_s / args.seconds;
     if (args.json)
@@ -168,7 +174,7 @@ int bench_idle_command(int argc, char **argv)
                "\"percent\":%.4f}\n",
                (long long)args.n_nodes, args.seconds, cpu_s * 1e3, percent);
     else
-        printf("%lld idle nodes took %.1f ms of processor time in %.1f s: %.2f %% of one core\n",
+        printf("%lld idle nodes took %.1f ms of CPU time in %.1f s: %.2f %% of one core\n",
                (long long)args.n_nodes, cpu_s * 1e3, args.seconds, percent);
     return EXIT_OK;
 }

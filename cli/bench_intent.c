@@ -1,8 +1,8 @@
 /*
- * tern bench intent - what saying ahead costs: the time of tern_intent on the worker's side, beside a raw
- * copy of the keys, and the memory of many intents, while they wait and once they are acted on.
+ * tern bench intent - the cost of intent: the time of tern_intent in the worker, against a raw copy of the keys,
+ * and the memory of many intents, before they start and while they are active.
  *
- * Two nodes; the first signals, the second has half of the keys.
+ * There are two nodes. The first signals intent; the second owns half of the keys.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -17,10 +17,11 @@
 #include "command.h"
 #include "options.h"
 #include "quantile.h"
+#include "steps.h"
 
 enum { BATCH = 100, TIMED_BATCHES = 1000, MAX_REPEATS = 99 };
 
-/* The clock at which intents that are to wait begin. */
+/* The start of intents that must not become active. */
 #define FAR UINT64_C(1000000000)
 
 static struct {
@@ -38,14 +39,15 @@ static const struct option options[] = {
 
 static const struct option_set option_set = {
     .program = "tern bench intent",
-    .about = "Measures what it costs a worker to signal intent, and the memory of intents.",
-    .notes =
-        "JSON fields: bench, keys, ns_per_key (of tern_intent, batches of 100; processor time),\n"
-        "raw_ns_per_key (of copying the keys), waiting_bytes_per_key (of intents far ahead),\n"
-        "active_bytes_per_key (of the same once they are acted on; with the rows of one float\n"
-        "that came here for them, and what finds them).",
+    .about = "Measures the time a worker takes to signal intent, and the memory that intents need.",
+    .notes = "JSON fields: bench, keys, ns_per_key (CPU time of tern_intent in batches of 100), "
+             "raw_ns_per_key (CPU time of copying the keys), waiting_bytes_per_key (intents that "
+             "start far in the future), active_bytes_per_key (the same intents once they are "
+             "active, with the rows of one float that came here and their index).",
     .options = options,
     .n_options = sizeof options / sizeof *options,
+    .common = steps_option,
+    .n_common = STEPS_N_OPTIONS,
 };
 
 struct job {
@@ -74,13 +76,13 @@ static double resident_bytes(void)
     return (double)resident * (double)sysconf(_SC_PAGESIZE);
 }
 
-/* Each of n keys once, in an order that jumps about. */
+/* Each of n keys once, in a scattered order. */
 static uint64_t key_at(uint64_t i, uint64_t n)
 {
     return (uint64_t)((unsigned __int128)i * UINT64_C(2654435761) % n);
 }
 
-/* Signals intent for n batches from the first on, for clocks from `start` on. */
+/* Signals intent for the first n batches, with clocks from `start` on. */
 static bool signal_batches(struct job *job, const uint64_t *keys, size_t n, uint64_t start)
 {
     for (size_t i = 0; i < n; i++)
@@ -90,7 +92,7 @@ static bool signal_batches(struct job *job, const uint64_t *keys, size_t n, uint
     return true;
 }
 
-/* The time of a key, of intents that end before long. */
+/* Measures the time per key of intents that end soon. */
 static bool measure_time(struct job *job, const uint64_t *keys, double *ns, double *raw_ns)
 {
     double times[MAX_REPEATS], raw_times[MAX_REPEATS];
@@ -118,7 +120,8 @@ static bool measure_time(struct job *job, const uint64_t *keys, double *ns, doub
     return ok;
 }
 
-/* The memory of intents for all keys, that wait at first. Flushing waits for rounds, which read them. */
+/* Measures the memory of intents for all keys, first waiting, then active. tern_flush waits for the rounds that
+ * read them. */
 static bool measure_memory(struct job *job, const uint64_t *keys, double *waiting, double *active)
 {
     size_t n = (size_t)args.n_keys / BATCH;
@@ -150,8 +153,8 @@ static void print(double ns, double raw_ns, double waiting, double active)
         return;
     }
     printf("Signalling intent takes %.1f ns a key, copying the keys %.1f.\n", ns, raw_ns);
-    printf("Intents for %lld keys take %.1f bytes a key while they wait, and %.1f once they are\n"
-           "acted on, with half of the rows moved here for them.\n",
+    printf("Intents for %lld keys take %.1f bytes a key while they wait,\n"
+           "and %.1f once they are active, with half of the rows moved here.\n",
            (long long)args.n_keys, waiting, active);
 }
 
@@ -175,11 +178,11 @@ static bool signal_all(struct job *job)
 static int node_main(void *context)
 {
     struct job *job = context;
-    /* Nodes that share the table would do nothing about intents. */
+    /* Nodes that share the table would ignore intent. */
     struct tern_table_options shape = {.struct_size = sizeof shape,
                                        .n_keys = (uint64_t)args.n_keys,
                                        .length = 1,
-                                       .policy = "adaptive-apart"};
+                                       .policy = cluster_share_nothing("adaptive")};
     cluster_enter(job->cluster, job->node);
     bool ok = tern_node_open(NULL, &job->tern) == TERN_OK &&
               tern_table_open(job->tern, "intent", &shape, &job->table) == TERN_OK &&
@@ -201,7 +204,11 @@ int bench_intent_command(int argc, char **argv)
     bool ok = cluster_open(&cluster, TRANSPORT_UNIX, 2);
     if (!ok)
         return EXIT_FAILED;
+    steps_begin(1);
+    steps_next("signalling intent for %lld keys", (long long)args.n_keys);
     for (job.node = 0; ok && job.node < 2; job.node++)
         ok = cluster_fork(&cluster, node_main, &job);
-    return cluster_close(&cluster, ok) ? EXIT_OK : EXIT_FAILED;
+    ok = cluster_close(&cluster, ok);
+    steps_end();
+    return ok ? EXIT_OK : EXIT_FAILED;
 }

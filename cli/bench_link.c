@@ -20,7 +20,7 @@ enum {
     LOCAL_ROOM_BYTES = 1 << 20, /* as src/net/tcp.c gives its Unix sockets */
 };
 
-/* What the other end is asked to do. */
+/* A request to the other end. */
 struct order {
     uint64_t request_bytes, reply_bytes, count;
 };
@@ -124,7 +124,7 @@ static bool secure(struct link *link, const struct cluster *cluster, bool accept
     return true;
 }
 
-/* Makes a link of a connected socket, which it owns from now on. */
+/* Makes a link of a connected socket and takes ownership of it. */
 static bool begin(struct link *link, const struct cluster *cluster, int fd, bool accepts)
 {
     link->fd = fd;
@@ -158,10 +158,10 @@ void link_close(struct link *link)
 struct far_end {
     const struct cluster *cluster;
     int fd;      /* the listener, or the socket itself */
-    int near_fd; /* the near end's, which is none of its business; or -1 */
+    int near_fd; /* the near end's, to be closed; or -1 */
 };
 
-/* Does what it is told until the near end closes. */
+/* Serves requests until the near end closes. */
 static int far_main(void *context)
 {
     const struct far_end *end = context;

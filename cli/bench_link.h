@@ -1,9 +1,9 @@
 /*
- * bench_link - what an expert without Tern would do: a socket to another process, with blocking reads
- * and writes, for the baselines of `tern bench net`.
+ * bench_link - the baseline of `tern bench net`: a socket to another process with blocking reads and writes, as
+ * an expert without Tern would use it.
  *
- * The sockets have the options that matter of Tern's own: no delay and cubic for TCP, the same buffer
- * for Unix sockets. TLS is OpenSSL's own stream on such a TCP socket: version 1.3, AES-128-GCM.
+ * The sockets have the same relevant options as Tern's: no delay and cubic for TCP, the same buffer size for
+ * Unix sockets. TLS is a plain OpenSSL stream on such a TCP socket: version 1.3, AES-128-GCM.
  */
 #ifndef CLI_BENCH_LINK_H
 #define CLI_BENCH_LINK_H
@@ -20,7 +20,7 @@ struct link {
     char *bytes; /* what is sent and where it is received */
 };
 
-/* Connects to a process that it starts in the cluster; false after a complaint. A zeroed link may be
+/* Starts a process in the cluster and connects to it; false after an error message. A zeroed link may be
  * closed. */
 bool link_open(struct link *link, struct cluster *cluster);
 void link_close(struct link *link);

@@ -1,9 +1,8 @@
 /*
  * tern bench local - pulls and pushes of one node against raw loops on a plain array.
  *
- * The command goes through all combinations of its lists. A table and an array are as long-lived as
- * their shape: the outer loops are over the lengths and the kinds of table, and what is filled
- * there serves every point inside.
+ * The command measures all combinations of its lists. The outer loops are over lengths and kinds of table, so
+ * that a table and an array are filled once for all combinations that use them.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +15,7 @@
 #include "command.h"
 #include "keys.h"
 #include "options.h"
+#include "steps.h"
 
 #define STREAM_KEYS ((size_t)1 << 20)
 #define FILL_KEYS ((size_t)1000)
@@ -55,36 +55,34 @@ static const struct option options[] = {
 
 static const struct option_set option_set = {
     .program = "tern bench local",
-    .about =
-        "Measures pulls and pushes of one node, for all combinations of the lists, against a raw\n"
-        "loop over a plain array with the same keys in the same run.",
+    .about = "Measures pulls and pushes on one node, for all combinations of the lists, against a "
+             "raw loop over a plain array with the same keys in the same run.",
     .notes =
-        "Figures are nanoseconds of processor time per key, medians of the repeats. The raw loop\n"
-        "copies or adds rows without latches, index or bounds; the best of three counts: a simple\n"
-        "one, one that prefetches to the first cache, and one further ahead to the second.\n"
-        "Tern and the raw loops take turns. The ratio is the raw loop's median over Tern's: at 1 "
-        "Tern\n"
-        "costs no more than the memory itself. The spread is that of the ratios of single "
-        "repeats.\n"
-        "With several threads, each has keys of its own draw, and the raw loop's pushes race.\n"
+        "Figures are nanoseconds of CPU time per key, medians of the repeats. The raw loop copies "
+        "or adds rows without latches, index or bounds checks. There are three raw loops (simple, "
+        "prefetching to the first cache level, prefetching further ahead to the second); the "
+        "fastest one counts. Tern and the raw loops take turns. The ratio is the raw loop's median "
+        "over Tern's: at 1, Tern costs no more than the memory itself. The spread is the range of "
+        "the ratios of single repeats. With several threads, each thread draws its own keys, and "
+        "the raw loop's pushes race.\n"
         "\n"
         "JSON fields: bench, op, table, len, batch, threads, dist, ns_per_key, raw_ns_per_key, "
-        "ratio,\n"
-        "then ratio_min, ratio_max, raw (which raw loop), repeats, keys, kernel.",
+        "ratio, then ratio_min, ratio_max, raw (which raw loop), repeats, keys, kernel.",
     .options = options,
     .n_options = sizeof options / sizeof *options,
+    .common = steps_option,
+    .n_common = STEPS_N_OPTIONS,
 };
 
-/* What lives as long as the command. */
+/* The state of the command. */
 struct bench {
     struct tern_node *node;
     struct lane *lanes;
     size_t n_lanes;
     struct keys *keys[KEYS_ZIPF + 1]; /* by distribution, then lane; NULL when not asked for */
-    size_t n_points, n_done;
 };
 
-/* One combination: the indexes of the words in their choices, and the numbers. */
+/* One combination: indexes into the lists of names, and numbers. */
 struct combination {
     size_t op, table, dist;
     size_t length, batch, n_threads;
@@ -117,41 +115,28 @@ static void print_heading(const struct combination *c)
         return;
     printf("\n%s table, %lld keys of %zu float%s\n\n", table_names[c->table],
            (long long)args.n_keys, c->length, c->length == 1 ? "" : "s");
-    printf("  op    keys     threads   batch     Tern ns      raw ns  raw loop   ratio  spread\n");
+    printf("  %-4s %-7s %7s %6s %9s %9s  %-8s %6s  %s\n", "op", "keys", "threads", "batch",
+           "Tern ns", "raw ns", "raw loop", "ratio", "spread");
 }
 
 static void print_row(const struct combination *c, const struct figures *f)
 {
-    printf("  %-4s  %-7s  %7zu  %6zu  %10.2f  %10.2f  %-8s  %6.2f  %.2f..%.2f\n", op_names[c->op],
+    printf("  %-4s %-7s %7zu %6zu %9.2f %9.2f  %-8s %6.2f  %.2f..%.2f\n", op_names[c->op],
            dist_names[c->dist], c->n_threads, c->batch, f->ns, f->raw_ns, raw_names[f->raw],
            f->ratio, f->ratio_min, f->ratio_max);
 }
 
 static void print_legend(void)
 {
-    printf("\nns are per key, medians of %lld. ratio = raw / Tern; 1.00 is the limit, where Tern "
-           "costs "
-           "no more\nthan a plain array without latches. spread = the ratios of single repeats.\n",
+    printf("\nns are per key, medians of %lld. ratio = raw / Tern; at 1.00 Tern costs no more\n"
+           "than a plain array without latches. spread = the ratios of single repeats.\n",
            (long long)args.repeats);
-}
-
-/* A line that the next one overwrites; nothing when nobody is watching. */
-static void show_progress(const struct bench *bench, const char *doing)
-{
-    if (isatty(STDERR_FILENO))
-        fprintf(stderr, "\r\033[K%zu of %zu: %s", bench->n_done, bench->n_points, doing);
-}
-
-static void clear_progress(void)
-{
-    if (isatty(STDERR_FILENO))
-        fputs("\r\033[K", stderr);
 }
 
 /* ---- Points ---------------------------------------------------------------------------------- */
 
-/* Opens and closes workers until the first n lanes have one, as in a program of n threads: one that is
- * the only one costs less. */
+/* Opens and closes workers so that exactly the first n lanes have one, because a single worker is cheaper than
+ * one of several. */
 static bool set_workers(struct bench *bench, size_t n)
 {
     for (size_t i = 0; i < bench->n_lanes; i++) {
@@ -187,13 +172,12 @@ static bool run_point(struct bench *bench, const struct combination *c, struct t
     snprintf(doing, sizeof doing, "%s %s, %zu floats, %s keys, threads: %zu, batches of %zu",
              table_names[c->table], op_names[c->op], c->length, dist_names[c->dist], c->n_threads,
              c->batch);
-    show_progress(bench, doing);
+    steps_next("%s", doing);
     struct figures figures;
     if (!set_workers(bench, c->n_threads) ||
         !point_measure(&point, (size_t)args.repeats, args.seconds_per_point, &figures))
         return false;
-    bench->n_done++;
-    clear_progress();
+    steps_end();
     (args.json ? print_json : print_row)(c, &figures);
     return flush_output();
 }
@@ -202,7 +186,7 @@ static bool run_point(struct bench *bench, const struct combination *c, struct t
 static bool run_points(struct bench *bench, struct combination c, struct tern_table *table,
                        const struct raw_array *array)
 {
-    clear_progress();
+    steps_end();
     print_heading(&c);
     for (size_t i = 0; i < args.ops.n; i++) {
         c.op = args.ops.choice[i];
@@ -221,7 +205,7 @@ static bool run_points(struct bench *bench, struct combination c, struct tern_ta
     return true;
 }
 
-/* Makes every row exist, by adding zeros to it. */
+/* Creates every row by adding zeros to it. */
 static bool fill_table(struct bench *bench, enum tern_index index, size_t length,
                        struct tern_table *table)
 {
@@ -255,7 +239,7 @@ static bool run_table(struct bench *bench, struct combination c, const struct ra
         .length = (uint32_t)c.length,
     };
     struct tern_table *table;
-    show_progress(bench, "filling a table");
+    steps_prepare("filling a table");
     if (tern_table_open(bench->node, "bench", &shape, &table) != TERN_OK) {
         complain_tern("cannot open a table");
         return false;
@@ -272,7 +256,7 @@ static bool run_table(struct bench *bench, struct combination c, const struct ra
 static bool run_length(struct bench *bench, size_t length)
 {
     struct raw_array array;
-    show_progress(bench, "filling an array");
+    steps_prepare("filling an array");
     if (!raw_array_init(&array, (size_t)args.n_keys, length)) {
         complain("no memory for an array of %lld times %zu floats", (long long)args.n_keys, length);
         return false;
@@ -287,7 +271,7 @@ static bool run_length(struct bench *bench, size_t length)
 
 /* ---- The command ----------------------------------------------------------------------------- */
 
-/* Memory that can be had without swapping, or 0 when the system does not say. */
+/* Memory available without swapping; 0 if unknown. */
 static double available_bytes(void)
 {
     FILE *file = fopen("/proc/meminfo", "r");
@@ -301,7 +285,7 @@ static double available_bytes(void)
     return (double)kib * 1024;
 }
 
-/* Linux would grant the memory and kill the process when it is touched. */
+/* Checked here because Linux would grant the memory and kill the process when it is touched. */
 static bool fits_memory(void)
 {
     double row_bytes = (double)greatest(&args.lengths) * sizeof(float);
@@ -341,8 +325,8 @@ static bool make_lane(struct bench *bench, size_t i)
 static bool bench_init(struct bench *bench)
 {
     *bench = (struct bench){.n_lanes = greatest(&args.threads)};
-    bench->n_points = args.ops.n * args.tables.n * args.dists.n * args.lengths.n * args.batches.n *
-                      args.threads.n;
+    steps_begin(args.ops.n * args.tables.n * args.dists.n * args.lengths.n * args.batches.n *
+                args.threads.n);
     bench->lanes = calloc(bench->n_lanes, sizeof *bench->lanes);
     for (size_t i = 0; i <= KEYS_ZIPF; i++)
         bench->keys[i] = calloc(bench->n_lanes, sizeof *bench->keys[i]);
@@ -355,14 +339,14 @@ static bool bench_init(struct bench *bench)
         complain_tern("cannot open a node");
         return false;
     }
-    show_progress(bench, "drawing keys");
+    steps_prepare("drawing keys");
     for (size_t i = 0; i < bench->n_lanes; i++)
         if (!make_lane(bench, i))
             return false;
     return true;
 }
 
-/* Also takes apart what bench_init left half done. */
+/* Also cleans up after a bench_init that failed halfway. */
 static bool bench_fini(struct bench *bench)
 {
     bool ok = bench->lanes == NULL || set_workers(bench, 0);
@@ -390,12 +374,12 @@ int bench_local_command(int argc, char **argv)
         return EXIT_FAILED;
     struct bench bench;
     bool ok = bench_init(&bench);
-    clear_progress();
+    steps_end();
     if (ok && !args.json)
         printf("Tern %s (%s) and a plain array, f32\n", tern_version(), tern_kernel_name());
     for (size_t i = 0; i < args.lengths.n && ok; i++)
         ok = run_length(&bench, (size_t)args.lengths.at[i]);
-    clear_progress();
+    steps_end();
     if (ok && !args.json)
         print_legend();
     ok = bench_fini(&bench) && ok;

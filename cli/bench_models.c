@@ -8,9 +8,9 @@
 
 #include "command.h"
 #include "run_guard.h"
+#include "suggest.h"
 
-/* Sizes for which an epoch takes a second or some. To evaluate a graph is costly, so few of its facts are
- * kept for it. */
+/* Sizes for which an epoch takes a few seconds. Evaluating a graph is costly, so its test set is small. */
 static const struct bench_model models[] = {
     {"kge", "MRR", false, {"data", "wordnet", "--share", "0.005"}, false, false},
     {"wordvec", "accuracy", false, {"data", "gcide"}, false, false},
@@ -31,7 +31,7 @@ const struct bench_model *bench_model_find(const char *name)
     return NULL;
 }
 
-/* The text becomes documents of a line each, of words that are neither rare nor everywhere. */
+/* Each line of the text becomes a document, without very rare and very frequent words. */
 static bool make_bags(char *folder)
 {
     char text[128];
@@ -51,7 +51,7 @@ static bool make_data(const struct bench_model *model, char *folder)
     return data_command(n, words) == EXIT_OK && (!model->makes_bags || make_bags(folder));
 }
 
-/* A folder that is gone when this process is. */
+/* A folder that is removed when this process ends. */
 struct scratch {
     char folder[96];
     struct guard guard;
@@ -88,4 +88,21 @@ int bench_own_words(int argc, char **argv)
     while (i < argc && strcmp(argv[i], "--") != 0)
         i++;
     return i;
+}
+
+void bench_complain_task(const char *program, const char *given, const char *known)
+{
+    enum { MAX_TASKS = 8 };
+    char words[128], *rest = words;
+    const char *names[MAX_TASKS];
+    size_t n = 0;
+    snprintf(words, sizeof words, "%s", known);
+    for (char *word; n < MAX_TASKS && (word = strsep(&rest, ", ")) != NULL;)
+        if (word[0] != '\0' && strcmp(word, "or") != 0)
+            names[n++] = word;
+    const char *close = given[0] != '\0' ? suggest(given, names, n, sizeof *names) : NULL;
+    if (close != NULL)
+        complain("'%s' does not know '%s'; did you mean '%s'?", program, given, close);
+    else
+        complain("'%s' needs one of its tasks: %s", program, known);
 }

@@ -1,5 +1,5 @@
 /*
- * bench_models - the models that benches train, and the data they learn from unless others are given.
+ * bench_models - the models that benchmarks train, and their default data.
  */
 #ifndef CLI_BENCH_MODELS_H
 #define CLI_BENCH_MODELS_H
@@ -10,22 +10,26 @@ enum { BENCH_DATA_WORDS = 10 };
 
 struct bench_model {
     const char *name;
-    const char *measure; /* of its quality; NULL: it has no zero, so no share of it can be told */
+    const char *measure; /* of its quality; NULL: it has no zero, so 90 % of it means nothing */
     bool lower_is_better;
-    const char *data[BENCH_DATA_WORDS]; /* what makes data, without the folder they go to */
-    bool makes_bags;                    /* the data are then made into bags of words */
+    const char *data[BENCH_DATA_WORDS]; /* the command that makes data, without the output folder */
+    bool makes_bags;                    /* the data become bags of words */
     bool adds; /* its updates add up: it can be trained under policies with bounds */
 };
 
 /* NULL if there is none of that name. */
 const struct bench_model *bench_model_find(const char *name);
 
-/* Runs a bench on the data given or, if they are NULL, on data that are made for it and gone with this
- * process. Returns what it returns. */
+/* Runs a benchmark on the given data; if NULL, on data that are made for it and removed when this process ends.
+ * Returns the result of `run`. */
 int bench_on_data(const struct bench_model *model, const char *data,
                   int (*run)(void *bench, const char *data), void *bench);
 
-/* How many words of a command line are the bench's own: those before "--". */
+/* Complains of a task that `program` does not have, "" if none was given; names the nearest one, or all of them as
+ * `known`: "kge, wordvec or mf". */
+void bench_complain_task(const char *program, const char *given, const char *known);
+
+/* The number of words of a command line before "--". */
 int bench_own_words(int argc, char **argv);
 
 #endif

@@ -1,10 +1,9 @@
 /*
  * tern bench net - pulls and pushes between two nodes on this host against a raw connection.
  *
- * Node 0 is this process and measures; node 1 is a process of its own that only serves. All keys used
- * are at home there: a dense table is cut into one range of keys for each node, and these are of the
- * upper half. A third process is the far end of the raw connection. Tern and the raw connection take
- * turns, so that a disturbance of the machine meets both; whoever has no turn sleeps.
+ * Node 0 is this process and measures; node 1 is another process that only serves. Its half of the dense table,
+ * the upper one, has all keys that are used. A third process is the far end of the raw connection. Tern and the
+ * raw connection take turns, so that a disturbance of the machine affects both; the other one sleeps.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -20,6 +19,7 @@
 #include "command.h"
 #include "options.h"
 #include "quantile.h"
+#include "steps.h"
 
 enum {
     MAX_NET_REPEATS = 1001,
@@ -27,8 +27,8 @@ enum {
     WINDOW = 512,      /* one-key pushes under way */
     STREAM_KEYS = 1 << 18,
     MAX_SAMPLES = 1 << 20,
-    /* What Tern sends beside values: the header of a frame, and keys as differences of neighbours, one
-     * byte each when there are many of them and three when there is one. */
+    /* What Tern sends besides values: a frame header, and keys as differences between adjacent keys, of one
+     * byte each if there are many keys and three bytes if there is one. */
     HEADER_BYTES = 56,
     ONE_KEY_BYTES = 3,
 };
@@ -83,7 +83,7 @@ static const struct option options[] = {
      .choices = transport_names},
     {"keys", OPTION_INT, &args.n_keys, "200000", "N", "keys in a table, half of them at each node",
      .min = 2, .max = 1e8},
-    {"sorted", OPTION_FLAG, &args.sorted, .help = "the keys of a call ascend"},
+    {"sorted", OPTION_FLAG, &args.sorted, .help = "sort the keys of each call"},
     {"repeats", OPTION_INT, &args.repeats, "5", "N", "measurements of each", .min = 1,
      .max = MAX_NET_REPEATS},
     {"seconds-per-point", OPTION_DOUBLE, &args.seconds_per_point, "1", "S",
@@ -93,26 +93,26 @@ static const struct option options[] = {
 
 static const struct option_set option_set = {
     .program = "tern bench net",
-    .about = "Measures pulls and pushes from one node at another on this host, against a raw\n"
-             "connection of the same kind between two processes in the same run.",
+    .about = "Measures pulls and pushes between two nodes of this host against a raw connection of "
+             "the same kind between two processes, in the same run.",
     .notes =
-        "pull1_*     time of a pull of one key of 32 floats; raw: as many bytes there and back.\n"
-        "            All run on one core: the time to wake another varies more than what is "
-        "measured\n"
-        "push1_rate  pushes of one key of 32 floats, 512 under way\n"
-        "*_bulk      calls of 10,000 keys of 128 floats, bytes of values a second\n"
-        "*_len1      calls of 10,000 keys of one float, keys a second\n"
+        "  pull1_*  time to pull one key of 32 floats; raw: the same number of bytes there and "
+        "back. All processes run on one core, because the time to wake another core varies more "
+        "than the result\n"
+        "  push1_rate  pushes of one key of 32 floats per second, 512 under way\n"
+        "  *_bulk  calls with 10,000 keys of 128 floats; bytes of values per second\n"
+        "  *_len1  calls with 10,000 keys of one float; keys per second\n"
         "\n"
-        "Raw for rates: a stream one way of the same bytes in chunks of 64 KiB, in the same "
-        "unit.\n"
-        "Raw for tls is OpenSSL's own stream. Keys are drawn uniformly, in random order unless\n"
-        "--sorted. Figures are medians of the repeats. The ratio is 1 at the limit and higher is\n"
-        "better: raw over Tern for times, Tern over raw for rates.\n"
+        "The raw rate is a one-way stream of the same bytes in chunks of 64 KiB, in the same unit; "
+        "for tls, a stream through OpenSSL. Keys are drawn uniformly. Figures are medians of the "
+        "repeats. A ratio of 1 means as fast as the raw connection; higher is better.\n"
         "\n"
-        "JSON fields: bench, op, transport, len, value, unit, raw, ratio, then ratio_min,\n"
+        "JSON fields: bench, op, transport, len, value, unit, raw, ratio, then ratio_min, "
         "ratio_max, repeats, keys, sorted.",
     .options = options,
     .n_options = sizeof options / sizeof *options,
+    .common = steps_option,
+    .n_common = STEPS_N_OPTIONS,
 };
 
 struct bench {
@@ -153,7 +153,7 @@ static void print_json(const struct op *op, const char *transport, const struct 
 static void print_row(const struct op *op, const char *transport, const struct figures *f)
 {
     double scale = f->value >= 1e5 ? 1e-3 : 1;
-    printf("  %-9s  %-10s  %4u  %10.1f  %10.1f  %s%-8s  %6.3f  %.3f..%.3f\n", transport, op->name,
+    printf("  %-5s %-10s %4u %9.1f %9.1f  %s%-8s %6.3f  %.3f..%.3f\n", transport, op->name,
            op->length, f->value * scale, f->raw * scale, scale < 1 ? "k " : "  ", op->unit,
            f->ratio, f->ratio_min, f->ratio_max);
 }
@@ -161,16 +161,15 @@ static void print_row(const struct op *op, const char *transport, const struct f
 static void print_heading(void)
 {
     if (!args.json)
-        printf("  transport  op           len        Tern         raw  unit         ratio  "
-               "spread\n");
+        printf("  %-5s %-10s %4s %9s %9s    %-8s %6s  %s\n", "over", "op", "len", "Tern", "raw",
+               "unit", "ratio", "spread");
 }
 
 static void print_legend(void)
 {
     if (!args.json)
-        printf("\nMedians of %lld. ratio: 1 is the limit, where Tern costs no more than the raw\n"
-               "connection; higher is better, for times too. spread = the ratios of single "
-               "repeats.\n",
+        printf("\nMedians of %lld. At a ratio of 1 Tern costs no more than the raw connection;\n"
+               "higher is better, also for times. spread = the ratios of single repeats.\n",
                (long long)args.repeats);
 }
 
@@ -189,7 +188,7 @@ static size_t keys_per_call(const struct op *op)
     return op->manner == MANNER_BULK ? MANY_KEYS : 1;
 }
 
-/* The next n keys of the stream, which is walked round and round. */
+/* The next n keys of the stream; it starts again at its end. */
 static const uint64_t *next_keys(struct bench *bench, size_t n)
 {
     size_t at = bench->at + n <= STREAM_KEYS ? bench->at : 0;
@@ -222,7 +221,7 @@ static bool call_window(struct bench *bench, struct tern_table *table, size_t n_
     return status == TERN_OK;
 }
 
-/* Makes n_calls; *seconds is what they took. Latencies are left in the samples. */
+/* Makes n_calls and sets *seconds. Stores latencies in the samples. */
 static bool run_tern(struct bench *bench, const struct op *op, size_t n_calls, double *seconds)
 {
     struct tern_table *table = table_of(bench, op);
@@ -345,6 +344,7 @@ static bool measure_op(struct bench *bench, const struct op *op, struct figures 
 static bool open_node(struct bench *bench, size_t index)
 {
     cluster_enter(&bench->cluster, index);
+    const char *policy = cluster_share_nothing("static");
     if (tern_node_open(NULL, &bench->node) != TERN_OK) {
         complain_tern("cannot open a node");
         return false;
@@ -354,7 +354,7 @@ static bool open_node(struct bench *bench, size_t index)
         struct tern_table_options shape = {.struct_size = sizeof shape,
                                            .n_keys = (uint64_t)args.n_keys,
                                            .length = lengths[i],
-                                           .policy = "static"};
+                                           .policy = policy};
         snprintf(name, sizeof name, "length %u", lengths[i]);
         if (tern_table_open(bench->node, name, &shape, &bench->tables[i]) != TERN_OK) {
             complain_tern("cannot open a table");
@@ -403,11 +403,13 @@ static bool run_ops(struct bench *bench)
     for (size_t i = 0; i < args.ops.n && ok; i++) {
         const struct op *op = &ops[args.ops.choice[i]];
         struct figures figures;
+        steps_next("%s over %s", op->name, transport_names[bench->cluster.transport]);
         cluster_share_core(&bench->cluster, op->manner == MANNER_LATENCY);
         ok = measure_op(bench, op, &figures);
         cluster_share_core(&bench->cluster, false);
         if (!ok)
             break;
+        steps_end();
         (args.json ? print_json : print_row)(op, transport_names[bench->cluster.transport],
                                              &figures);
         ok = flush_output();
@@ -441,7 +443,7 @@ static int by_key(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Draws keys of the upper half, which is node 1's. */
+/* Draws keys of the upper half, which node 1 owns. */
 static void draw_keys(uint64_t *keys)
 {
     uint64_t begin = (uint64_t)args.n_keys / 2, n = (uint64_t)args.n_keys - begin, state = 1;
@@ -465,6 +467,7 @@ int bench_net_command(int argc, char **argv)
     if (ok) {
         draw_keys(bench.keys);
         print_heading();
+        steps_begin(args.transports.n * args.ops.n);
     } else {
         complain("no memory for keys and values");
     }

@@ -1,8 +1,8 @@
 /*
  * bench_point - one combination of `tern bench local`, measured.
  *
- * The contenders take turns within each repeat, so that a disturbance of the machine meets all of
- * them. The amount of work is found once, with Tern itself, and is the same for all.
+ * The contenders take turns within each repeat, so that a disturbance of the machine affects all of
+ * them. The amount of work is calibrated once, with Tern, and is the same for all.
  */
 #include "bench_point.h"
 
@@ -40,7 +40,7 @@ struct job {
     char error[256]; /* tern_error() belongs to the thread; "" when all went well */
 };
 
-/* The time this thread has run: what other programs take from the machine meanwhile is not in it. */
+/* The CPU time of this thread, which other programs do not affect. */
 static double own_ns(void)
 {
     struct timespec t;

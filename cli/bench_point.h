@@ -1,10 +1,9 @@
 /*
  * bench_point - measures Tern and the raw loops on the same keys, in turns.
  *
- * A point is one combination of what `tern bench local` varies. Its lanes are the threads: they
- * start together and each walks its own stream of keys, batch after batch. One measurement is a
- * fixed number of batches per lane; its figure is a lane's processor time per key, averaged over the
- * lanes.
+ * A point is one combination of the lists of `tern bench local`. Each thread is a lane: the lanes start together,
+ * and each goes through its own stream of keys, batch by batch. One measurement is a fixed number of batches per
+ * lane; its figure is the CPU time per key, averaged over the lanes.
  */
 #ifndef CLI_BENCH_POINT_H
 #define CLI_BENCH_POINT_H

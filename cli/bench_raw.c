@@ -1,9 +1,9 @@
 /*
  * bench_raw - the raw loops, one body made into a function per length and instruction set.
  *
- * The constants come from trials with 4 to 32 rows of distance and 1 to 32 lines. To the first cache 16 rows ahead
- * are best or next to best at all lengths, and after four lines the hardware's own prefetcher follows. The second can
- * wait for more: whole rows, and 32 of them.
+ * The constants were measured with distances of 4 to 32 rows and 1 to 32 lines. For the first cache level, 16 rows
+ * ahead are best or next to best at all lengths, and after four lines the hardware prefetcher takes over. The
+ * second level has room for more: 32 whole rows.
  */
 #include "bench_raw.h"
 
@@ -18,7 +18,7 @@
 #define LINE_BYTES 64
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)
 
-/* The races of pushes are meant; see bench_raw.h. */
+/* Pushes race on purpose; see bench_raw.h. */
 #define RACY __attribute__((no_sanitize("thread")))
 #define INLINE static inline RACY __attribute__((always_inline))
 
@@ -152,7 +152,7 @@ bool raw_array_init(struct raw_array *array, size_t n_rows, size_t length)
     array->rows = aligned_alloc(HUGE_PAGE_BYTES, bytes);
     if (array->rows == NULL)
         return false;
-    /* Advice that is not taken leaves small pages, for Tern as well. */
+    /* If the advice is not taken, Tern also gets small pages. */
     (void)madvise(array->rows, bytes, MADV_HUGEPAGE);
     memset(array->rows, 0, bytes);
     return true;

@@ -1,10 +1,10 @@
 /*
- * bench_raw - what an expert would write without Tern: loops over a plain array.
+ * bench_raw - loops over a plain array, as an expert would write them without Tern.
  *
- * The array lies on huge pages like Tern's own memory, and every byte of it has been touched. A
- * loop handles one batch per call, as tern_pull and tern_push do. There are three, the simple one and
- * two that prefetch the rows they will need, to the first cache or, further ahead, to the second; they use AVX2
- * where there is, and know the usual lengths at compile time. Pushes of several threads race: nothing is locked, updates may get lost.
+ * The array is on huge pages like Tern's memory, and every page of it has been touched. A loop handles one batch
+ * per call, as tern_pull and tern_push do. There are three loops: a simple one, and two that prefetch the rows
+ * they will need, to the first cache level or, further ahead, to the second. They use AVX2 if the machine has it,
+ * and know the usual lengths at compile time. Pushes of several threads race without locks, and may get lost.
  */
 #ifndef CLI_BENCH_RAW_H
 #define CLI_BENCH_RAW_H
@@ -18,12 +18,7 @@ enum raw_op {
     RAW_PUSH,
 };
 
-enum raw_kind {
-    RAW_SIMPLE,
-    RAW_PREFETCH,
-    RAW_FAR,
-    RAW_N_KINDS
-};
+enum raw_kind { RAW_SIMPLE, RAW_PREFETCH, RAW_FAR, RAW_N_KINDS };
 
 struct raw_array {
     float *rows;

@@ -1,13 +1,12 @@
 /*
- * tern bench sample - what samples cost: drawing keys against a raw generator, and a mix of direct and
+ * tern bench sample - the cost of sampling: drawing keys against a raw generator, and a mix of direct and
  * sampled accesses on two nodes under each level of conformity.
  *
- * The mix is that of knowledge graph embeddings: in each step two thirds of the keys are given by the
- * data, here drawn from a Zipf distribution, and one third are negative samples, drawn by Tern uniformly
- * over all keys. Both are pulled and pushed; both are announced some steps ahead, by tern_intent and
- * tern_sample_prepare. Direct and sampled accesses go to a table each, so that the statistics of a
- * table tell what samples alone cost. Node 0 is this process, node 1 a process of its own; both work,
- * and figures are of both together.
+ * The mix is that of knowledge graph embeddings: in each step the data gives two thirds of the keys, here drawn
+ * from a Zipf distribution, and one third are negative samples, which Tern draws uniformly from all keys. Both
+ * are pulled and pushed, and both are known some steps ahead, by tern_intent and tern_sample_prepare. Direct
+ * and sampled accesses have separate tables, so that a table's statistics show the cost of samples alone. Node 0
+ * is this process, node 1 another one; both work, and the figures are their sum.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -22,6 +21,7 @@
 #include "keys.h"
 #include "options.h"
 #include "quantile.h"
+#include "steps.h"
 
 enum {
     MAX_SAMPLE_REPEATS = 101,
@@ -51,18 +51,17 @@ static struct {
 } args;
 
 static const struct option options[] = {
-    {"part", OPTION_STRINGS, &args.parts, "draw,mix", "LIST", "what is measured",
+    {"part", OPTION_STRINGS, &args.parts, "draw,mix", "LIST", "what to measure: draw, mix",
      .choices = part_names},
     {"level", OPTION_STRINGS, &args.levels, "CONFORM,BOUNDED,LONG_TERM,NON_CONFORM", "LIST",
      "levels of conformity in the mix", .choices = level_names},
-    {"policy", OPTION_STRING, &args.policy, "adaptive-apart", "NAME",
-     .help = "of the tables of the mix; any but bsp, ssp:S and essp:S"},
-    {"keys", OPTION_INT, &args.n_keys, "1000000", "N", "keys that are sampled from", .min = 2,
-     .max = 4e9},
+    {"policy", OPTION_STRING, &args.policy, "adaptive", "NAME",
+     .help = "policy of the tables of the mix, except bsp, ssp:S and essp:S"},
+    {"keys", OPTION_INT, &args.n_keys, "1000000", "N", "keys to sample from", .min = 2, .max = 4e9},
     {"len", OPTION_INT, &args.length, "32", "N", "floats of a value in the mix", .min = 1,
      .max = 4096},
-    {"ahead", OPTION_INT, &args.ahead, "100", "N",
-     "steps from the announcement of keys to their use", .min = 0, .max = MAX_AHEAD},
+    {"ahead", OPTION_INT, &args.ahead, "100", "N", "steps between intent and use", .min = 0,
+     .max = MAX_AHEAD},
     {"repeats", OPTION_INT, &args.repeats, "5", "N", "measurements of each", .min = 1,
      .max = MAX_SAMPLE_REPEATS},
     {"seconds-per-point", OPTION_DOUBLE, &args.seconds_per_point, "2", "S",
@@ -72,24 +71,27 @@ static const struct option options[] = {
 
 static const struct option_set option_set = {
     .program = "tern bench sample",
-    .about = "Measures what samples cost: drawing keys, against a raw generator; and a mix of two\n"
-             "thirds direct and one third sampled accesses on two nodes of this host.",
-    .notes =
-        "draw  tern_sample_prepare and tern_sample_pull of 100 keys without values, CONFORM, one\n"
-        "      thread, from a uniform target and from weights (alias method); raw: a generator\n"
-        "      (splitmix64) that fills an array with numbers below N. Both in processor time\n"
-        "mix   per step and node 200 keys by Zipf(1.1) and 100 sampled uniformly, pulled and\n"
-        "      pushed; samples are pulled in parts of 20. An access is a key pulled or pushed.\n"
-        "      `sampled` counts accesses to sampled keys alone\n"
-        "\n"
-        "Figures are medians of the repeats; the contenders of a part take turns.\n"
-        "\n"
-        "JSON fields: bench, part; draw: target, keys, batch, ns_per_key, raw_ns_per_key, ratio,\n"
-        "repeats; mix: level, policy, nodes, keys, len, ahead, accesses_s, speed_to_conform,\n"
-        "remote_share, bytes_per_access, sampled_remote_share, sampled_bytes_per_access,\n"
-        "sampled_bytes_to_conform (null if not measured in this run, or of nothing), repeats.",
+    .about = "Measures the cost of sampling: drawing keys, against a raw random generator; and a "
+             "mix of direct and sampled accesses (2 to 1) on two nodes of this host that share no "
+             "memory.",
+    .notes = "  draw  tern_sample_prepare and tern_sample_pull of 100 keys without values, "
+             "CONFORM, one thread, from a uniform target and from weights (alias method). Raw: "
+             "splitmix64 fills an array with numbers below N. Both in CPU time\n"
+             "  mix  in each step every node accesses 200 keys drawn by Zipf(1.1) and 100 sampled "
+             "uniformly, with a pull and a push each; samples are pulled in parts of 20. `sampled` "
+             "counts the accesses to sampled keys alone\n"
+             "\n"
+             "Figures are medians of the repeats; the contenders of a part take turns.\n"
+             "\n"
+             "JSON fields: bench, part; draw: target, keys, batch, ns_per_key, raw_ns_per_key, "
+             "ratio, repeats; mix: level, policy, nodes, keys, len, ahead, accesses_s, "
+             "speed_to_conform, remote_share, bytes_per_access, sampled_remote_share, "
+             "sampled_bytes_per_access, sampled_bytes_to_conform (null if it was not measured in "
+             "this run, or if there were no bytes), repeats.",
     .options = options,
     .n_options = sizeof options / sizeof *options,
+    .common = steps_option,
+    .n_common = STEPS_N_OPTIONS,
 };
 
 /* Complains; false, as what failed returns. */
@@ -157,7 +159,7 @@ static bool draw_raw(struct drawing *drawing)
     return true;
 }
 
-/* Nothing is waited for here, so processor time counts: other programs then disturb less. */
+/* Nothing waits here, so CPU time counts, which other programs disturb less. */
 static bool measure_drawing(struct drawing *drawing, bool (*draw)(struct drawing *), double seconds,
                             double *ns_per_key)
 {
@@ -195,16 +197,18 @@ static bool draw_from(struct tern_worker *worker, struct tern_table *table, cons
     if (tern_dist_open(table, target, TERN_CONFORM, &drawing.dist) != TERN_OK)
         return failed("cannot open a distribution");
     bool ok = true;
+    steps_next("drawing, %s", name);
     for (size_t i = 0; i < repeats && ok; i++)
         ok = measure_drawing(&drawing, draw_tern, seconds, &ns[i]) &&
              measure_drawing(&drawing, draw_raw, seconds, &raw_ns[i]);
+    steps_end();
     if (ok)
         print_drawing(name, median(ns, repeats), median(raw_ns, repeats));
     tern_dist_close(drawing.dist);
     return ok && flush_output();
 }
 
-/* Weights 1/1, 1/2, 1/3 ... in no order. */
+/* Weights 1/1, 1/2, 1/3 ... in random order. */
 static double *make_weights(void)
 {
     double *weights = malloc((size_t)args.n_keys * sizeof *weights);
@@ -257,7 +261,7 @@ struct mix {
     uint64_t *sampled_keys; /* of a step */
 };
 
-/* What a table has seen, as numbers that can be summed over nodes. */
+/* Counters of a table, as numbers that can be summed over nodes. */
 struct usage {
     double accesses, remote, bytes;
 };
@@ -292,13 +296,13 @@ static struct usage usage_since(struct usage now, struct usage then)
                           now.bytes - then.bytes};
 }
 
-/* The direct keys of a step; the stream is walked round and round. */
+/* The direct keys of a step; the stream starts again at its end. */
 static const uint64_t *direct_keys(const struct mix *mix, uint64_t step)
 {
     return mix->keys.rows + step % (N_STREAM / N_DIRECT) * N_DIRECT;
 }
 
-/* Something to do with the values, and the updates in their place. */
+/* Computes with the values, and leaves the updates in their place. */
 static void compute(float *values, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -327,7 +331,7 @@ static enum tern_status access_step(const struct mix *mix, uint64_t step, uint64
 struct walk {
     const struct mix *mix;
     struct tern_dist *dist;
-    uint64_t step, announced;        /* those done, and those whose keys were announced */
+    uint64_t step, announced;        /* those done, and those whose keys have intent */
     uint64_t samples[MAX_AHEAD + 1]; /* of the latter */
 };
 
@@ -336,7 +340,7 @@ static uint64_t *sample_of(struct walk *walk, uint64_t step)
     return &walk->samples[step % ((uint64_t)args.ahead + 1)];
 }
 
-/* Announces the keys of the next step that has not been announced. */
+/* Signals intent for the keys of the next step. */
 static enum tern_status announce_step(struct walk *walk)
 {
     const struct mix *mix = walk->mix;
@@ -353,7 +357,7 @@ static enum tern_status announce_step(struct walk *walk)
     return status;
 }
 
-/* Goes on for some seconds. */
+/* Runs steps for some seconds. */
 static bool walk_for(struct walk *walk, double seconds)
 {
     double end = now_s() + seconds;
@@ -370,7 +374,7 @@ static bool walk_for(struct walk *walk, double seconds)
     return status == TERN_OK || failed("an access failed");
 }
 
-/* Gives up what was announced and will not be used. */
+/* Drops samples that were prepared and will not be used. */
 static bool end_walk(struct walk *walk)
 {
     enum tern_status status = TERN_OK;
@@ -379,8 +383,8 @@ static bool end_walk(struct walk *walk)
     return status == TERN_OK || failed("cannot end a sample");
 }
 
-/* One measurement at this node, and the sum over all. The first third of the time goes by before it
- * begins, for what was announced for another level to go and for this one to settle. */
+/* One measurement at this node, and the sum over all nodes. The first third of the time is a warm-up, in which
+ * the intents of the level before end and this one settles. */
 static bool measure_mix(const struct mix *mix, struct tern_dist *dist, double seconds,
                         struct figures *figures)
 {
@@ -485,7 +489,7 @@ static void print_line(const char *level, const struct line *line, const struct 
                (long long)args.ahead, line->accesses_s, to_speed, line->remote_share, line->bytes,
                line->sampled_remote_share, line->sampled_bytes, to_bytes, (long long)args.repeats);
     else
-        printf("  %-11s  %10.0f  %10s  %.5f  %6.2f  %.5f  %6.2f  %10s\n", level, line->accesses_s,
+        printf("  %-11s %10.0f %10s  %.5f %6.2f   %.5f %6.2f %10s\n", level, line->accesses_s,
                to_speed, line->remote_share, line->bytes, line->sampled_remote_share,
                line->sampled_bytes, to_bytes);
 }
@@ -497,26 +501,30 @@ static void print_mix(struct figures (*figures)[MAX_SAMPLE_REPEATS])
         if (args.levels.choice[i] == TERN_CONFORM)
             conform = line_of(figures[i]);
     if (!args.json)
-        printf(
-            "\nTwo nodes, policy %s, %lld keys of %lld floats, announced %lld steps ahead\n\n"
-            "               all accesses                             sampled accesses\n"
-            "  level        accesses/s  to CONFORM   remote   bytes   remote   bytes  to CONFORM\n",
-            args.policy, (long long)args.n_keys, (long long)args.length, (long long)args.ahead);
+        printf("\nTwo nodes without shared memory, policy %s, %lld keys of\n%lld floats, intent "
+               "%lld steps ahead\n\n"
+               "              all accesses                           sampled accesses\n"
+               "  level       accesses/s to CONFORM   remote  bytes    remote  bytes to CONFORM\n",
+               args.policy, (long long)args.n_keys, (long long)args.length, (long long)args.ahead);
     for (size_t i = 0; i < args.levels.n; i++) {
         struct line line = line_of(figures[i]);
         print_line(level_names[args.levels.choice[i]], &line, &conform);
     }
 }
 
-/* All levels in turn, so that a disturbance of the machine meets all. */
+/* All levels take turns, so that a disturbance of the machine affects all. */
 static bool measure_levels(const struct mix *mix)
 {
     static struct figures figures[LIST_MAX][MAX_SAMPLE_REPEATS];
     double seconds = args.seconds_per_point / (double)args.repeats;
     for (int64_t r = 0; r < args.repeats; r++)
-        for (size_t i = 0; i < args.levels.n; i++)
+        for (size_t i = 0; i < args.levels.n; i++) {
+            if (mix->index == 0)
+                steps_next("%s, repeat %lld", level_names[args.levels.choice[i]], (long long)r + 1);
             if (!measure_mix(mix, mix->dists[args.levels.choice[i]], seconds, &figures[i][r]))
                 return false;
+        }
+    steps_end();
     if (mix->index == 0)
         print_mix(figures);
     return flush_output();
@@ -528,7 +536,7 @@ static bool open_mix(struct mix *mix)
                                        .n_keys = (uint64_t)args.n_keys,
                                        .length = (uint32_t)args.length,
                                        .init = {.kind = TERN_INIT_UNIFORM, .a = -1, .b = 1},
-                                       .policy = args.policy};
+                                       .policy = cluster_share_nothing(args.policy)};
     struct tern_target target = {.struct_size = sizeof target, .end = shape.n_keys, .seed = 1};
     cluster_enter(&mix->cluster, mix->index);
     enum tern_status status = tern_node_open(NULL, &mix->node);
@@ -575,8 +583,8 @@ static bool run_mix(void)
     return cluster_close(&mix.cluster, ok);
 }
 
-/* Each node of the mix goes on for some time, as many steps as it can. The one that ends with fewer would
- * not advance any more, and reads that are bounded by clocks would wait for it for ever. */
+/* Each node of the mix runs for some time, however many steps that is. The node with fewer steps would stop
+ * advancing its clock, and reads bounded by clocks would wait for it for ever. */
 static bool check_policy(void)
 {
     static const char *const kinds[] = {"bsp", "ssp", "essp"};
@@ -587,7 +595,8 @@ static bool check_policy(void)
     for (size_t i = 0; i < args.parts.n; i++)
         mixes |= args.parts.choice[i] == PART_MIX;
     if (waits && mixes)
-        complain("the nodes of the mix do not keep step, so they cannot wait for each other's "
+        complain("the nodes of the mix run different numbers of steps, so they cannot wait for "
+                 "each other's "
                  "clocks under --policy %s; 'tern bench stale' measures such policies",
                  args.policy);
     return !(waits && mixes);
@@ -601,6 +610,10 @@ int bench_sample_command(int argc, char **argv)
     if (!check_policy())
         return EXIT_USAGE;
     bool ok = true;
+    size_t n_steps = 0;
+    for (size_t i = 0; i < args.parts.n; i++)
+        n_steps += args.parts.choice[i] == PART_DRAW ? 2 : args.levels.n * (size_t)args.repeats;
+    steps_begin(n_steps);
     for (size_t i = 0; i < args.parts.n && ok; i++)
         ok = args.parts.choice[i] == PART_DRAW ? run_draw() : run_mix();
     return ok ? EXIT_OK : EXIT_FAILED;

@@ -1,15 +1,15 @@
 /*
- * tern bench stale - how old what workers read is, under ssp and essp: a loop of stochastic gradient
- * descent for a matrix factorization, as in Figure 2 (left) of Dai et al., AAAI 2015.
+ * tern bench stale - the age of the values that workers read under ssp and essp, in stochastic gradient descent
+ * for a matrix factorization, as in Figure 2 (left) of Dai et al., AAAI 2015.
  *
- * Each worker has ratings of its own, made up from factors and noise. A clock is a minibatch in ten parts: pull
- * some rows and columns, go through ratings in them, push the differences. All workers share the columns.
- * How far behind each key was is counted by the table itself; a clock differential is the clock up to
- * which the value read is complete, minus the reader's: -1 if all is there that can be.
+ * Each worker has its own ratings, made from factors and noise. A clock is a minibatch in ten parts: pull some
+ * rows and columns, go through their ratings, push the differences. All workers share the columns. The table
+ * counts how far behind each key was; a clock differential is the clock up to which a value is complete minus
+ * the reader's clock: -1 at best.
  *
- * The workers of a clock differential are meant to be equally fast, as on the machines of a cluster. Processes
- * that share cores are not: what one reads is then old because another is behind, whatever is sent. So the
- * workers keep to a timetable, unless --clock-ms is 0.
+ * The workers should be equally fast, as on the machines of a cluster. Processes that share cores are not: then a
+ * value is old because its writer is slow, whatever the policy sends. So each clock has a start time, unless
+ * --clock-ms is 0.
  */
 #include <errno.h>
 #include <math.h>
@@ -25,6 +25,8 @@
 #include "bench_stale.h"
 #include "command.h"
 #include "options.h"
+#include "series.h"
+#include "steps.h"
 
 #include <pthread.h>
 
@@ -39,30 +41,32 @@ static struct {
 } args;
 
 static const struct option options[] = {
-    {"nodes", OPTION_INT, &args.n_nodes, "2", "N", "processes of this host", .min = 2, .max = 8},
-    {"threads", OPTION_INT, &args.n_threads, "1", "N", "workers of each", .min = 1, .max = 4},
-    {"clocks", OPTION_INT, &args.n_clocks, "200", "N", "of each worker", .min = 1, .max = 1e7},
+    {"nodes", OPTION_INT, &args.n_nodes, "2", "N", "nodes, all on this host", .min = 2, .max = 8},
+    {"threads", OPTION_INT, &args.n_threads, "1", "N", "workers of each node", .min = 1, .max = 4},
+    {"clocks", OPTION_INT, &args.n_clocks, "200", "N", "clocks of each worker", .min = 1,
+     .max = 1e7},
     {"cells", OPTION_INT, &args.n_cells, "50000", "N", "ratings that a clock goes through",
      .min = PARTS, .max = 1e9},
     {"clock-ms", OPTION_DOUBLE, &args.clock_ms, "8", "MS", "time of a clock; 0: as fast as it goes",
      .min = 0, .max = 1e6},
-    {"staleness", OPTION_INTS, &args.bounds, "0,1,3,10", "LIST", "bounds to measure", .min = 0,
-     .max = STALE_STEPS - 2},
-    {"svg", OPTION_STRING, &args.svg, .takes = "FILE", .help = "draw the distributions"},
+    {"staleness", OPTION_INTS, &args.bounds, "0,1,3,10", "LIST", "staleness bounds to measure",
+     .min = 0, .max = STALE_STEPS - 2},
+    {"svg", OPTION_STRING, &args.svg, .takes = "FILE", .help = "draw the distributions to FILE"},
     {"json", OPTION_FLAG, &args.json, .help = "a JSON object per line instead of tables"},
 };
 
 static const struct option_set option_set = {
     .program = "tern bench stale",
-    .about =
-        "Measures how old what workers read is, under ssp and essp, in a matrix factorization.",
-    .notes =
-        "JSON fields: bench, policy, staleness, nodes, threads, clocks, mean (clock "
-        "differential),\n"
-        "differentials (shares of -1, -2, ...), waited (share of its time, by worker), seconds,\n"
-        "first_loss, last_loss (mean squared error of a worker's first and last tenth of clocks).",
+    .about = "Measures the age of the values that workers read under ssp and essp, while they "
+             "factorize a matrix.",
+    .notes = "JSON fields: bench, policy, staleness, nodes, threads, clocks, mean (clock "
+             "differential), differentials (shares of -1, -2, ...), waited (share of a worker's "
+             "time, by worker), seconds, first_loss, last_loss (mean squared error of the first "
+             "and last tenth of a worker's clocks).",
     .options = options,
     .n_options = sizeof options / sizeof *options,
+    .common = steps_option,
+    .n_common = STEPS_N_OPTIONS,
 };
 
 struct job {
@@ -127,8 +131,8 @@ static double descend(struct learner *learner, const uint64_t *keys, float *valu
     return loss;
 }
 
-/* Each worker's part of the keys has its share of the columns, and then its rows: so all nodes are the home
- * of as many columns, and none of their workers is faster than the others. */
+/* Each worker's part of the keys has its share of the columns and then its rows. So all nodes are home to equally
+ * many columns, and no worker is faster than the others. */
 static uint64_t columns_each(void)
 {
     uint64_t n_workers = (uint64_t)(args.n_nodes * args.n_threads);
@@ -170,7 +174,7 @@ static bool learn_part(struct learner *learner, double *loss)
     return tern_push(learner->worker, table, keys, 2 * BATCH, updates) == TERN_OK;
 }
 
-/* Sleeps until the timetable says that it is time. Who is late is not waited for, and can catch up. */
+/* Sleeps until the start time of the clock. A late worker does not sleep, so it can catch up. */
 static void keep_to_timetable(double begin_s, double clocks)
 {
     double s = begin_s + clocks * args.clock_ms / 1e3;
@@ -244,7 +248,7 @@ static bool run_learners(struct learner *learners)
     return ok;
 }
 
-/* Adds up what all nodes have counted. */
+/* Adds up the counters of all nodes. */
 static bool gather(struct job *job, const struct learner *learners, double seconds)
 {
     struct stale_run *run = job->run;
@@ -339,11 +343,12 @@ static void print_line(const struct stale_run *run)
         least = run->waited[i] < least ? run->waited[i] : least;
         most = run->waited[i] > most ? run->waited[i] : most;
     }
-    printf("  %-5s %5lld %8.2f   %4.0f%%..%3.0f%% %9.2f   %7.4f   ", run->policy,
+    printf("  %-5s %5lld %8.2f   %4.0f%%..%3.0f%% %9.2f   %7.4f\n", run->policy,
            (long long)run->bound, run->mean, 100 * least, 100 * most, run->seconds, run->last_loss);
+    double percent[STALE_STEPS];
     for (int64_t i = 0; i <= run->bound; i++)
-        printf(" %4.1f", 100 * run->shares[i]);
-    printf("\n");
+        percent[i] = 100 * run->shares[i];
+    series_print("% of -1, -2, ...:", 18, percent, (size_t)run->bound + 1, 1);
 }
 
 int bench_stale_command(int argc, char **argv)
@@ -355,22 +360,24 @@ int bench_stale_command(int argc, char **argv)
     struct stale_run *runs = mmap(NULL, STALE_MAX_RUNS * sizeof *runs, PROT_READ | PROT_WRITE,
                                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (runs == MAP_FAILED || 2 * args.bounds.n > STALE_MAX_RUNS) {
-        complain("there is no room for %zu runs", 2 * args.bounds.n);
+        complain("cannot store the figures of %zu runs", 2 * args.bounds.n);
         return EXIT_FAILED;
     }
     if (!args.json)
         printf("%lld nodes, %lld workers each, %lld clocks; clock differentials of keys read\n\n"
-               "  policy    s     mean       waited   seconds      loss    share in %% of -1, -2, "
-               "...\n",
+               "  policy    s     mean       waited   seconds      loss\n",
                (long long)args.n_nodes, (long long)args.n_threads, (long long)args.n_clocks);
     size_t n = 0;
     bool ok = true;
+    steps_begin(2 * args.bounds.n);
     for (size_t i = 0; ok && i < args.bounds.n; i++) {
         for (size_t k = 0; ok && k < 2; k++) {
             struct stale_run *run = &runs[n++];
             snprintf(run->policy, sizeof run->policy, "%s", policies[k]);
             run->bound = args.bounds.at[i];
+            steps_next("%s with staleness %lld", policies[k], (long long)run->bound);
             ok = run_cluster(run);
+            steps_end();
             if (ok && args.json)
                 print_json(run);
             else if (ok)

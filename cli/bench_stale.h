@@ -1,5 +1,5 @@
 /*
- * bench_stale - what tern bench stale measured, for its picture.
+ * bench_stale - the figures of tern bench stale, for its picture.
  */
 #ifndef CLI_BENCH_STALE_H
 #define CLI_BENCH_STALE_H

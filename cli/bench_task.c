@@ -1,11 +1,11 @@
 /*
  * tern bench task - trains one model in several ways on the same data, and compares time and quality.
  *
- * The ways: on ordinary arrays with T threads, the program for one machine that a parameter manager must
- * be compared with; by Tern on one node with T threads; and on T nodes with one thread each, under each
- * of several policies. Each is a process of its own (bench_train.h) that reads the data, trains and
- * evaluates; only training counts as time. Repeats go round all of them, so that slow changes of the
- * machine meet all alike, and ratios are those of one round.
+ * The ways: on plain arrays with T threads, which is the single-machine program that a parameter manager must
+ * be compared with; with Tern on one node with T threads; and on T nodes with one thread each under each of
+ * several policies. Each run is a separate process (bench_train.h) that reads the data, trains and evaluates;
+ * only training time counts. All ways run in each repeat, so that slow changes of the machine affect all of
+ * them, and a ratio compares runs of the same repeat.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -16,8 +16,7 @@
 #include "bench_models.h"
 #include "command.h"
 #include "options.h"
-
-enum { MAX_WORDS = 16 }; /* of a training, beside those that go to it as they are */
+#include "steps.h"
 
 /* ---- Options --------------------------------------------------------------------------------- */
 
@@ -32,15 +31,15 @@ static struct {
 
 static const struct option options[] = {
     {"data", OPTION_STRING, &args.data, .takes = "PATH",
-     .help = "what to learn from, as for 'tern train'; made by 'tern data' unless given"},
+     .help = "training data, as for 'tern train'; unless given, 'tern data' makes some"},
     {"workers", OPTION_INT, &args.n_workers, "2", "T",
      "threads of a single node, and nodes with one thread each", .min = 1, .max = 64},
     {"link", OPTION_STRING, &args.link, .takes = "RATE[,DELAY]",
      .help = "make each node a host of its own, as 'tern run --link' does, such as 1gbit,0.1ms"},
     {"policies", OPTION_STRINGS, &args.policies,
-     "adaptive,adaptive-apart,adaptive-replicate,adaptive-relocate,static,replicate,relocate", "LIST",
-     "policies to compare", .choices = NULL},
-    {"epochs", OPTION_INT, &args.n_epochs, "3", "N", "times to go through the data", .min = 1,
+     "adaptive,adaptive-apart,adaptive-replicate,adaptive-relocate,static,replicate,relocate",
+     "LIST", "policies to compare", .choices = NULL},
+    {"epochs", OPTION_INT, &args.n_epochs, "3", "N", "passes through the data", .min = 1,
      .max = TRAINING_MAX_EPOCHS},
     {"repeats", OPTION_INT, &args.n_repeats, "1", "N", "repeats, of which medians count", .min = 1,
      .max = COMPARISON_MAX_REPEATS},
@@ -51,25 +50,24 @@ static const struct option options[] = {
 
 static const struct option_set option_set = {
     .program = "tern bench task",
-    .about =
-        "Trains a model on plain arrays, by Tern on one node, and on several nodes under each\n"
-        "policy, and compares how long it takes and how good it gets.",
-    .notes =
-        "MODEL is kge, wordvec or mf. What follows a '--' goes to 'tern train MODEL' as it is:\n"
-        "  tern bench task wordvec --data TEXT -- --dim 200 --questions FILE\n"
-        "\n"
-        "speed is the time of plain arrays divided by this one's. 'to 90 %' are the seconds of\n"
-        "training until the quality is within 90 % of the best that plain arrays reached: 0.9 of\n"
-        "it, or 1/0.9 where less is better. Where a model has no test, the loss stands in for the\n"
-        "quality.\n"
-        "\n"
-        "JSON fields: bench, task, system (plain, one-node or the policy), nodes, threads, "
-        "epochs,\n"
-        "repeats, seconds_per_epoch, speed, speed_min, speed_max, remote_share, measure,\n"
-        "seconds_to_90 (null: never); and, with a value for each epoch, epoch_quality,\n"
-        "epoch_seconds, epoch_bytes, epoch_remote_share, epoch_staleness_ms.",
+    .about = "Trains a model on plain arrays, with Tern on one node, and on several nodes under "
+             "each policy, and compares time and quality.",
+    .notes = "MODEL is kge, wordvec or mf. All words after '--' go to 'tern train MODEL':\n"
+             "  tern bench task wordvec --data TEXT -- --dim 200 --questions FILE\n"
+             "\n"
+             "speed is the time of plain arrays divided by the time of this system. 'to 90 %' is "
+             "the training time until the quality is within 90 % of the best that plain arrays "
+             "reached: 0.9 times it, or 1/0.9 times it where less is better. If a model has no "
+             "test, the loss takes the place of the quality.\n"
+             "\n"
+             "JSON fields: bench, task, system (plain, one-node or the policy), nodes, threads, "
+             "epochs, repeats, seconds_per_epoch, speed, speed_min, speed_max, remote_share, "
+             "measure, seconds_to_90 (null: never); and, with a value for each epoch, "
+             "epoch_quality, epoch_seconds, epoch_bytes, epoch_remote_share, epoch_staleness_ms.",
     .options = options,
     .n_options = sizeof options / sizeof *options,
+    .common = steps_option,
+    .n_common = STEPS_N_OPTIONS,
     .operands = "MODEL [-- OPTION...]",
     .given = &args.operands,
 };
@@ -78,13 +76,13 @@ static const struct option_set option_set = {
 
 struct bench {
     const struct bench_model *model;
-    char *const *further; /* options of `tern train`, NULL behind the last */
+    char *const *further; /* options of `tern train`, then NULL */
     size_t n_further;
     const char *data;
     struct comparison comparison;
 };
 
-/* The first is what the others are compared with. */
+/* The others are compared with the first. */
 static void list_ways(struct comparison *comparison)
 {
     comparison->ways[comparison->n_ways++].system = "plain";
@@ -98,27 +96,22 @@ static void list_ways(struct comparison *comparison)
 
 static bool run_way(const struct bench *bench, const struct way *way, struct training *result)
 {
-    char workers[24], epochs[24];
-    char *words[MAX_WORDS + LIST_MAX] = {"tern", "train", (char *)bench->model->name, "--json"};
-    size_t n = 4;
-    snprintf(workers, sizeof workers, "%lld", (long long)args.n_workers);
-    snprintf(epochs, sizeof epochs, "%lld", (long long)args.n_epochs);
-    char *const common[] = {"--data", (char *)bench->data, "--epochs", epochs};
-    char *const cluster[] = {"--nodes", workers, "--threads", "1", "--policy", (char *)way->system};
-    char *const single[] = {"--threads", workers, "--plain"};
-    size_t n_single = strcmp(way->system, "plain") == 0 ? 3 : 2;
-    for (size_t i = 0; i < sizeof common / sizeof *common; i++)
-        words[n++] = common[i];
-    for (size_t i = 0; i < (way->is_cluster ? 6 : n_single); i++)
-        words[n++] = way->is_cluster ? cluster[i] : single[i];
-    if (way->is_cluster && args.link != NULL) {
-        words[n++] = "--link";
-        words[n++] = (char *)args.link;
-    }
-    for (size_t i = 0; i < bench->n_further; i++)
-        words[n++] = bench->further[i];
-    words[n] = NULL;
-    return training_run(words, args.limit_s, result);
+    const struct training_order order = {
+        .model = bench->model->name,
+        .data = bench->data,
+        .n_epochs = (size_t)args.n_epochs,
+        .n_nodes = (size_t)args.n_workers,
+        .n_threads = way->is_cluster ? 1 : (size_t)args.n_workers,
+        .is_plain = strcmp(way->system, "plain") == 0,
+        .policy = way->is_cluster ? way->system : NULL,
+        .link = args.link,
+        .further = bench->further,
+        .n_further = bench->n_further,
+        .limit_s = args.limit_s,
+    };
+    /* 'adaptive' shares memory among the nodes of one host; the others are compared as between hosts. */
+    setenv("TERN_SHARE", strcmp(way->system, "adaptive") == 0 ? "1" : "0", 1);
+    return training_run_order(&order, result);
 }
 
 static bool run_all(struct bench *bench)
@@ -126,9 +119,7 @@ static bool run_all(struct bench *bench)
     for (size_t r = 0; r < (size_t)args.n_repeats; r++)
         for (size_t i = 0; i < bench->comparison.n_ways; i++) {
             struct way *way = &bench->comparison.ways[i];
-            if (!args.json)
-                fprintf(stderr, "repeat %zu of %lld: %s\n", r + 1, (long long)args.n_repeats,
-                        way->system);
+            steps_next("repeat %zu, %s", r + 1, way->system);
             if (run_way(bench, way, &way->runs[r]))
                 continue;
             complain("the training under '%s' failed", way->system);
@@ -157,7 +148,9 @@ static int run_bench(void *context, const char *data)
         return EXIT_FAILED;
     }
     list_ways(comparison);
+    steps_begin((size_t)args.n_repeats * comparison->n_ways);
     bool ok = run_all(bench);
+    steps_end();
     if (ok)
         comparison_print(comparison, args.json);
     free(comparison->ways);
@@ -175,7 +168,8 @@ int bench_task_command(int argc, char **argv)
         .n_further = n_own < argc ? (size_t)(argc - n_own - 1) : 0,
     };
     if (bench.model == NULL || bench.model->measure == NULL) {
-        complain("which model? tern bench task kge, wordvec or mf");
+        bench_complain_task(option_set.program, args.operands.n == 1 ? args.operands.at[0] : "",
+                            "kge, wordvec or mf");
         return EXIT_USAGE;
     }
     if (bench.n_further > LIST_MAX) {

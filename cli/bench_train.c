@@ -15,8 +15,9 @@
 #include <unistd.h>
 
 #include "command.h"
+#include "options.h"
 
-enum { MAX_OUTPUT = TRAINING_MAX_EPOCHS * 512 };
+enum { MAX_OUTPUT = TRAINING_MAX_EPOCHS * 512 + 16384, MEASURE_BYTES = 64 };
 
 static double now_s(void)
 {
@@ -27,14 +28,14 @@ static double now_s(void)
 
 /* ---- The process ----------------------------------------------------------------------------- */
 
-/* Starts this program once more, with its standard output in *fd. */
+/* Starts this program again, with its standard output in *fd. */
 static pid_t start(char *const *words, int *fd)
 {
     int ends[2];
     pid_t parent = getpid();
     if (pipe2(ends, O_CLOEXEC) != 0)
         return -1;
-    fflush(stdout); /* or the child would print it once more */
+    fflush(stdout); /* otherwise the child would print it again */
     pid_t pid = fork();
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -49,7 +50,7 @@ static pid_t start(char *const *words, int *fd)
     return pid;
 }
 
-/* Reads until the process closes its output; false when it does not in time, or says too much. */
+/* Reads until the process closes its output; false if it takes too long or prints too much. */
 static bool read_all(int fd, double limit_s, char text[MAX_OUTPUT + 1])
 {
     double end_s = now_s() + limit_s, left_s = limit_s;
@@ -68,7 +69,7 @@ static bool read_all(int fd, double limit_s, char text[MAX_OUTPUT + 1])
     return false;
 }
 
-/* Whether the process came to its end by itself, and well. */
+/* Waits for the process; true if it exited by itself with status 0. */
 static bool finish(pid_t pid, bool in_time, double limit_s)
 {
     int status = 0;
@@ -77,16 +78,16 @@ static bool finish(pid_t pid, bool in_time, double limit_s)
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
     if (!in_time)
-        complain("a training was ended, since it took longer than %.0f s; --limit allows more",
+        complain("a training was ended because it took longer than %.0f s; --limit allows more",
                  limit_s);
     else if (WIFSIGNALED(status))
         complain("a training was ended by signal %d", WTERMSIG(status));
     return in_time && WIFEXITED(status) && WEXITSTATUS(status) == EXIT_OK;
 }
 
-/* ---- What it said ---------------------------------------------------------------------------- */
+/* ---- Its output ---------------------------------------------------------------------------- */
 
-/* The number of a field; NAN if it has none. */
+/* The number in a field; NAN if there is none. */
 static double number(const char *line, const char *field)
 {
     char name[64];
@@ -114,10 +115,21 @@ static void read_waits(const char *line, struct training_epoch *epoch)
     }
 }
 
-static struct training_epoch read_epoch(const char *line)
+/* The name of the measure that decides, from the first line; "" if nothing is measured. */
+static void read_measure(const char *line, char measure[MEASURE_BYTES])
 {
-    static const char *const fields[EPOCH_N_FIGURES] = {
-        "seconds", "loss", "quality", "accesses", "remote_share", "bytes", "staleness_ms_mean",
+    static const char field[] = "\"measure\":\"";
+    const char *at = strstr(line, field);
+    measure[0] = '\0';
+    if (at != NULL)
+        snprintf(measure, MEASURE_BYTES, "%.*s", (int)strcspn(at + strlen(field), "\""),
+                 at + strlen(field));
+}
+
+static struct training_epoch read_epoch(const char *line, const char *measure)
+{
+    const char *const fields[EPOCH_N_FIGURES] = {
+        "seconds", "loss", measure, "accesses", "remote_share", "bytes", "staleness_ms_mean",
     };
     struct training_epoch epoch = {0};
     for (size_t i = 0; i < EPOCH_N_FIGURES; i++)
@@ -126,14 +138,18 @@ static struct training_epoch read_epoch(const char *line)
     return epoch;
 }
 
-/* Takes the lines that are epochs; a model may say more after the last. */
+/* Reads the lines of epochs; a model may print further lines after the last one. */
 static void read_epochs(char *text, struct training *training)
 {
-    char *rest = NULL;
+    char *rest = NULL, measure[MEASURE_BYTES] = "";
     training->n_epochs = 0;
-    for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest))
-        if (strstr(line, "\"epoch\":") != NULL && training->n_epochs < TRAINING_MAX_EPOCHS)
-            training->epochs[training->n_epochs++] = read_epoch(line);
+    for (char *line = strtok_r(text, "\n", &rest); line != NULL;
+         line = strtok_r(NULL, "\n", &rest)) {
+        if (strstr(line, "\"measure\":") != NULL)
+            read_measure(line, measure);
+        else if (strstr(line, "\"epoch\":") != NULL && training->n_epochs < TRAINING_MAX_EPOCHS)
+            training->epochs[training->n_epochs++] = read_epoch(line, measure);
+    }
 }
 
 bool training_run(char *const *words, double limit_s, struct training *training)
@@ -151,9 +167,43 @@ bool training_run(char *const *words, double limit_s, struct training *training)
     if (ok)
         read_epochs(text, training);
     if (ok && training->n_epochs == 0) {
-        complain("a training ended without an epoch");
+        complain("a training ended without printing an epoch");
         ok = false;
     }
     free(text);
     return ok;
+}
+
+enum { MAX_OWN_WORDS = 20 };
+
+/* Appends words up to a NULL. */
+static void append(char **words, size_t *n, char *const *more)
+{
+    for (size_t i = 0; more[i] != NULL; i++)
+        words[(*n)++] = more[i];
+}
+
+bool training_run_order(const struct training_order *order, struct training *training)
+{
+    char epochs[24], nodes[24], threads[24];
+    char *words[MAX_OWN_WORDS + LIST_MAX + 1];
+    size_t n = 0;
+    snprintf(epochs, sizeof epochs, "%zu", order->n_epochs);
+    snprintf(nodes, sizeof nodes, "%zu", order->n_nodes);
+    snprintf(threads, sizeof threads, "%zu", order->n_threads);
+    append(words, &n,
+           (char *const[]){"tern", "train", (char *)order->model, "--json", "--data",
+                           (char *)order->data, "--epochs", epochs, "--patience", "0", "--threads",
+                           threads, NULL});
+    if (order->policy != NULL)
+        append(words, &n,
+               (char *const[]){"--nodes", nodes, "--policy", (char *)order->policy, NULL});
+    if (order->policy != NULL && order->link != NULL)
+        append(words, &n, (char *const[]){"--link", (char *)order->link, NULL});
+    if (order->is_plain)
+        words[n++] = "--plain";
+    for (size_t i = 0; i < order->n_further && i < LIST_MAX; i++)
+        words[n++] = order->further[i];
+    words[n] = NULL;
+    return training_run(words, order->limit_s, training);
 }

@@ -1,5 +1,5 @@
 /*
- * bench_train - one training as a process of its own, and what it said of its epochs.
+ * bench_train - runs a training as a separate process and reads its figures per epoch.
  */
 #ifndef CLI_BENCH_TRAIN_H
 #define CLI_BENCH_TRAIN_H
@@ -9,7 +9,7 @@
 
 enum { TRAINING_MAX_EPOCHS = 200, TRAINING_MAX_WORKERS = 64 };
 
-/* What `tern train --json` says of an epoch. */
+/* What `tern train --json` prints about an epoch. */
 enum epoch_figure {
     EPOCH_SECONDS,
     EPOCH_LOSS,
@@ -32,8 +32,22 @@ struct training {
     struct training_epoch epochs[TRAINING_MAX_EPOCHS];
 };
 
-/* Runs a command line, "tern", "train", ... and NULL, with --json in it. False after a complaint, also when
- * it takes longer than limit_s, which ends it. */
+/* Runs a command line: "tern", "train", ..., "--json", ..., NULL. False after an error message, also if it takes
+ * longer than limit_s; then it is ended. */
 bool training_run(char *const *words, double limit_s, struct training *training);
+
+/* A training to run: `tern train MODEL --json` with these options. */
+struct training_order {
+    const char *model, *data;
+    size_t n_epochs, n_nodes, n_threads;
+    bool is_plain;        /* on ordinary arrays */
+    const char *policy;   /* of a cluster; NULL: one process */
+    const char *link;     /* of a cluster; or NULL */
+    char *const *further; /* words that go to `tern train` as they are */
+    size_t n_further;     /* up to LIST_MAX */
+    double limit_s;
+};
+
+bool training_run_order(const struct training_order *order, struct training *training);
 
 #endif

@@ -108,15 +108,33 @@ static size_t collect_hosts(int argc, char **argv, const char **hosts)
             hosts[n++] = argv[++i];
         else if (strncmp(argv[i], "--host=", 7) == 0)
             hosts[n++] = argv[i] + 7;
-        else if (strcmp(argv[i], "--days") == 0)
+        else if (strcmp(argv[i], "--days") == 0 || strcmp(argv[i], "--nodes") == 0)
             i++;
     }
     return n;
 }
 
-static int make_node(const char *folder, const char *name, int argc, char **argv, int days)
+/* Whether the text is a node's number, or two with a dash between. */
+static bool is_range(const char *text)
 {
-    const char **hosts = calloc((size_t)argc, sizeof *hosts);
+    unsigned first, last;
+    char rest;
+    size_t length = strspn(text, "0123456789-");
+    int n = sscanf(text, "%5u-%5u%c", &first, &last, &rest);
+    return text[0] >= '0' && text[0] <= '9' && text[length] == '\0' &&
+           ((n == 1 && strchr(text, '-') == NULL && first < 65536) ||
+            (n == 2 && first <= last && last < 65536));
+}
+
+static int make_node(const char *folder, const char *name, int argc, char **argv, int days,
+                     const char *nodes)
+{
+    char bound[64];
+    if (nodes != NULL && !is_range(nodes)) {
+        complain("--nodes takes the number of a node or a range such as 0-7, not '%s'", nodes);
+        return EXIT_USAGE;
+    }
+    const char **hosts = calloc((size_t)argc + 1, sizeof *hosts);
     if (hosts == NULL) {
         complain("no memory");
         return EXIT_FAILED;
@@ -128,6 +146,10 @@ static int make_node(const char *folder, const char *name, int argc, char **argv
         complain("--host needs a host name or an address");
         free(hosts);
         return EXIT_USAGE;
+    }
+    if (nodes != NULL) {
+        snprintf(bound, sizeof bound, CERTIFICATE_NODES "%.40s", nodes);
+        hosts[n_hosts++] = bound;
     }
     struct credential *authority = credential_read(folder, authority_name);
     struct credential *node =
@@ -143,11 +165,13 @@ static int make_node(const char *folder, const char *name, int argc, char **argv
 
 static int node_command(int argc, char **argv)
 {
-    static const char *last_host;
+    static const char *last_host, *nodes;
     static int64_t days;
     static const struct option options[] = {
         {"host", OPTION_STRING, &last_host, NULL, "HOST",
          "a host name or address of the node; may be given several times", .choices = NULL},
+        {"nodes", OPTION_STRING, &nodes, NULL, "K[-L]",
+         "bind it to node K, or nodes K to L: no other may use it", .choices = NULL},
         {"days", OPTION_INT, &days, "365", "N",
          "days until it expires, with the authority at the latest", .min = 1, .max = 36500},
     };
@@ -159,6 +183,9 @@ static int node_command(int argc, char **argv)
             "Makes the certificate of a node, DIR/NAME.crt, and its key, DIR/NAME.key, signed by\n"
             "the authority in DIR.",
         .notes =
+            "Without --nodes, whoever has the certificate may be any node: only the authority is\n"
+            "checked. A node whose own certificate is bound accepts bound ones alone.\n"
+            "\n"
             "Tern does not compare hosts, because nodes are found by address; they are for other\n"
             "programs. NAME has letters, digits, '.', '_' and '-'. Nothing is overwritten.",
         .options = options,
@@ -172,7 +199,7 @@ static int node_command(int argc, char **argv)
         complain("'%s' cannot be the name of a node; see 'tern ca node --help'", name);
         return EXIT_USAGE;
     }
-    return make_node(folder, name, argc, argv, (int)days);
+    return make_node(folder, name, argc, argv, (int)days, nodes);
 }
 
 /* ---- tern ca show ------------------------------------------------------------------------------ */
@@ -190,6 +217,9 @@ static bool show_one(const char *folder, const char *file)
     struct certificate_facts facts;
     if (!certificate_facts(folder, name, authority_name, &facts))
         return false;
+    if (facts.key_mode != 0)
+        complain("%s/%s.key can be used by others than its owner; make it private with chmod 600",
+                 folder, name);
     printf("%-24s  %-9s  %s  %s\n", facts.name, facts.is_authority ? "authority" : "node",
            facts.expires,
            !facts.is_ours      ? "of another authority"

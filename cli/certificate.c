@@ -86,8 +86,9 @@ static bool is_number(const char *host)
 /* Built without OpenSSL's little language, in which a comma in a host would begin the next one. */
 static bool add_host(GENERAL_NAMES *names, const char *host)
 {
-    GENERAL_NAME *name =
-        a2i_GENERAL_NAME(NULL, NULL, NULL, is_number(host) ? GEN_IPADD : GEN_DNS, host, 0);
+    const bool is_nodes = strncmp(host, CERTIFICATE_NODES, strlen(CERTIFICATE_NODES)) == 0;
+    const int kind = is_nodes ? GEN_URI : is_number(host) ? GEN_IPADD : GEN_DNS;
+    GENERAL_NAME *name = a2i_GENERAL_NAME(NULL, NULL, NULL, kind, host, 0);
     if (name != NULL && sk_GENERAL_NAME_push(names, name) > 0)
         return true;
     GENERAL_NAME_free(name);
@@ -325,6 +326,16 @@ static bool copy_end(const X509 *certificate, struct certificate_facts *facts)
     return true;
 }
 
+/* The permissions of others to a key; 0 when there is none. */
+static unsigned others_mode(const char *folder, const char *name)
+{
+    char path[PATH_BYTES];
+    struct stat about;
+    if (!path_of(path, folder, name, "key") || stat(path, &about) != 0)
+        return 0;
+    return about.st_mode & (S_IRWXG | S_IRWXO);
+}
+
 bool certificate_facts(const char *folder, const char *name, const char *authority,
                        struct certificate_facts *facts)
 {
@@ -333,6 +344,7 @@ bool certificate_facts(const char *folder, const char *name, const char *authori
     bool done = false;
     if (issuer != NULL) {
         copy_name(certificate, facts->name, sizeof facts->name);
+        facts->key_mode = others_mode(folder, name);
         facts->is_authority = X509_check_ca(certificate) > 0;
         facts->is_ours = X509_verify(certificate, X509_get0_pubkey(issuer)) == 1;
         done = copy_end(certificate, facts);

@@ -15,6 +15,10 @@
 /* A certificate and its key in memory. */
 struct credential;
 
+/* A host of credential_new_node that begins so is not a host: it binds the certificate to the nodes of these numbers,
+ * "tern:node:3" or "tern:node:0-7". */
+#define CERTIFICATE_NODES "tern:node:"
+
 /* A new authority, or a node of one, with the host names and addresses given; NULL when that fails.
  * The node's certificate ends no later than the authority's. */
 struct credential *credential_new_authority(const char *name, int days);
@@ -34,6 +38,8 @@ struct certificate_facts {
     bool is_authority;
     bool has_expired;
     bool is_ours; /* signed by the authority asked about */
+    unsigned
+        key_mode; /* permissions that others have to the key beside it; 0: none, or there is no key */
 };
 
 /* Reads the facts of FOLDER/NAME.crt, beside the authority FOLDER/AUTHORITY.crt. */

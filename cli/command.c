@@ -1,5 +1,5 @@
 /*
- * command - finds a command in a table, lists the table, and reports what went wrong.
+ * command - finds a command in a table, and reports errors.
  */
 #include "command.h"
 
@@ -11,11 +11,12 @@
 
 #include <tern/tern.h>
 
+#include "help.h"
 #include "suggest.h"
 
 void complain(const char *format, ...)
 {
-    /* In one piece: a signal may end the program, and other nodes write to the same place. */
+    /* In one write: a signal may end the program, and other nodes may write to the same file. */
     char *sentence;
     va_list args;
     va_start(args, format);
@@ -43,20 +44,6 @@ int complain_tern(const char *doing)
     return EXIT_FAILED;
 }
 
-static void print_help(const struct command_set *set)
-{
-    int width = 10;
-    for (size_t i = 0; i < set->n_commands; i++)
-        if ((int)strlen(set->commands[i].name) > width)
-            width = (int)strlen(set->commands[i].name);
-    printf("Usage: %s COMMAND [OPTION]...\n\n%s\n\nCommands:\n", set->program, set->about);
-    for (size_t i = 0; i < set->n_commands; i++)
-        printf("  %-*s  %s\n", width, set->commands[i].name, set->commands[i].summary);
-    printf("\n`%s COMMAND --help` says all about a command.\n", set->program);
-    if (set->notes != NULL)
-        printf("%s\n", set->notes);
-}
-
 static int unknown_command(const struct command_set *set, const char *name)
 {
     const char *close = suggest(name, set->commands, set->n_commands, sizeof *set->commands);
@@ -76,7 +63,7 @@ int command_dispatch(const struct command_set *set, int argc, char **argv)
     }
     const char *name = argv[1];
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
-        print_help(set);
+        help_of_commands(set);
         return EXIT_OK;
     }
     if (name[0] == '-') {

@@ -1,10 +1,9 @@
 /*
  * command - the commands of `tern` and how they are found.
  *
- * A command is a row of a table: a name, a line for the list and a function. `tern` itself and
- * commands that have commands of their own (`tern bench local`) each hand their table to
- * command_dispatch. A command returns its exit status; main checks that standard output took all
- * that was written to it.
+ * A command is a row of a table: a name, a one-line summary and a function. `tern` itself and
+ * commands with subcommands (`tern bench`) each pass their table to command_dispatch. A command returns
+ * its exit status; main checks that all output was written.
  */
 #ifndef CLI_COMMAND_H
 #define CLI_COMMAND_H
@@ -14,8 +13,8 @@
 
 enum {
     EXIT_OK = 0,
-    EXIT_FAILED = 1, /* the command could not do its work */
-    EXIT_USAGE = 2,  /* it was not told properly what to do */
+    EXIT_FAILED = 1, /* the work failed */
+    EXIT_USAGE = 2,  /* the command line is wrong */
 };
 
 struct command {
@@ -42,11 +41,18 @@ int bench_local_command(int argc, char **argv);
 int bench_net_command(int argc, char **argv);
 int bench_idle_command(int argc, char **argv);
 int bench_intent_command(int argc, char **argv);
+int bench_loop_command(int argc, char **argv);
 int bench_manage_command(int argc, char **argv);
+int bench_partition_command(int argc, char **argv);
 int bench_sample_command(int argc, char **argv);
 int bench_converge_command(int argc, char **argv);
+int bench_scale_command(int argc, char **argv);
 int bench_stale_command(int argc, char **argv);
 int bench_task_command(int argc, char **argv);
+int checkpoint_command(int argc, char **argv);
+int checkpoint_export_command(int argc, char **argv);
+int checkpoint_ls_command(int argc, char **argv);
+int checkpoint_verify_command(int argc, char **argv);
 int data_command(int argc, char **argv);
 int data_bow_command(int argc, char **argv);
 int data_gcide_command(int argc, char **argv);
@@ -56,20 +62,25 @@ int data_zipf_matrix_command(int argc, char **argv);
 int nearest_command(int argc, char **argv);
 int predict_command(int argc, char **argv);
 int predict_kge_command(int argc, char **argv);
+int partition_command(int argc, char **argv);
+int predict_lda_command(int argc, char **argv);
+int predict_linear_command(int argc, char **argv);
+int predict_mf_command(int argc, char **argv);
 int run_command(int argc, char **argv);
 int sim_command(int argc, char **argv);
 int trace_command(int argc, char **argv);
 int train_command(int argc, char **argv);
 int train_kge_command(int argc, char **argv);
 int train_lda_command(int argc, char **argv);
+int train_linear_command(int argc, char **argv);
 int train_mf_command(int argc, char **argv);
 int train_wordvec_command(int argc, char **argv);
 
 /* Prints "tern: ", the sentence and a line end to stderr. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Hands on what was printed. When that fails, says so once and returns false from then on; the
- * command may as well stop. */
+/* Flushes standard output. If that fails, says so once and returns false from then on; the command should
+ * stop. */
 bool flush_output(void);
 
 /* complain() with what tern_error() says, after `doing`; returns EXIT_FAILED. */

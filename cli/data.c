@@ -18,9 +18,8 @@ static struct {
 static const struct option options[] = {
     {"from", OPTION_STRING, &args.from, "/usr/share/wordnet", .takes = "DIR",
      .help = "where WordNet's files data.noun and so on are"},
-    {"seed", OPTION_INT, &args.seed, "1", "S", "where the random numbers of the split begin",
-     .min = 0, .max = 1e15},
-    {"share", OPTION_DOUBLE, &args.share, "0.02", "X", "share of the facts in valid, and in test",
+    {"seed", OPTION_INT, &args.seed, "1", "S", "seed of the split", .min = 0, .max = 1e15},
+    {"share", OPTION_DOUBLE, &args.share, "0.02", "X", "share of the triples in valid, and in test",
      .min = 0.0001, .max = 0.2},
 };
 
@@ -30,8 +29,9 @@ static const struct option_set wordnet_set = {
     .notes =
         "Entities are the meanings of words, named by a word, its part of speech and the number\n"
         "of the meaning: dog.n.01. Of two relations that say the same in both directions, such as\n"
-        "hypernym and hyponym, one is kept. All facts about the same two entities are in the same\n"
-        "file, so that none in test can be guessed from its mirror image in train.\n"
+        "hypernym and hyponym, one is kept. All triples about the same two entities are in the "
+        "same\n"
+        "file, so that no test triple is the mirror image of a training triple.\n"
         "On Debian, the package wordnet-base has WordNet.",
     .options = options,
     .n_options = sizeof options / sizeof *options,

@@ -19,8 +19,7 @@ static const struct option options[] = {
      "the i-th most frequent row or column has cells in proportion to i^-X", .min = 0, .max = 10},
     {"noise", OPTION_DOUBLE, &args.noise, "0.5", "X",
      "standard deviation of the noise beside values of standard deviation 1", .min = 0, .max = 1e6},
-    {"seed", OPTION_INT, &args.seed, "1", "S", "where the random numbers begin", .min = 0,
-     .max = 1e15},
+    {"seed", OPTION_INT, &args.seed, "1", "S", "seed of the random numbers", .min = 0, .max = 1e15},
 };
 
 static const struct option_set option_set = {

@@ -1,9 +1,9 @@
 /*
  * keys - streams of keys for benchmarks.
  *
- * A stream is a long array of row numbers drawn from a distribution, to be walked from the front to
- * the end and again. Under Zipf the ranks are scattered over the rows by a fixed permutation, so
- * that hot rows are not neighbours. Same arguments, same stream, on every machine.
+ * A stream is a long array of row numbers drawn from a distribution; readers start again at its end. Under
+ * Zipf a fixed permutation scatters the ranks over the rows, so that hot rows are not adjacent. The same arguments
+ * give the same stream on every machine.
  */
 #ifndef CLI_KEYS_H
 #define CLI_KEYS_H
@@ -29,7 +29,7 @@ bool keys_init(struct keys *keys, enum keys_distribution distribution, size_t n_
                uint64_t stream);
 void keys_fini(struct keys *keys);
 
-/* A 64-bit key that looks random, another one for each row. */
+/* A 64-bit key for a row: random-looking and unique. */
 uint64_t keys_sparse(uint64_t row);
 
 #endif

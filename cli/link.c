@@ -26,9 +26,9 @@ enum {
     IP_HEADER_BYTES = 20,
     MIN_MTU = 1500,
     MAX_MTU = 65000,
-    PACKET_NS = 72000,   /* of a full packet: what is short does not wait long behind it */
-    BEHIND_NS = 1000000, /* how far behind a link may be, until its host is not read */
-    QUEUE_NS = 50000000, /* how much may be queued for a host, until what comes is lost */
+    PACKET_NS = 72000,   /* duration of a full packet: short packets do not wait long behind it */
+    BEHIND_NS = 1000000, /* how far behind a link may be before its host is no longer read */
+    QUEUE_NS = 50000000, /* how much may be queued for a host before packets are dropped */
 };
 
 /* ---- Speeds ------------------------------------------------------------------------------------ */
@@ -200,7 +200,7 @@ static struct host *receiver(struct relay *relay, size_t bytes)
     return host < relay->n_hosts ? &relay->hosts[host] : NULL;
 }
 
-/* Sends a packet on its way. What the receiver's link or the memory has no room for is lost, as packets are. */
+/* Queues a packet. It is dropped if the receiver's queue is full or memory runs out. */
 static void take(struct relay *relay, struct host *from, size_t bytes, uint64_t now)
 {
     uint64_t takes_ns = (uint64_t)((double)bytes * relay->speed.ns_per_byte);
@@ -225,7 +225,7 @@ static bool is_behind(const struct host *host, uint64_t now)
     return host->out_free_ns > now + BEHIND_NS;
 }
 
-/* Reads what a host has sent, as far as its link can take it. */
+/* Reads packets from a host, as many as its link can take. */
 static void read_host(struct relay *relay, struct host *host)
 {
     uint64_t now = now_ns();
@@ -234,7 +234,7 @@ static void read_host(struct relay *relay, struct host *host)
         take(relay, host, (size_t)n, now);
 }
 
-/* Delivers what is due to a host. */
+/* Delivers the packets whose time has come. */
 static void write_host(struct host *host, uint64_t now)
 {
     while (host->first != NULL && host->first->due_ns <= now) {
@@ -248,7 +248,7 @@ static void write_host(struct host *host, uint64_t now)
     }
 }
 
-/* When something is to be done next: a packet is due, or a link that was behind can take more. */
+/* The time of the next event: a packet arrives, or a link that was behind can take more. */
 static uint64_t next_event_ns(const struct relay *relay, uint64_t now)
 {
     uint64_t next = UINT64_MAX;
@@ -281,8 +281,8 @@ static void relay_turn(struct relay *relay)
         write_host(&relay->hosts[i], now);
 }
 
-/* Runs until its parent ends it, or is gone; not in its group, so that an interrupt at the terminal leaves the nodes
- * their network until they have ended. It must not wait for a core behind the nodes: a wire does not either. */
+/* Runs until its parent kills it or dies. It has its own process group, so that Ctrl-C leaves the nodes their network
+ * until they have ended, and a high priority, since a wire does not wait for a core. */
 static _Noreturn void relay_main(const struct links *links, const int *devices,
                                  const struct link_speed *speed, pid_t parent)
 {

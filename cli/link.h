@@ -1,13 +1,13 @@
 /*
- * link - hosts of a network inside this host: a network namespace for each node, which reaches the others over a
- * link of a chosen speed and delay.
+ * link - simulated hosts on this host: a network namespace for each node, joined by links of a chosen rate and
+ * delay.
  *
- * Each namespace has loopback and one device, a TUN. A process, the relay, reads the packets that leave a device and
- * writes each to the device it is for, when a link of that speed would have delivered it: packets leave a host one
- * after the other at the speed of its link, take the delay, and enter the other one after the other likewise. A host
- * whose link is behind is not read, so its system sees a full queue, as with a real one.
+ * Each namespace has loopback and one TUN device. A process, the relay, reads the packets that leave a device and
+ * writes each to its destination when a real link would have delivered it: packets leave a host one after
+ * the other at the rate of its link, take the delay, and enter the other host at the same rate. The relay does not
+ * read from a host whose link is behind, so that host sees a full queue, as with a real link.
  *
- * Everything lives in descriptors and processes: when they are gone, so is the network.
+ * The network consists of descriptors and processes only, and disappears with them.
  */
 #ifndef CLI_LINK_H
 #define CLI_LINK_H
@@ -36,11 +36,11 @@ struct links {
     pid_t relay; /* 0: there are no links */
 };
 
-/* Makes the hosts; false after a complaint, and then there is nothing to close. It takes root. */
+/* Makes the hosts; false after an error message, and then there is nothing to close. Needs root. */
 bool links_open(struct links *links, size_t n_hosts, const struct link_speed *speed);
 
-/* Moves this process to a host, and lets a node that it opens talk without certificates unless it has some: nobody
- * else is on these links. False, with errno, if it cannot. */
+/* Moves this process to a host. A node opened there needs no certificates, since nobody else is on these links.
+ * False, with errno, if it cannot. */
 bool links_enter(const struct links *links, size_t host);
 
 /* Ends the links, if there are any. */

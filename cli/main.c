@@ -1,23 +1,30 @@
 /*
- * tern - the command. Its commands are listed below; each uses the public interface alone.
+ * tern - the program. It uses the public interface alone; its commands are listed below.
  *
- * Data goes to stdout, progress and complaints to stderr. Exit status: 0, 1 when the work failed
- * (also when stdout did not take the output), 2 when the command line made no sense.
+ * Data goes to stdout, progress and error messages to stderr. Exit status: 0; 1 when the work failed,
+ * also when stdout could not be written; 2 when the command line is wrong.
  */
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <tern/tern.h>
 
 #include "command.h"
+#include "help.h"
+
+static int explain_command(int argc, char **argv);
 
 static const struct command commands[] = {
     {"bench", "measure Tern against a baseline in the same run", bench_command},
     {"ca", "make the certificates of a cluster", ca_command},
+    {"checkpoint", "list, verify and export checkpoints", checkpoint_command},
     {"data", "make data sets to train on", data_command},
+    {"help", "explain a command", explain_command},
     {"nearest", "find the words closest to a given one", nearest_command},
+    {"partition", "divide data and parameters into parts that share little", partition_command},
     {"predict", "ask a trained model", predict_command},
     {"run", "start a program as several nodes on this host", run_command},
     {"sim", "run simulated clusters over a network that fails", sim_command},
@@ -33,6 +40,11 @@ static const struct command_set program = {
     .n_commands = sizeof commands / sizeof *commands,
 };
 
+static int explain_command(int argc, char **argv)
+{
+    return help_command(&program, argc, argv);
+}
+
 static int run(int argc, char **argv)
 {
     if (argc > 1 && (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)) {
@@ -42,8 +54,8 @@ static int run(int argc, char **argv)
     return command_dispatch(&program, argc, argv);
 }
 
-/* Standard descriptors that are closed would be those of the next files opened, which then got what is printed. So
- * they are taken by something that is empty and takes nothing. */
+/* Opens /dev/null as every standard descriptor that is closed. Otherwise the next file opened would get the
+ * descriptor, and what is printed. */
 static void fill_standard_files(void)
 {
     int fd;
@@ -57,6 +69,7 @@ static void fill_standard_files(void)
 int main(int argc, char **argv)
 {
     fill_standard_files();
+    setenv("TERN_NOTICES", "stderr", 0); /* what the library has to say while the command waits */
     int status = run(argc, argv);
     return flush_output() ? status : EXIT_FAILED;
 }

@@ -1,5 +1,5 @@
 /*
- * options - reads a command line by its table, and prints the table as --help.
+ * options - reads a command line by its table.
  */
 #include "options.h"
 
@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "help.h"
 #include "suggest.h"
 
 /* ---- Values ---------------------------------------------------------------------------------- */
@@ -158,81 +159,82 @@ static bool set_initial(const struct option *option)
 
 /* ---- Own and common options as one list ------------------------------------------------------ */
 
-static size_t n_all(const struct option_set *set)
+size_t options_count(const struct option_set *set)
 {
     return set->n_options + set->n_common;
 }
 
-static const struct option *option_at(const struct option_set *set, size_t i)
+const struct option *options_at(const struct option_set *set, size_t i)
 {
     return i < set->n_options ? &set->options[i] : &set->common[i - set->n_options];
 }
 
-/* ---- Help ------------------------------------------------------------------------------------ */
-
-static int print_left(char *left, size_t size, const struct option *option)
+bool option_next_alias(const char **rest, char name[ALIAS_MAX_BYTES])
 {
-    return snprintf(left, size, "--%s%s%s", option->name, option->takes != NULL ? " " : "",
-                    option->takes != NULL ? option->takes : "");
-}
-
-static void print_help(const struct option_set *set)
-{
-    char left[64];
-    int width = (int)strlen("-h, --help");
-    for (size_t i = 0; i < n_all(set); i++) {
-        int n = print_left(left, sizeof left, option_at(set, i));
-        width = n > width ? n : width;
-    }
-    printf("Usage: %s [OPTION]...%s%s\n\n%s\n\nOptions:\n", set->program,
-           set->operands != NULL ? " " : "", set->operands != NULL ? set->operands : "",
-           set->about);
-    for (size_t i = 0; i < n_all(set); i++) {
-        const struct option *option = option_at(set, i);
-        print_left(left, sizeof left, option);
-        printf("  %-*s  %s", width, left, option->help);
-        printf(option->initial != NULL ? " (default: %s)\n" : "\n", option->initial);
-    }
-    printf("  %-*s  print this text\n", width, "-h, --help");
-    if (set->notes != NULL)
-        printf("\n%s\n", set->notes);
+    if (*rest == NULL || **rest == '\0')
+        return false;
+    size_t length = strcspn(*rest, ",");
+    snprintf(name, ALIAS_MAX_BYTES, "%.*s", (int)length, *rest);
+    *rest += length + ((*rest)[length] == ',');
+    return true;
 }
 
 /* ---- The command line ------------------------------------------------------------------------ */
 
-static const struct option *find(const struct option_set *set, const char *name, size_t length)
+static bool has_name(const struct option *option, const char *name)
 {
-    for (size_t i = 0; i < n_all(set); i++) {
-        const struct option *option = option_at(set, i);
-        if (strlen(option->name) == length && memcmp(option->name, name, length) == 0)
-            return option;
-    }
-    return NULL;
-}
-
-static bool unknown_option(const struct option_set *set, const char *typed, size_t length)
-{
-    char name[64];
-    snprintf(name, sizeof name, "%.*s", (int)length, typed);
-    const char *close = suggest(name, set->options, set->n_options, sizeof *set->options);
-    if (close == NULL && set->common != NULL)
-        close = suggest(name, set->common, set->n_common, sizeof *set->common);
-    if (close != NULL)
-        complain("'%s' has no option '--%s'; did you mean '--%s'?", set->program, name, close);
-    else
-        complain("'%s' has no option '--%s'; see '%s --help'", set->program, name, set->program);
+    char alias[ALIAS_MAX_BYTES];
+    if (strcmp(option->name, name) == 0)
+        return true;
+    for (const char *rest = option->aliases; option_next_alias(&rest, alias);)
+        if (strcmp(alias, name) == 0)
+            return true;
     return false;
 }
 
-/* Reads the option at argv[*i] and leaves *i at the last argument it used. */
-static bool read_option(const struct option_set *set, int argc, char **argv, int *i)
+static const struct option *find(const struct option_set *set, const char *name)
 {
-    const char *name = argv[*i] + 2;
-    size_t length = strcspn(name, "=");
-    const struct option *option = find(set, name, length);
-    if (option == NULL)
-        return unknown_option(set, name, length);
-    const char *text = name[length] == '=' ? name + length + 1 : NULL;
+    for (size_t i = 0; i < options_count(set); i++)
+        if (has_name(options_at(set, i), name))
+            return options_at(set, i);
+    return NULL;
+}
+
+enum { MAX_NAMES = 256 };
+
+/* Complains of an option that does not exist, and names the nearest one, be it an alias. */
+static void complain_unknown(const struct option_set *set, const char *typed)
+{
+    static char aliases[MAX_NAMES][ALIAS_MAX_BYTES];
+    const char *names[MAX_NAMES];
+    size_t n = 0, n_aliases = 0;
+    for (size_t i = 0; i < options_count(set) && n < MAX_NAMES; i++) {
+        const char *rest = options_at(set, i)->aliases;
+        names[n++] = options_at(set, i)->name;
+        for (; n < MAX_NAMES && option_next_alias(&rest, aliases[n_aliases]); n_aliases++)
+            names[n++] = aliases[n_aliases];
+    }
+    const char *close = suggest(typed, names, n, sizeof *names);
+    if (close != NULL)
+        complain("'%s' has no option '--%s'; did you mean '--%s'?", set->program, typed, close);
+    else
+        complain("'%s' has no option '--%s'; see '%s --help'", set->program, typed, set->program);
+}
+
+/* Reads the option at argv[*i], whose name follows n_dashes, and leaves *i at the last argument used. */
+static bool read_option(const struct option_set *set, size_t n_dashes, int argc, char **argv,
+                        int *i)
+{
+    char name[ALIAS_MAX_BYTES];
+    const char *word = argv[*i] + n_dashes;
+    size_t length = strcspn(word, "=");
+    snprintf(name, sizeof name, "%.*s", (int)length, word);
+    const struct option *option = length < sizeof name ? find(set, name) : NULL;
+    if (option == NULL) {
+        complain_unknown(set, name);
+        return false;
+    }
+    const char *text = word[length] == '=' ? word + length + 1 : NULL;
     if (option->kind == OPTION_FLAG && text != NULL) {
         complain("--%s takes no value, but got '%s'", option->name, text);
         return false;
@@ -247,15 +249,23 @@ static bool read_option(const struct option_set *set, int argc, char **argv, int
     return read_value(option, text);
 }
 
+/* Whether a word is a short option of the command: "-o". */
+static bool is_short(const struct option_set *set, const char *word)
+{
+    return word[0] == '-' && word[1] != '\0' && word[1] != '-' && word[2] == '\0' &&
+           find(set, word + 1) != NULL;
+}
+
 static bool read_operand(const struct option_set *set, const char *text, bool options_ended)
 {
     if (set->operands == NULL) {
         complain("'%s' does not take '%s'; see '%s --help'", set->program, text, set->program);
         return false;
     }
-    if (text[0] == '-' && !options_ended) {
+    if (text[0] == '-' && text[1] != '\0' && !options_ended) {
         complain(
-            "'%s' has no option '%s'; what begins with '-' and is no option stands behind '--'",
+            "'%s' has no option '%s'; a word that begins with '-' and is no option must follow "
+            "'--'",
             set->program, text);
         return false;
     }
@@ -284,8 +294,9 @@ static bool read_arguments(const struct option_set *set, int argc, char **argv, 
             *help = true;
             return true;
         }
-        bool is_option = !ended && strncmp(argv[i], "--", 2) == 0;
-        if (!(is_option ? read_option(set, argc, argv, &i) : read_operand(set, argv[i], ended)))
+        size_t n_dashes = ended ? 0 : strncmp(argv[i], "--", 2) == 0 ? 2 : is_short(set, argv[i]);
+        if (!(n_dashes > 0 ? read_option(set, n_dashes, argc, argv, &i)
+                           : read_operand(set, argv[i], ended)))
             return false;
     }
     return true;
@@ -295,15 +306,15 @@ bool options_read(const struct option_set *set, int argc, char **argv, int *stat
 {
     bool help = false;
     *status = EXIT_USAGE;
-    for (size_t i = 0; i < n_all(set); i++)
-        if (!set_initial(option_at(set, i)))
+    for (size_t i = 0; i < options_count(set); i++)
+        if (!set_initial(options_at(set, i)))
             return false;
     if (set->given != NULL)
         set->given->n = 0;
     if (!read_arguments(set, argc, argv, &help))
         return false;
     if (help) {
-        print_help(set);
+        help_of_command(set);
         *status = EXIT_OK;
     }
     return !help;

@@ -1,12 +1,12 @@
 /*
  * options - the options of a command, from one table.
  *
- * A command describes each option once: its name, what it takes, what it is for, its default as the
- * user would write it, and where the value goes. From that table come the parser, the checks, the
- * text of --help and the defaults, which are read by the same code as the user's own words.
+ * A command describes each option once: its name, its argument, its purpose, its default as the user
+ * would type it, and where the value goes. The table yields the parser, the checks, --help, the man
+ * page and the shell completion (help.h). Defaults are read by the same code as the user's arguments.
  *
- * Both `--name VALUE` and `--name=VALUE` are understood. Lists are separated by commas. Behind `--` there are
- * operands alone, which may begin with '-'.
+ * The parser accepts `--name VALUE` and `--name=VALUE`. Commas separate the items of a list. All words
+ * after `--` are operands, also those that begin with '-'.
  */
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
@@ -30,7 +30,7 @@ struct string_list {
     char text[512];
 };
 
-/* What stands on the command line beside options, in its order. */
+/* The words of the command line that are not options, in their order. */
 struct operand_list {
     size_t n;
     const char *at[LIST_MAX];
@@ -50,10 +50,16 @@ struct option {
     enum option_kind kind;
     void *value;                /* of the type named at the kind */
     const char *initial;        /* the default as it would be typed; NULL: false or NULL */
-    const char *takes;          /* what stands for the argument in --help: "N", "LIST" */
-    const char *help;           /* a phrase without a full stop */
+    const char *takes;          /* the argument's name in --help: "N", "LIST" */
+    const char *help;           /* a phrase without a full stop; it names the choices */
     double min, max;            /* bounds of numbers; both 0: none */
     const char *const *choices; /* the strings allowed, NULL past the last; or NULL */
+    /* Further names, separated by commas: "lr,learning-rate". One of a single letter is a short
+     * option: "o" is -o. NULL: none. */
+    const char *aliases;
+    /* The heading above this option and those that follow it, up to the next one with a heading.
+     * Options under equal headings are listed together. NULL: as the option before, or "Options". */
+    const char *group;
 };
 
 struct option_set {
@@ -71,5 +77,15 @@ struct option_set {
 /* Reads the command line. When it returns false the command is over, with *status: --help was
  * printed, or a complaint. */
 bool options_read(const struct option_set *set, int argc, char **argv, int *status);
+
+/* The options of a set, its own and then the common ones. */
+size_t options_count(const struct option_set *set);
+const struct option *options_at(const struct option_set *set, size_t i);
+
+enum { ALIAS_MAX_BYTES = 64 };
+
+/* Copies the next alias to `name` and moves *rest past it; false when there is none left. *rest begins
+ * as option->aliases. */
+bool option_next_alias(const char **rest, char name[ALIAS_MAX_BYTES]);
 
 #endif

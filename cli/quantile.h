@@ -1,10 +1,10 @@
-/* quantile - the middle of repeated measurements, and other quantiles. */
+/* quantile - medians and other quantiles of repeated measurements. */
 #ifndef CLI_QUANTILE_H
 #define CLI_QUANTILE_H
 
 #include <stddef.h>
 
-/* The value below which a share of q of them lies, n > 0; leaves them in ascending order. */
+/* The q-quantile of n > 0 values; sorts them. */
 double quantile(double *values, size_t n, double q);
 
 static inline double median(double *values, size_t n)

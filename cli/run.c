@@ -23,7 +23,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -37,6 +36,7 @@
 #include "options.h"
 #include "run_guard.h"
 #include "run_lines.h"
+#include "token.h"
 
 enum {
     GRACE_MS = 2000,     /* between SIGTERM and SIGKILL */
@@ -48,13 +48,13 @@ enum {
 
 static struct {
     int64_t n_nodes;
-    bool over_unix, over_tcp, no_prefix;
+    bool over_unix, over_tcp, no_share, no_prefix;
     const char *link, *deadline;
 } args;
 
 static const struct option options[] = {
-    {"nodes", OPTION_INT, &args.n_nodes, "1", "N", "nodes to start; -n N for short", .min = 1,
-     .max = RUN_MAX_NODES},
+    {"nodes", OPTION_INT, &args.n_nodes, "1", "N", "nodes to start", .min = 1, .max = RUN_MAX_NODES,
+     .aliases = "n"},
     {"unix", OPTION_FLAG, &args.over_unix,
      .help = "connect the nodes by Unix sockets in a private folder; this is the default"},
     {"tcp", OPTION_FLAG, &args.over_tcp, .help = "connect them by TCP on loopback"},
@@ -62,6 +62,8 @@ static const struct option options[] = {
      .help = "make each node a host of its own, on links such as 1gbit or 1gbit,0.1ms"},
     {"deadline", OPTION_STRING, &args.deadline, .takes = "S",
      .help = "seconds after which a node that does not answer is given up, 0.1 to 86400"},
+    {"no-share", OPTION_FLAG, &args.no_share,
+     .help = "let each node have tables in its own memory, as nodes of different hosts do"},
     {"no-prefix", OPTION_FLAG, &args.no_prefix,
      .help = "leave the nodes' output as it is, without \"[k] \" before each line"},
 };
@@ -159,7 +161,7 @@ static struct {
     struct links links;
     char folder[PATH_MAX_BYTES + 32]; /* of the sockets; "" without --unix */
     char coordinator[sizeof "unix:/node" + PATH_MAX_BYTES + 32];
-    char token[40];
+    char token[TOKEN_BYTES];
     int port_holder; /* the socket that keeps the port of --tcp; or -1 */
     pid_t feeder;    /* 0: none */
     int signals;     /* descriptor */
@@ -315,24 +317,11 @@ static bool make_place(void)
     return args.over_tcp ? hold_port() : make_folder();
 }
 
-static bool make_token(void)
-{
-    unsigned char bytes[16];
-    if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes) {
-        complain("cannot get random numbers: %s", strerror(errno));
-        return false;
-    }
-    int n = snprintf(run.token, sizeof run.token, "run-");
-    for (size_t i = 0; i < sizeof bytes; i++)
-        n += snprintf(run.token + n, sizeof run.token - (size_t)n, "%02x", bytes[i]);
-    return true;
-}
-
 static bool prepare(void)
 {
     run.port_holder = -1;
     raise_file_limit();
-    if (!prepare_signals() || !make_token() || !make_place())
+    if (!prepare_signals() || !token_make("run", run.token) || !make_place())
         return false;
     if (!guard_start(&run.guard, run.folder)) {
         complain("cannot start a process: %s", strerror(errno));
@@ -403,6 +392,8 @@ static void set_environment(size_t node)
     unsetenv("TERN_LISTEN");
     if (args.deadline != NULL)
         setenv("TERN_DEADLINE", args.deadline, 1);
+    if (args.no_share)
+        setenv("TERN_SHARE", "0", 1);
 }
 
 /* Descriptors of a node that is about to start; -1: none. The node gets input, output and errors. */

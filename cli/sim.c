@@ -1,5 +1,5 @@
 /*
- * tern sim - runs simulated clusters, one for each seed, and says what went wrong in them.
+ * tern sim - runs one simulated cluster for each seed, and reports violations.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,8 +9,9 @@
 
 #include "command.h"
 #include "options.h"
+#include "steps.h"
 
-enum { ENOUGH_SEEDS = 100 }; /* for every fault to strike */
+enum { ENOUGH_SEEDS = 100 }; /* for every fault to occur */
 
 /* In the order of enum tern_sim_fault. */
 static const char *const fault_names[] = {"delay",   "break",  "pause", "partition", "stale",
@@ -23,16 +24,16 @@ static struct {
 } args;
 
 static const struct option options[] = {
-    {"nodes", OPTION_INT, &args.n_nodes, "5", "N", "nodes of a cluster", .min = 2,
+    {"nodes", OPTION_INT, &args.n_nodes, "5", "N", "nodes of each cluster", .min = 2,
      .max = TERN_SIM_MAX_NODES},
-    {"shards", OPTION_INT, &args.n_shards, "0", "N", "shards that each node cuts its keys into; 0: 1 to 3, by the seed",
-     .min = 0, .max = TERN_SIM_MAX_SHARDS},
+    {"shards", OPTION_INT, &args.n_shards, "0", "N",
+     "shards of each node; 0: 1 to 3, chosen by the seed", .min = 0, .max = TERN_SIM_MAX_SHARDS},
     {"seeds", OPTION_INT, &args.n_seeds, "100", "N", "clusters to run", .min = 1, .max = 1e12},
-    {"seed", OPTION_INT, &args.seed, "1", "S", "the seed of the first; the next has S + 1",
+    {"seed", OPTION_INT, &args.seed, "1", "S", "seed of the first cluster; the next one has S + 1",
      .min = 0, .max = 1e15},
     {"steps", OPTION_INT, &args.n_steps, "30", "N", "operations of each worker", .min = 1,
      .max = 1e6},
-    {"faults", OPTION_STRINGS, &args.faults, "all", "LIST", "what may go wrong",
+    {"faults", OPTION_STRINGS, &args.faults, "all", "LIST", "faults that may occur, see below",
      .choices = fault_names},
     {"json", OPTION_FLAG, &args.json, .help = "one JSON object instead of lines"},
 };
@@ -40,23 +41,28 @@ static const struct option options[] = {
 static const struct option_set option_set = {
     .program = "tern sim",
     .about =
-        "Runs clusters of simulated nodes, in one thread and on virtual time, over a network that\n"
-        "fails as a seed says, and checks what their workers see, where keys are, and what is "
-        "stored\n"
-        "in the end.",
-    .notes = "Faults: delay (a link is slow for a while), break (a connection is lost with what is "
-             "under\n"
-             "way), pause (a node does nothing for a while), partition (some nodes do not hear "
-             "others for\n"
-             "a while), stale (a process of an earlier epoch still writes), restart (a node begins "
-             "anew\n"
-             "as another process), outage (two nodes do not hear each other for longer than the\n"
-             "deadline); all; none. The last two strike in one seed of four each.\n"
+        "Runs clusters of simulated nodes in one thread and on virtual time. Their network fails "
+        "as a seed says. Checks what workers see, where keys are, and what is stored at the end.",
+    .notes = "Faults:\n"
+             "  delay  a link is slow for a while\n"
+             "  break  a connection is lost with what is under way\n"
+             "  pause  a node stops for a while\n"
+             "  partition  some nodes cannot reach others for a while\n"
+             "  stale  a process of an earlier epoch still writes\n"
+             "  restart  a node starts anew as another process, in one seed of four\n"
+             "  outage  two nodes cannot reach each other for longer than the deadline, in one "
+             "seed of four\n"
+             "  all, none  every fault, or no fault\n"
              "\n"
-             "The same seed, nodes, shards, steps and faults give the same run. The exit status is 1 when\n"
-             "something was wrong, or when of 100 seeds or more none met one of the faults.",
+             "  tern sim --seeds 1000\n"
+             "  tern sim --seeds 1 --seed 4711 --nodes 3\n"
+             "\n"
+             "The same seed, nodes, shards, steps and faults give the same run. The exit status is "
+             "1 if a check failed, or if a fault did not occur in any of at least 100 seeds.",
     .options = options,
     .n_options = sizeof options / sizeof *options,
+    .common = steps_option,
+    .n_common = STEPS_N_OPTIONS,
 };
 
 static bool read_faults(uint32_t *faults)
@@ -68,7 +74,7 @@ static bool read_faults(uint32_t *faults)
         else if (strcmp(args.faults.at[i], "none") != 0)
             *faults |= 1u << args.faults.choice[i];
         else if (args.faults.n > 1) {
-            complain("--faults: 'none' does not go with others");
+            complain("--faults: 'none' excludes all others");
             return false;
         }
     }
@@ -90,8 +96,8 @@ static void print_quoted(const char *text)
 static void print_json(const struct tern_sim_result *result)
 {
     printf("{\"sim\":\"cluster\",\"nodes\":%" PRId64 ",\"shards\":%" PRId64 ",\"steps\":%" PRId64
-           ",\"seed\":%" PRId64
-           ",\"seeds\":%" PRIu64 ",\"events\":%" PRIu64 ",\"virtual_seconds\":%.6f"
+           ",\"seed\":%" PRId64 ",\"seeds\":%" PRIu64 ",\"events\":%" PRIu64
+           ",\"virtual_seconds\":%.6f"
            ",\"operations\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"moves\":%" PRIu64
            ",\"replicas\":%" PRIu64 ",\"redirects\":%" PRIu64 ",\"intended\":%" PRIu64
            ",\"late\":%" PRIu64 ",\"sampled\":%" PRIu64 ",\"brought\":%" PRIu64
@@ -118,46 +124,55 @@ static void print_lines(const struct tern_sim_result *result)
     printf("seeds         %" PRIu64 "\n", result->n_seeds);
     printf("events        %" PRIu64 "\n", result->n_events);
     printf("virtual time  %.3f s\n", (double)result->virtual_ns / 1e9);
-    printf("operations    %" PRIu64 ", of which %" PRIu64 " failed as they should\n",
+    printf("operations    %" PRIu64 ", of which %" PRIu64 " failed as expected\n",
            result->n_operations, result->n_failed);
     printf("keys          %" PRIu64 " moved, %" PRIu64 " copied; %" PRIu64 " requests redirected\n",
            result->n_moves, result->n_replicas, result->n_redirected);
     printf("intents       %" PRIu64 " keys signalled early, of which %" PRIu64 " were late\n",
            result->n_intended, result->n_late);
     printf("samples       %" PRIu64 " keys, of which %" PRIu64 " were brought here; %" PRIu64
-           " put off\n",
+           " postponed\n",
            result->n_sampled, result->n_brought, result->n_postponed);
     printf("checks        %" PRIu64 "\n", result->n_checks);
-    printf("faults       ");
     for (int i = 0; i < TERN_SIM_FAULTS; i++)
-        printf("%s %" PRIu64 " %s", i ? "," : "", result->fired[i], fault_names[i]);
+        printf("%s%" PRIu64 " %s",
+               i == 0   ? "faults        "
+               : i == 4 ? ",\n              "
+                        : ", ",
+               result->fired[i], fault_names[i]);
     printf("\ntrace         %016" PRIx64 "\n", result->trace);
     printf("violations    %" PRIu64 "\n", result->n_violations);
 }
 
-/* Says how to see a violation again. */
+/* Says how to replay a violation. */
 static void complain_violation(const struct tern_sim_result *result)
 {
     complain("%s", result->violation);
     fprintf(stderr,
-            "tern: to see it again: tern sim --nodes %" PRId64 " --shards %" PRId64
-            " --steps %" PRId64 " --faults ",
+            "tern: to replay it: tern sim --nodes %" PRId64 " --shards %" PRId64 " --steps %" PRId64
+            " --faults ",
             args.n_nodes, args.n_shards, args.n_steps);
     for (size_t i = 0; i < args.faults.n; i++)
         fprintf(stderr, "%s%s", i ? "," : "", args.faults.at[i]);
     fprintf(stderr, " --seeds 1 --seed %" PRIu64 "\n", (uint64_t)args.seed + result->n_seeds - 1);
 }
 
-/* Whether every fault that was asked for has struck. */
+/* Whether every requested fault has occurred. */
 static bool all_struck(uint32_t faults, const struct tern_sim_result *result)
 {
     bool all = true;
     for (int i = 0; i < TERN_SIM_FAULTS && result->n_seeds >= ENOUGH_SEEDS; i++)
         if (faults >> i & 1 && !result->fired[i]) {
-            complain("the fault '%s' never struck", fault_names[i]);
+            complain("the fault '%s' never occurred", fault_names[i]);
             all = false;
         }
     return all;
+}
+
+static void show_progress(void *context, uint64_t n_done)
+{
+    (void)context;
+    steps_at((size_t)n_done, "seed %" PRIu64, (uint64_t)args.seed + n_done - 1);
 }
 
 int sim_command(int argc, char **argv)
@@ -174,9 +189,13 @@ int sim_command(int argc, char **argv)
                                          .n_steps = (uint32_t)args.n_steps,
                                          .faults = faults,
                                          .seed = (uint64_t)args.seed,
-                                         .n_seeds = (uint64_t)args.n_seeds};
+                                         .n_seeds = (uint64_t)args.n_seeds,
+                                         .progress = steps_are_shown() ? show_progress : NULL};
     struct tern_sim_result result = {.struct_size = sizeof result};
-    if (tern_sim_run(&sim, &result))
+    steps_begin((size_t)args.n_seeds);
+    enum tern_status failure = tern_sim_run(&sim, &result);
+    steps_end();
+    if (failure != TERN_OK)
         return complain_tern("the simulation");
     if (args.json)
         print_json(&result);

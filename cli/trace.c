@@ -1,5 +1,5 @@
 /*
- * tern trace - draws what nodes have recorded of chosen keys (tern_trace_start), or sums it up.
+ * tern trace - draws or sums up what nodes have recorded about chosen keys (tern_trace_start).
  */
 #include "trace.h"
 
@@ -21,25 +21,25 @@ static struct {
 
 static const struct option options[] = {
     {"out", OPTION_STRING, &args.out, .takes = "FILE",
-     .help = "where the picture goes; also -o FILE (standard output if it is not given)",
-     .choices = NULL},
+     .help = "write the picture to FILE instead of standard output", .aliases = "o"},
     {"json", OPTION_FLAG, &args.json,
      .help = "print figures, a JSON object per key and node; a picture only with --out"},
 };
 
 static const struct option_set option_set = {
     .program = "tern trace",
-    .about =
-        "Draws which node had which key when: the files that tern_trace_start made on each node\n"
-        "become one picture, an SVG with a band for each key and in it a row for each node.",
+    .about = "Draws which node had which key when: combines the files that tern_trace_start wrote "
+             "on each node into one SVG, with a band for each key and a row in it for each node.",
     .notes =
-        "The nodes' times are compared as they are, so nodes on several hosts need clocks that\n"
+        "For example:\n"
+        "  tern trace /tmp/life.* -o life.svg\n"
+        "\n"
+        "The picture compares the nodes' clocks as they are, so the clocks of several hosts must "
         "agree. A picture has at most 64 keys, the smallest ones.\n"
         "\n"
-        "JSON fields: key, node; main_s, replica_s, intent_s (seconds with the main copy, with a\n"
-        "replica, with active intent), local_s (of the latter, with one of the former); "
-        "moves_here,\n"
-        "replicas, intents (how many began after the start of the trace).",
+        "JSON fields: key, node; main_s, replica_s, intent_s (seconds with the main copy, with a "
+        "replica, with active intent), local_s (seconds of active intent with the main copy or a "
+        "replica); moves_here, replicas, intents (how many began after the start of the trace).",
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .operands = "FILE...",
@@ -60,7 +60,7 @@ static double overlap_s(const struct span *a, const struct span *b)
     return to > from ? (double)(to - from) / 1e9 : 0;
 }
 
-/* Adds the time for which the node had what it wanted; the intents and the copies are each in order. */
+/* The time for which the node had both intent and a copy; intents and copies are each in order of time. */
 static double local_seconds(const struct span *spans, size_t n)
 {
     double sum = 0;
@@ -117,7 +117,8 @@ static bool draw(const struct traces *traces)
 {
     size_t n_keys = traces->n_keys < MAX_BANDS ? traces->n_keys : MAX_BANDS;
     if (n_keys < traces->n_keys)
-        complain("of %zu keys the first %d are drawn", traces->n_keys, MAX_BANDS);
+        complain("the trace has %zu keys; the picture shows the first %d", traces->n_keys,
+                 MAX_BANDS);
     if (args.out == NULL) {
         traces_draw(traces, n_keys, stdout);
         return true;
@@ -136,11 +137,7 @@ static bool draw(const struct traces *traces)
 
 int trace_command(int argc, char **argv)
 {
-    static char out_name[] = "--out";
     int status;
-    for (int i = 1; i < argc; i++)
-        if (strcmp(argv[i], "-o") == 0)
-            argv[i] = out_name;
     if (!options_read(&option_set, argc, argv, &status))
         return status;
     if (args.files.n == 0) {

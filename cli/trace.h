@@ -1,6 +1,6 @@
 /*
- * trace - the trace files of some nodes (tern_trace_start), read and put in order: what each node had of
- * each key, and when it wanted it. trace_read.c reads them, trace_svg.c draws them, trace.c is the command.
+ * trace - the trace files of several nodes (tern_trace_start): what each node had of each key, and when it had
+ * intent for it. trace_read.c reads the files, trace_svg.c draws them, trace.c is the command.
  */
 #ifndef CLI_TRACE_H
 #define CLI_TRACE_H

@@ -1,7 +1,7 @@
 /*
  * trace_read - reads trace files, and makes spans of their lines. See trace.h, and tern.h for the lines.
  *
- * The files may come from anywhere: whatever is not understood is a complaint that names its line.
+ * The files may come from anywhere: a line that cannot be read is an error that names it.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -154,7 +154,7 @@ static bool read_file(struct traces *traces, const char *path, struct changes *c
     bool ok = read_lines(in, file, table, changes);
     fclose(in);
     if (ok && traces->n_files > 0 && strcmp(table, traces->table) != 0) {
-        complain("%s is of table '%s', the others are of '%s'", path, table, traces->table);
+        complain("%s is a trace of table '%s', the others are of '%s'", path, table, traces->table);
         ok = false;
     }
     for (size_t i = 0; ok && i < traces->n_files; i++) {
@@ -164,7 +164,7 @@ static bool read_file(struct traces *traces, const char *path, struct changes *c
         ok = false;
     }
     if (ok && !file->is_complete)
-        complain("%s has no end: its node did not stop the trace", path);
+        complain("%s is incomplete: its node did not stop the trace", path);
     memcpy(traces->table, table, sizeof table);
     traces->n_files += ok;
     return ok;

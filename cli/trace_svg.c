@@ -3,8 +3,8 @@
  * for each key, in it a row for each node; a dark bar while the node has the main copy, a light one while
  * it has a replica, and a line below while it wants the key.
  *
- * What is shorter than a hair is drawn as one, and hairs that touch become one bar, so a picture does not
- * grow with the length of a trace beyond what can be seen. Colours follow the viewer, light or dark.
+ * A span narrower than `hair` is drawn that wide, and bars that touch are merged, so that the size of a picture
+ * is bounded however long the trace is. Colours follow the viewer, light or dark.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -23,9 +23,9 @@ enum {
     AIMED_TICKS = 8
 };
 
-static const double hair = 0.6; /* the least width of what is drawn */
+static const double hair = 0.6; /* the least width of a bar */
 
-/* Plain rules, since few viewers besides browsers know more; those that know of dark ones take the rest. */
+/* Simple rules first, for viewers that know no media queries; browsers also apply the dark ones. */
 static const char style[] =
     "<style>\n"
     "text{font:11px system-ui,sans-serif;fill:#24292f}.dim{fill:#6e7781}.key{font-weight:600}\n"
@@ -45,7 +45,7 @@ static const struct {
     [LAYER_INTENT] = {"intent", "the node wants the key (active intent)", 9, 2},
 };
 
-/* ---- Places ------------------------------------------------------------------------------------- */
+/* ---- Coordinates ------------------------------------------------------------------------------------- */
 
 static double seconds(const struct traces *traces)
 {
@@ -132,7 +132,7 @@ static void draw_band(const struct traces *traces, uint64_t key, double y, FILE 
         draw_layer(traces, spans, n, (enum trace_layer)layer, y, out);
 }
 
-/* ---- Around them -------------------------------------------------------------------------------- */
+/* ---- Axis and labels -------------------------------------------------------------------------------- */
 
 /* A name in a text of XML. */
 static void put_escaped(const char *text, FILE *out)

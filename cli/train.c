@@ -16,14 +16,16 @@
 #include <unistd.h>
 
 #include "command.h"
+#include "common/quoted.h"
 
 struct train_options train_args;
 
 static const char *link_speed; /* as given to `tern run` */
+static double ahead_ms;
 
-const struct option train_common[TRAIN_N_COMMON] = {
+const struct option train_general[TRAIN_N_GENERAL] = {
     {"nodes", OPTION_INT, &train_args.n_nodes, "1", "N", "nodes to start on this host", .min = 1,
-     .max = 1024},
+     .max = 1024, .aliases = "n", .group = "Cluster"},
     {"threads", OPTION_INT, &train_args.n_threads, "0", "N",
      "threads of each node; 0: the cores of this host, shared by its nodes", .min = 0, .max = 1024},
     {"link", OPTION_STRING, &link_speed, .takes = "RATE[,DELAY]",
@@ -32,8 +34,10 @@ const struct option train_common[TRAIN_N_COMMON] = {
      .help = "how the nodes manage the parameters; Tern's default unless given"},
     {"plain", OPTION_FLAG, &train_args.plain,
      .help = "keep the parameters in ordinary arrays, as a baseline; one node"},
-    {"seed", OPTION_INT, &train_args.seed, "1", "S", "where the random numbers begin", .min = 0,
-     .max = 1e15},
+    {"ahead", OPTION_DOUBLE, &ahead_ms, "50", "MS",
+     "milliseconds of work that several nodes prepare before it is used", .min = 0, .max = 10000},
+    {"seed", OPTION_INT, &train_args.seed, "1", "S", "seed of the random numbers", .min = 0,
+     .max = 1e15, .group = "Training"},
     {"time-limit", OPTION_DOUBLE, &train_args.time_limit_s, "0", "S",
      "seconds after which training ends; 0: none", .min = 0, .max = 1e9},
     {"eval-every", OPTION_INT, &train_args.eval_every, "1", "N", "epochs between evaluations",
@@ -41,18 +45,20 @@ const struct option train_common[TRAIN_N_COMMON] = {
     {"clocks", OPTION_INT, &train_args.n_clocks, "0", "N",
      "clocks of an epoch, for --policy bsp, ssp:S, essp:S, vap:V; 0: one for each batch", .min = 0,
      .max = 1e9},
-    {"patience", OPTION_INT, &train_args.patience, "0", "N",
-     "end after N evaluations without improvement; 0: go on", .min = 0, .max = 1e9},
-    {"json", OPTION_FLAG, &train_args.json, .help = "one JSON line per epoch on standard output"},
+    {"json", OPTION_FLAG, &train_args.json, .help = "one JSON line per epoch on standard output",
+     .group = "Output"},
     {"out", OPTION_STRING, &train_args.out, .takes = "DIR",
-     .help = "where the best model is written"},
+     .help = "where the best model is written; without, it is not kept", .aliases = "o"},
+    {"overwrite", OPTION_FLAG, &train_args.overwrite,
+     .help = "replace the model that is in the folder of --out"},
     {"resume", OPTION_STRING, &train_args.resume, .takes = "DIR",
-     .help = "go on with the model that was written there"},
+     .help = "go on with the model in that folder"},
 };
 
 static const struct command models[] = {
     {"kge", "embeddings of a knowledge graph", train_kge_command},
     {"lda", "topics of documents", train_lda_command},
+    {"linear", "weights of sparse features: a classifier or a regression", train_linear_command},
     {"mf", "factors of a matrix of ratings", train_mf_command},
     {"wordvec", "vectors of words from plain text", train_wordvec_command},
 };
@@ -172,7 +178,7 @@ static int describe(const struct option *option, char *line, size_t size)
     return snprintf(line, size, "was %sgiven --%s\n", text != NULL ? "" : "not ", name);
 }
 
-static void describe_all(const struct option_set *set)
+static void describe_alike(const struct option_set *set)
 {
     size_t used = 0, size = sizeof train_args.alike;
     for (size_t i = 0; i < set->n_options + set->n_common && used < size; i++)
@@ -180,6 +186,90 @@ static void describe_all(const struct option_set *set)
                                                     : &set->common[i - set->n_options],
                                  train_args.alike + used, size - used);
 }
+
+/* ---- Settings, for model.txt and JSON --------------------------------------------------------- */
+
+/* The value of an option as text; NULL: it was not given. Paths are absolute, as far as they can be. */
+static const char *value_text(const struct option *option, char text[PATH_MAX])
+{
+    const struct string_list *strings = option->value;
+    const char *string = option->kind == OPTION_STRING ? *(const char *const *)option->value : NULL;
+    int used = 0;
+    switch (option->kind) {
+    case OPTION_INT:
+        snprintf(text, PATH_MAX, "%" PRId64, *(const int64_t *)option->value);
+        return text;
+    case OPTION_DOUBLE:
+        snprintf(text, PATH_MAX, "%.15g", *(const double *)option->value);
+        return text;
+    case OPTION_STRINGS:
+        for (size_t i = 0; i < strings->n; i++)
+            used += snprintf(text + used, sizeof strings->text, "%s%s", i > 0 ? "," : "",
+                             strings->at[i]);
+        return text;
+    case OPTION_FLAG:
+    case OPTION_INTS:
+    case OPTION_STRING:
+        break;
+    }
+    return string != NULL && option->choices == NULL && realpath(string, text) != NULL ? text
+                                                                                       : string;
+}
+
+static void write_text_setting(FILE *file, const struct option *option)
+{
+    char text[PATH_MAX];
+    const char *value = value_text(option, text);
+    if (value == NULL)
+        return;
+    fprintf(file, "%s ", option->name);
+    for (; *value != '\0'; value++)
+        putc((unsigned char)*value < 0x20 ? '?' : *value, file);
+    putc('\n', file);
+}
+
+static void write_json_setting(FILE *file, const struct option *option)
+{
+    char text[PATH_MAX];
+    const char *value = value_text(option, text);
+    fprintf(file, "\"%s\":", option->name);
+    if (option->kind == OPTION_FLAG)
+        fputs(*(const bool *)option->value ? "true" : "false", file);
+    else if (value == NULL)
+        fputs("null", file);
+    else if (option->kind == OPTION_INT || option->kind == OPTION_DOUBLE)
+        fputs(value, file);
+    else
+        write_quoted(file, value);
+}
+
+/* Sets what model.txt and the first line of JSON say of the options; false: there is no memory. */
+static bool describe_settings(const struct option_set *set)
+{
+    static char *text, *json;
+    size_t text_bytes, json_bytes;
+    FILE *text_file = open_memstream(&text, &text_bytes);
+    FILE *json_file = open_memstream(&json, &json_bytes);
+    bool ok = text_file != NULL && json_file != NULL;
+    if (ok)
+        fprintf(text_file, "version %s\n", tern_version());
+    for (size_t i = 0; ok && i < options_count(set); i++) {
+        const struct option *option = options_at(set, i);
+        if (i < set->n_options || option->value == &train_args.seed)
+            write_text_setting(text_file, option);
+        putc(i > 0 ? ',' : '{', json_file);
+        write_json_setting(json_file, option);
+    }
+    if (ok)
+        putc('}', json_file);
+    ok = (text_file == NULL || fclose(text_file) == 0) && ok;
+    ok = (json_file == NULL || fclose(json_file) == 0) && ok;
+    train_args.settings = text;
+    train_args.json_settings = json;
+    return ok;
+}
+
+/* ---- The whole ------------------------------------------------------------------------------- */
 
 static bool is_bounded(const char *policy)
 {
@@ -227,6 +317,7 @@ bool train_begin(const struct option_set *set, int argc, char **argv, int *statu
 {
     if (!options_read(set, argc, argv, status))
         return false;
+    train_args.task = argv[0];
     *status = EXIT_USAGE;
     if (!may_be_plain())
         return false;
@@ -242,7 +333,13 @@ bool train_begin(const struct option_set *set, int argc, char **argv, int *statu
     if (!is_launched && !is_policy(train_args.policy))
         return false;
     choose_threads();
-    describe_all(set);
+    describe_alike(set);
+    if (!describe_settings(set)) {
+        complain("there is no memory for the options");
+        *status = EXIT_FAILED;
+        return false;
+    }
+    train_args.ahead_s = ahead_ms / 1000;
     if (train_args.n_nodes == 1 || is_launched)
         return true;
     *status = nodes_can_read(set) ? start_nodes(argc, argv) : EXIT_FAILED;

@@ -1,8 +1,8 @@
 /*
- * train - what the commands of `tern train` share: their common options, and starting nodes.
+ * train - what the commands of `tern train` share: general options, and starting nodes.
  *
- * A command `tern train MODEL` describes its own options, names train_common as the common ones, and
- * calls train_begin() and, after its work, train_end().
+ * A command `tern train MODEL` describes its own options, adds train_general, and calls train_begin() and,
+ * after its work, train_end().
  */
 #ifndef CLI_TRAIN_H
 #define CLI_TRAIN_H
@@ -10,14 +10,22 @@
 #include "common/train.h"
 #include "options.h"
 
-/* Where the common options go. `data`, `n_epochs` and what else depends on the model are filled in by
+/* Where the general options go. `data`, `n_epochs` and what else depends on the model are filled in by
  * the command's own options. */
 extern struct train_options train_args;
 
-/* --nodes, --threads, --link, --policy, --plain, --seed, --time-limit, --eval-every, --patience, --json, --out,
- * --resume. */
-enum { TRAIN_N_COMMON = 13 };
-extern const struct option train_common[TRAIN_N_COMMON];
+/* --nodes, --threads, --link, --policy, --plain, --ahead, --seed, --time-limit, --eval-every, --clocks,
+ * --json, --out, --overwrite, --resume. */
+enum { TRAIN_N_GENERAL = 14 };
+extern const struct option train_general[TRAIN_N_GENERAL];
+
+/* --patience, whose default depends on the model. */
+#define TRAIN_PATIENCE(default_patience)                                                   \
+    {                                                                                      \
+        "patience", OPTION_INT, &train_args.patience, default_patience, "N",               \
+            "end after N evaluations without improvement; 0: go on", .min = 0, .max = 1e9, \
+                                                                     .group = "Training"   \
+    }
 
 /*
  * Reads the command line. When it returns false the command is over with *status: there was something

@@ -21,50 +21,56 @@ static struct string_list formats;
 
 static const struct option options[] = {
     {"data", OPTION_STRING, &train_args.data, .takes = "PATH",
-     .help = "a folder with train, valid and test, or TRAIN[,VALID[,TEST]]"},
+     .help = "a folder with train, valid and test, or TRAIN[,VALID[,TEST]]", .group = "Data"},
     {"model", OPTION_STRING, &model, "complex", "NAME", "complex, distmult or rescal",
-     .choices = model_names},
-    {"dim", OPTION_INT, &args.dim, "200", "N", "numbers of a vector", .min = 1, .max = 65536},
-    {"epochs", OPTION_INT, &train_args.n_epochs, "20", "N", "times to go through the facts",
-     .min = 0, .max = 1e9},
-    {"batch", OPTION_INT, &args.batch, "512", "N", "facts of a step", .min = 1, .max = 1e6},
+     .choices = model_names, .group = "Model"},
+    {"dim", OPTION_INT, &args.dim, "200", "N", "dimension of a vector", .min = 1, .max = 65536,
+     .aliases = "dimension"},
+    {"epochs", OPTION_INT, &train_args.n_epochs, "20", "N", "passes over the training triples",
+     .min = 0, .max = 1e9, .group = "Training"},
+    {"batch", OPTION_INT, &args.batch, "512", "N", "triples of a batch", .min = 1, .max = 1e6,
+     .aliases = "batch-size"},
     {"negatives", OPTION_INT, &args.n_negatives, "500", "N",
-     "wrong answers per side of a fact, shared by a step's facts", .min = 1, .max = 1e6},
+     "negatives per side of a triple, shared by the triples of a batch", .min = 1, .max = 1e6,
+     .aliases = "negative"},
     {"sampling", OPTION_STRING, &sampling, "conform", "NAME",
-     "how strictly wrong answers follow their distribution: conform, bounded, long-term, non-conform", .choices = sampling_names},
+     "how strictly negatives follow their distribution: conform, bounded, long-term, "
+     "non-conform",
+     .choices = sampling_names},
     {"loss", OPTION_STRING, &loss, "softmax", "NAME", "softmax or logistic", .choices = loss_names},
-    {"rate", OPTION_DOUBLE, &args.rate, "0.2", "X", "step size of AdaGrad", .min = 1e-9,
-     .max = 1e3},
-    {"spread", OPTION_DOUBLE, &args.spread, "0.1", "X", "standard deviation of the first values",
-     .min = 0, .max = 1e15},
+    {"rate", OPTION_DOUBLE, &args.rate, "0.2", "X", "learning rate of AdaGrad", .min = 1e-9,
+     .max = 1e3, .aliases = "lr,learning-rate"},
+    {"spread", OPTION_DOUBLE, &args.spread, "0.1", "X", "standard deviation of the initial values",
+     .min = 0, .max = 1e15, .aliases = "init-std"},
     {"penalty", OPTION_DOUBLE, &args.entity_penalty, "0.1", "X",
-     "weight of the penalty on the entities of each fact", .min = 0, .max = 1e3},
+     "weight of the penalty on the entities of each triple", .min = 0, .max = 1e3,
+     .aliases = "regularization"},
     {"relation-penalty", OPTION_DOUBLE, &args.relation_penalty, "0.1", "X",
      "the same on its relation", .min = 0, .max = 1e3},
     {"power", OPTION_INT, &args.penalty_power, "3", "N",
      "power of the values in the penalty: 3 (N3) or 2 (L2)", .min = 2, .max = 3},
-    {"unknown", OPTION_STRING, &unknown, "refuse", "WHAT",
-     "facts of valid and test with names that train lacks: refuse, add or skip",
-     .choices = unknown_names},
-    {"ahead", OPTION_INT, &args.ahead, "16", "N", "batches to prepare before they are used",
-     .min = 0, .max = 4096},
+    {"unknown", OPTION_STRING, &unknown, "add", "WHAT",
+     "triples of valid and test with names that train lacks: add, skip or refuse",
+     .choices = unknown_names, .group = "Data"},
+    TRAIN_PATIENCE("0"),
     {"formats", OPTION_STRINGS, &formats, "npy", "LIST",
-     "formats of the vectors: npy; text and binary as of word2vec", .choices = format_names},
+     "formats of the vectors: npy; text and binary of word2vec", .choices = format_names,
+     .group = "Output"},
 };
 
 static const struct option_set option_set = {
     .program = "tern train kge",
     .about =
-        "Trains vectors of the entities and relations of a knowledge graph, and says how well\n"
-        "they answer questions about facts they have not seen.",
-    .notes =
-        "A file of facts has lines of subject, relation and object, separated by tabs; it may be\n"
-        "compressed by gzip or zstd. Results are filtered mean reciprocal rank (MRR) and the\n"
-        "share of right answers among the first 1, 3 and 10.",
+        "Trains embeddings of the entities and relations of a knowledge graph, and measures how\n"
+        "well they predict test triples.",
+    .notes = "A file of triples has lines of subject, relation and object, separated by tabs; it "
+             "may be\n"
+             "compressed by gzip or zstd. Results are filtered mean reciprocal rank (MRR) and the\n"
+             "share of right answers among the first 1, 3 and 10 (Hits@1, Hits@3, Hits@10).",
     .options = options,
     .n_options = sizeof options / sizeof *options,
-    .common = train_common,
-    .n_common = TRAIN_N_COMMON,
+    .common = train_general,
+    .n_common = TRAIN_N_GENERAL,
 };
 
 /* The place of a name among those that the option allows. */
@@ -90,7 +96,7 @@ int train_kge_command(int argc, char **argv)
                         : formats.choice[i] == 2 ? FILES_BINARY
                                                  : 0;
     if (train_args.data == NULL) {
-        complain("which facts? --data PATH; see 'tern train kge --help'");
+        complain("which triples? --data PATH; see 'tern train kge --help'");
         return EXIT_USAGE;
     }
     return train_end(kge_train(&train_args, &args));

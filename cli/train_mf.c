@@ -20,41 +20,40 @@ static struct string_list formats;
 
 static const struct option options[] = {
     {"data", OPTION_STRING, &train_args.data, .takes = "PATH",
-     .help = "a folder with train and test, or with ratings; or TRAIN[,TEST]"},
+     .help = "a folder with train and test, or with ratings; or TRAIN[,TEST]", .group = "Data"},
     {"test-share", OPTION_DOUBLE, &args.test_share, "0.1", "X",
-     "share of the ratings kept for the test, when there is no test file", .min = 0, .max = 0.9},
-    {"unknown", OPTION_STRING, &unknown, "refuse", "WHAT",
-     "ratings of the test file by users, or of items, that train lacks: refuse, add or skip",
+     "share of the ratings drawn for the test if there is no test file", .min = 0, .max = 0.9},
+    {"unknown", OPTION_STRING, &unknown, "add", "WHAT",
+     "ratings of the test file by users, or of items, that train lacks: add, skip or refuse",
      .choices = unknown_names},
-    {"rank", OPTION_INT, &args.rank, "32", "N", "factors of a user or item", .min = 1,
-     .max = 65536},
-    {"epochs", OPTION_INT, &train_args.n_epochs, "15", "N", "times to go through the ratings",
-     .min = 0, .max = 1e9},
-    {"rate", OPTION_DOUBLE, &args.rate, "0.1", "X", "step size of AdaGrad", .min = 1e-9,
-     .max = 1e3},
-    {"penalty", OPTION_DOUBLE, &args.penalty, "0.06", "X",
-     "weight of the squares of factors and biases beside the squared error of each rating",
-     .min = 0, .max = 1e3},
-    {"ahead", OPTION_INT, &args.ahead, "64", "N", "batches to prepare before they are used",
-     .min = 0, .max = 4096},
+    {"rank", OPTION_INT, &args.rank, "32", "N", "factors of a user or item", .min = 1, .max = 65536,
+     .aliases = "dim,factors", .group = "Model"},
+    {"epochs", OPTION_INT, &train_args.n_epochs, "15", "N", "passes over the training ratings",
+     .min = 0, .max = 1e9, .group = "Training"},
+    {"rate", OPTION_DOUBLE, &args.rate, "0.1", "X", "learning rate of AdaGrad", .min = 1e-9,
+     .max = 1e3, .aliases = "lr,learning-rate"},
+    {"penalty", OPTION_DOUBLE, &args.penalty, "0", "X",
+     "weight of the squares of factors and biases; 0: by the number of ratings", .min = 0,
+     .max = 1e3, .aliases = "l2,regularization"},
+    TRAIN_PATIENCE("3"),
     {"formats", OPTION_STRINGS, &formats, "npy", "LIST",
-     "formats of the factors: npy; text and binary as of word2vec", .choices = format_names},
+     "formats of the factors: npy; text and binary of word2vec", .choices = format_names,
+     .group = "Output"},
 };
 
 static const struct option_set option_set = {
     .program = "tern train mf",
     .about =
-        "Factorizes a matrix of ratings, and says how well the factors tell ratings that they\n"
-        "have not seen.",
+        "Factorizes a matrix of ratings, and measures how well the factors predict test ratings.",
     .notes =
         "A file of ratings has lines of user, item and a number, separated by '::' as in\n"
-        "MovieLens, tabs, commas, semicolons or blanks; a heading and further fields do no harm.\n"
+        "MovieLens, tabs, commas, semicolons or blanks; a heading and further fields are ignored.\n"
         "It may be compressed by gzip or zstd. The result is the root of the mean squared error\n"
         "(RMSE) of the test ratings.",
     .options = options,
     .n_options = sizeof options / sizeof *options,
-    .common = train_common,
-    .n_common = TRAIN_N_COMMON,
+    .common = train_general,
+    .n_common = TRAIN_N_GENERAL,
 };
 
 int train_mf_command(int argc, char **argv)

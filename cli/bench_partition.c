@@ -1,0 +1,164 @@
+/*
+ * tern bench partition - all methods of `tern partition` on one data set, beside METIS where it is installed.
+ *
+ * The methods take turns, one seed after the other; figures are medians over the seeds. Processor time does not count
+ * reading, and METIS' is that of its library alone.
+ */
+#include <dlfcn.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "command.h"
+#include "options.h"
+#include "partition/partition.h"
+#include "quantile.h"
+
+enum { MAX_REPEATS = 25, N_WAYS = 6 };
+
+static struct {
+    bool json;
+    int64_t n_repeats, n_threads, seed;
+    struct int_list parts;
+    struct operand_list operands;
+} args;
+
+static const struct option options[] = {
+    {"parts", OPTION_INTS, &args.parts, "8,32", "LIST", "parts to make", .min = 1,
+     .max = MAX_PARTS},
+    {"repeats", OPTION_INT, &args.n_repeats, "5", "N", "seeds of each method", .min = 1,
+     .max = MAX_REPEATS},
+    {"threads", OPTION_INT, &args.n_threads, "1", "N", "threads of 'auto' and 'parsa'", .min = 1,
+     .max = 64},
+    {"seed", OPTION_INT, &args.seed, "1", "S", "the first seed", .min = 0, .max = 1e15},
+    {"json", OPTION_FLAG, &args.json, .help = "one JSON line per method instead of a table"},
+};
+
+static const struct option_set option_set = {
+    .program = "tern bench partition",
+    .about = "Partitions DATA by every method, and by METIS where libmetis5 is installed.",
+    .notes = "JSON fields: bench, method, parts, repeats, remote_pairs, remote_share, row_balance, "
+             "cpu_s\n"
+             "(medians), cpu_s_min, cpu_s_max, and pairs_of_metis, share_of_metis, cpu_of_metis "
+             "(ratios).",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
+    .operands = "DATA",
+    .given = &args.operands,
+};
+
+/* One method, and what it gave with each seed. */
+struct way {
+    const char *name;
+    enum partition_method method;
+    bool by_volume;
+    double pairs[MAX_REPEATS], remote[MAX_REPEATS], balance[MAX_REPEATS], cpu_s[MAX_REPEATS];
+};
+
+static const struct way ways[N_WAYS] = {
+    {.name = "metis", .method = METHOD_METIS},
+    {.name = "metis-volume", .method = METHOD_METIS, .by_volume = true},
+    {.name = "auto", .method = METHOD_AUTO},
+    {.name = "parsa", .method = METHOD_PARSA},
+    {.name = "hybrid", .method = METHOD_HYBRID},
+    {.name = "random", .method = METHOD_RANDOM},
+};
+
+static bool has_metis(void)
+{
+    void *library = dlopen("libmetis.so.5", RTLD_NOW | RTLD_LOCAL);
+    if (library != NULL)
+        dlclose(library);
+    return library != NULL;
+}
+
+static bool run_way(struct way *way, uint32_t n_parts, int64_t repeat)
+{
+    const bool is_parallel = way->method == METHOD_AUTO || way->method == METHOD_PARSA;
+    const struct train_options job_options = {.n_nodes = 1,
+                                              .n_threads = is_parallel ? args.n_threads : 1,
+                                              .seed = args.seed + repeat,
+                                              .data = args.operands.at[0],
+                                              .json = true};
+    const struct partition_options how = {.n_parts = n_parts,
+                                          .method = way->method,
+                                          .by_volume = way->by_volume,
+                                          .n_initial = PARTITION_INITIAL,
+                                          .delay = -1,
+                                          .n_passes = -1,
+                                          .memory_mib = PARTITION_MEMORY_MIB};
+    struct partition_report report;
+    if (!partition_run(&job_options, &how, &report))
+        return false;
+    way->pairs[repeat] = (double)report.n_pairs;
+    way->remote[repeat] = report.remote;
+    way->balance[repeat] = report.row_balance;
+    way->cpu_s[repeat] = report.cpu_s;
+    return true;
+}
+
+static void print_way(struct way *way, const struct way *metis, uint32_t n_parts)
+{
+    const size_t n = (size_t)args.n_repeats;
+    double pairs = median(way->pairs, n), remote = median(way->remote, n),
+           cpu_s = median(way->cpu_s, n);
+    const bool compares = metis != NULL && metis->pairs[n / 2] > 0 && metis->remote[n / 2] > 0;
+    const double pairs_ratio = compares ? pairs / metis->pairs[n / 2] : 0;
+    const double share_ratio = compares ? remote / metis->remote[n / 2] : 0;
+    const double cpu_ratio = compares ? cpu_s / metis->cpu_s[n / 2] : 0;
+    double balance = median(way->balance, n);
+    if (!args.json) {
+        printf("%-13s %9.0f %8.4f %8.3f %8.3f", way->name, pairs, remote, balance, cpu_s);
+        if (compares)
+            printf("   %6.2f %6.2f %6.2f", pairs_ratio, share_ratio, cpu_ratio);
+        putchar('\n');
+        return;
+    }
+    printf("{\"bench\": \"partition\", \"method\": \"%s\", \"parts\": %u, \"repeats\": %zu, "
+           "\"remote_pairs\": %.0f, "
+           "\"remote_share\": %.6f, \"row_balance\": %.4f, \"cpu_s\": %.4f, \"cpu_s_min\": %.4f, "
+           "\"cpu_s_max\": %.4f",
+           way->name, n_parts, n, pairs, remote, balance, cpu_s, way->cpu_s[0], way->cpu_s[n - 1]);
+    if (compares)
+        printf(", \"pairs_of_metis\": %.4f, \"share_of_metis\": %.4f, \"cpu_of_metis\": %.4f",
+               pairs_ratio, share_ratio, cpu_ratio);
+    printf("}\n");
+}
+
+static bool compare(uint32_t n_parts, size_t first)
+{
+    static struct way runs[N_WAYS];
+    memcpy(runs, ways, sizeof runs);
+    for (int64_t repeat = 0; repeat < args.n_repeats; repeat++)
+        for (size_t i = first; i < N_WAYS; i++)
+            if (!run_way(&runs[i], n_parts, repeat)) {
+                complain("%s: %s", runs[i].name, task_error());
+                return false;
+            }
+    if (!args.json)
+        printf("%u parts           pairs   remote  balance    cpu s%s\n", n_parts,
+               first == 0 ? "   of METIS: pairs, remote, cpu" : "");
+    for (size_t i = first; i < N_WAYS; i++)
+        print_way(&runs[i], first == 0 ? &runs[0] : NULL, n_parts);
+    return flush_output();
+}
+
+int bench_partition_command(int argc, char **argv)
+{
+    int status;
+    if (!options_read(&option_set, argc, argv, &status))
+        return status;
+    if (args.operands.n != 1) {
+        complain("name one file: tern bench partition DATA");
+        return EXIT_USAGE;
+    }
+    const size_t first = has_metis() ? 0 : 2;
+    if (first > 0)
+        fprintf(
+            stderr,
+            "METIS is not installed, so nothing is compared with it; on Debian it is libmetis5\n");
+    for (size_t i = 0; i < args.parts.n; i++)
+        if (!compare((uint32_t)args.parts.at[i], first))
+            return EXIT_FAILED;
+    return EXIT_OK;
+}

@@ -1,0 +1,106 @@
+/*
+ * tern train linear - trains a sparse linear model.
+ */
+#include <string.h>
+
+#include "command.h"
+#include "examples_options.h"
+#include "linear/linear.h"
+#include "train.h"
+
+static struct linear_options args;
+static struct examples_args examples;
+static const char *solver, *loss, *intercept;
+
+static const struct option options[] = {
+    {"data", OPTION_STRING, &train_args.data, .takes = "FILES",
+     .help = "files of training examples, separated by commas", .group = "Data"},
+    {"test", OPTION_STRING, &args.test, .takes = "FILES",
+     .help = "files of test examples; without, dbpg is measured on the training examples"},
+    EXAMPLES_OPTIONS(examples),
+    {"loss", OPTION_STRING, &loss, "logistic", "NAME",
+     "logistic, squared, hinge (online) or squared-hinge", .choices = linear_losses,
+     .group = "Model"},
+    {"intercept", OPTION_STRING, &intercept, "free", "WHAT",
+     "a weight that every example has: none, free or penalised like the others",
+     .choices = linear_intercepts},
+    {"l1", OPTION_DOUBLE, &args.l1, "1", "X", "penalty of the sum of |weights|", .min = 0,
+     .max = 1e12},
+    {"l2", OPTION_DOUBLE, &args.l2, "0", "X", "penalty of half the sum of squared weights",
+     .min = 0, .max = 1e12},
+    {"positive-weight", OPTION_DOUBLE, &args.positive_weight, "1", "X",
+     "weight of examples with a positive label", .min = 1e-9, .max = 1e9},
+    {"solver", OPTION_STRING, &solver, "dbpg", "NAME",
+     "dbpg: all examples, to the optimum; online: a stream, by FTRL", .choices = linear_solvers,
+     .group = "Training"},
+    {"epochs", OPTION_INT, &train_args.n_epochs, "100", "N", "passes over the examples, at most",
+     .min = 0, .max = 1e9},
+    {"metric", OPTION_STRING, &args.metric, .takes = "NAME",
+     .help = "what decides which model is the best: objective, log_loss, auc, accuracy, rmse"},
+    {"tolerance", OPTION_DOUBLE, &args.tolerance, "1e-3", "X",
+     "dbpg: ends when the optimality condition is violated by so much less than at first", .min = 0,
+     .max = 1},
+    {"delay", OPTION_INT, &args.delay, "0", "N",
+     "dbpg: blocks that may be worked on before an earlier one is done", .min = 0, .max = 15},
+    {"blocks", OPTION_INT, &args.n_blocks, "0", "N",
+     "dbpg: blocks of features; 0: by the features of an example", .min = 0, .max = 1000},
+    {"kkt", OPTION_DOUBLE, &args.kkt, "0.1", "X",
+     "dbpg: leaves out weights of 0 whose slope is below (1 - X) * l1; 1: none", .min = 0,
+     .max = 1},
+    {"rate", OPTION_DOUBLE, &args.rate, "0.1", "X", "online: alpha of FTRL", .min = 1e-9,
+     .max = 1e3, .aliases = "lr,learning-rate"},
+    {"beta", OPTION_DOUBLE, &args.beta, "1", "X", "online: beta of FTRL", .min = 0, .max = 1e9},
+    {"batch", OPTION_INT, &args.n_batch, "16", "N", "online: examples of a batch", .min = 1,
+     .max = 1e6},
+    TRAIN_PATIENCE("0"),
+};
+
+static const struct option_set option_set = {
+    .program = "tern train linear",
+    .about = "Trains a sparse linear model: a classifier, or a regression.",
+    .notes =
+        "Files are libsvm, libffm, Vowpal Wabbit, CSV or TSV with a heading, or Criteo's; each\n"
+        "may be compressed by gzip or zstd. The objective is the sum of losses plus the\n"
+        "penalties; 'online' takes the penalties as FTRL does.",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
+    .common = train_general,
+    .n_common = TRAIN_N_GENERAL,
+};
+
+static int position(const char *const *names, const char *name)
+{
+    int i = 0;
+    while (strcmp(names[i], name) != 0)
+        i++;
+    return i;
+}
+
+/* Whether the options go together. */
+static bool check(void)
+{
+    if (train_args.data == NULL)
+        complain("which examples? --data FILES; see 'tern train linear --help'");
+    else if (args.solver == LINEAR_DBPG && args.loss == LINEAR_HINGE)
+        complain("the hinge loss is not smooth, which dbpg needs: use --solver online, or --loss "
+                 "squared-hinge");
+    else if (args.solver == LINEAR_DBPG && train_args.policy != NULL)
+        complain("--policy goes with --solver online: dbpg keeps weights at their homes");
+    else
+        return true;
+    return false;
+}
+
+int train_linear_command(int argc, char **argv)
+{
+    int status;
+    if (!train_begin(&option_set, argc, argv, &status))
+        return status;
+    args.solver = (enum linear_solver)position(linear_solvers, solver);
+    args.loss = (enum linear_loss)position(linear_losses, loss);
+    args.intercept = (enum linear_intercept)position(linear_intercepts, intercept);
+    args.examples = examples_chosen(&examples);
+    if (!check())
+        return EXIT_USAGE;
+    return train_end(linear_train(&train_args, &args));
+}
