@@ -1,5 +1,5 @@
 /*
- * gibbs - which sampler for topic models (docs/RATIONALE.md)? Two of them, in one thread, on arrays:
+ * gibbs - which sampler for topic models (docs/decisions/017)? Two of them, in one thread, on arrays:
  *
  *   by document  SparseLDA (Yao, Mimno and McCallum, KDD 2009): documents one after the other; the topics
  *                of a word are a list sorted by count, and the probabilities three sums, of which the last

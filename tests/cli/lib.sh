@@ -5,12 +5,14 @@
 #                           that share none
 #   check NAME COMMAND...   one test: prints "ok NAME" when the command succeeds, else "not ok NAME"
 #                           and what the last `try` left
-#   soon COMMAND...         waits until it succeeds, for 30 seconds at most
+#   soon COMMAND...         waits until it succeeds, for 30 paced seconds at most
+#   paced N                 prints N times $TEST_PACE: all deadlines and patience are given so
 #   is_gone PID             whether the process has ended; its parent may not have looked at it yet
 #   finish                  the last line of a script
 #
 # $tern is the command, $tmp a folder of the script's own, $ROOT the source tree, $BUILD the build
-# under test.
+# under test. $TEST_PACE says how many times longer than on a quiet machine a wait may take; unless it
+# is set already, it is measured here.
 set -u
 
 ROOT=${ROOT:-$(cd "$(dirname "$0")/../.." && pwd)}
@@ -24,6 +26,26 @@ status=0
 failures=0
 : >"$out"
 : >"$err"
+
+# One such loop per core takes 0.1 s on a quiet machine. Up to 0.3 s is a pace of 1, and each 0.4 s more add 1. A build
+# with a sanitizer is given twice the time.
+measure_pace() {
+    began_ns=$(date +%s%N)
+    for _ in $(seq "$(nproc)"); do
+        sh -c 'i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done' &
+    done
+    wait
+    TEST_PACE=$((1 + ($(date +%s%N) - began_ns + 100000000) / 400000000))
+    case $BUILD in
+    */address | */thread | *-address | *-thread) TEST_PACE=$((2 * TEST_PACE)) ;;
+    esac
+    export TEST_PACE
+}
+[ -n "${TEST_PACE:-}" ] || measure_pace
+
+paced() {
+    echo $(($1 * TEST_PACE))
+}
 
 try() {
     "$@" >"$out" 2>"$err" && status=0 || status=$?
@@ -49,7 +71,7 @@ check() {
 }
 
 soon() {
-    for _ in $(seq 300); do
+    for _ in $(seq "$(paced 300)"); do
         "$@" && return 0
         sleep 0.1
     done

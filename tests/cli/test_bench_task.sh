@@ -68,6 +68,8 @@ check 'no model is a mistake' [ "$status" -eq 2 ]
 try "$tern" bench task tree
 check 'so is an unknown one' [ "$status" -eq 2 ]
 check 'and the models are named' grep -q 'kge, wordvec or mf' "$err"
+try "$tern" bench task wordvce
+check 'a misspelt one is suggested' grep -q "did you mean 'wordvec'" "$err"
 try "$tern" bench task mf --data "$tmp/nowhere"
 check 'no data: a failure' [ "$status" -eq 1 ]
 check 'no data: the path is named' grep -q "$tmp/nowhere" "$err"

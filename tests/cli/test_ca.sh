@@ -68,6 +68,17 @@ check 'it ends after the days given, too' [ "$(days_left "$dir/alpha.crt")" -eq 
 check 'its key is its own' [ "$(openssl x509 -in "$dir/alpha.crt" -noout -pubkey)" = \
     "$(openssl pkey -in "$dir/alpha.key" -pubout)" ]
 
+try "$tern" ca node "$dir" bound --nodes 0-7
+check 'a certificate is bound to nodes' says "$dir/bound.crt" 'URI:tern:node:0-7'
+for range in x -1 3-1 0-65536 '' 1-2-3 '1 2'; do
+    try "$tern" ca node "$dir" never --nodes "$range"
+    check "--nodes '$range' is refused" is_refused 2 --nodes
+done
+chmod 640 "$dir/bound.key"
+try "$tern" ca show "$dir"
+check 'show warns of a key that others can read' grep -q "$dir/bound.key can be used by others.*chmod 600" "$err"
+rm "$dir"/bound.*
+
 try "$tern" ca node --days 1000 "$dir" beta
 check 'options may come first' works
 check 'a node ends with its authority' [ "$(days_left "$dir/beta.crt")" -eq 100 ]

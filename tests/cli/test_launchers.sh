@@ -37,4 +37,12 @@ else
     echo '# mpirun is not installed: left out'
 fi
 
+# Debian's torchrun 1.13 needs -r and -t under Python 3.11: without them it fails before it starts a program.
+if /usr/bin/python3 -c 'import torch.distributed.run' 2>/dev/null; then
+    try timeout 300 /usr/bin/python3 -m torch.distributed.run -r 9:1 -t 9:1 --no_python --nproc_per_node 4 "$hello"
+    check 'torchrun' all_said_hello
+else
+    echo '# torch is not installed (Debian: python3-torch): torchrun is left out'
+fi
+
 finish

@@ -44,6 +44,15 @@ allows cli/a.c '#include "own.h"'
 allows cli/a.c '#include <stdio.h>'
 allows tasks/a.c '#include <pthread.h>'
 
+allows src/update/a.c '#include "store/a.h"'
+allows src/core/a.c '#include "update/update.h"'
+allows include/tern/a.h '#include <tern/tern.h>'
+allows include/tern/a.h '#include <stdint.h>'
+
+forbids src/update/a.c '#include "core/core.h"'
+forbids src/store/a.c '#include "update/update.h"'
+forbids include/tern/a.h '#include "base/status.h"'
+forbids include/tern/a.h '#include <base/status.h>'
 forbids src/base/a.c '#include "store/store.h"'
 forbids src/base/a.h '#include "kernel/kernel.h"'
 forbids src/store/a.c '  #  include  "node/node.h" /* why */'
@@ -64,6 +73,16 @@ forbids cli/a.c '#include "missing.h"'
 forbids examples/a.c '#include "cli/own.h"'
 forbids python/a.c '#include "node/node.h"'
 forbids tasks/a.c '#include "node/node.h"'
+
+# Through headers, however many.
+echo '#include "base/clock.h"' >"$tree/src/base/timer.h"
+echo '#include "base/timer.h"' >"$tree/src/store/timed.h"
+echo '#include <pthread.h>' >"$tree/src/store/latch.h"
+forbids src/core/a.c '#include "base/timer.h"'
+forbids src/core/a.c '#include "store/timed.h"'
+check 'the way is told' grep -q 'base/clock.h, which comes through store/timed.h, base/timer.h' "$out"
+allows src/node/a.c '#include "store/timed.h"'
+allows src/core/a.c '#include "store/latch.h"'
 
 try "$ROOT/tools/check-layers" "$tmp"
 check 'an empty tree is an error' [ "$status" -eq 1 ]

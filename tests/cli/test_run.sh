@@ -98,7 +98,7 @@ check 'node 0 alone reads the input' cmp "$tmp/wanted" "$out"
 
 # On a terminal, which `script` (bsdutils) makes. The shell keeps the terminal open a while.
 if command -v script >/dev/null 2>&1; then
-    { echo typed && sleep 1; } | NO_COLOR=1 timeout 60 script -qec \
+    { echo typed && sleep "$(paced 1)"; } | NO_COLOR=1 timeout 60 script -qec \
         "'$tern' run -n 2 sh -c 'read word; echo got \$word on \$TERN_NODE'" /dev/null >"$out" 2>"$err"
     check 'what is typed reaches node 0' grep -q '^\[0\] got typed on 0' "$out"
     check 'and no other' grep -q '^\[1\] got on 1' "$out"

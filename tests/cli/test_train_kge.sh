@@ -34,9 +34,15 @@ says() {
 train --threads 2 --out "$tmp/model" --formats npy,text,binary
 check 'learns what is plain' is_good 0.5
 check 'says how large the graph is' \
-    grep -q '^407 entities, 2 relations, 500 facts to learn from, 50 to choose by, 50 to test$' "$err"
-check 'a line per epoch' [ "$(grep -c '^epoch ' "$err")" -eq 30 ]
-check 'evaluates when told' [ "$(grep -c '^epoch .* MRR' "$err")" -eq 3 ]
+    [ "$(grep -c -e '^407 entities, 2 relations$' -e '^triples: 500 training, 50 validation, 50 test$' "$err")" -eq 2 ]
+check 'a row per epoch' [ "$(grep -c '^ *[0-9]*/30 ' "$err")" -eq 30 ]
+check 'under a heading' \
+    grep -q '^ *epoch  seconds *triples/s *loss *MRR *Hits@1 *Hits@3 *Hits@10$' "$err"
+check 'evaluates when told' [ "$(grep -c '/30 .*[01]\.[0-9]*$' "$err")" -eq 3 ]
+check 'no line is longer than 79 characters' [ "$(grep -v "$tmp" "$err" | awk 'length > 79' | wc -l)" -eq 0 ]
+check 'the model says how it was trained' [ "$(grep -c -e '^task kge$' -e '^rate 0.3$' -e '^loss softmax$' \
+    -e '^seed 1$' -e "^data $(realpath "$graph")\$" -e '^version [0-9.]*$' -e '^penalty 0.02$' "$tmp/model/model.txt")" -eq 7 ]
+check 'each name once' [ -z "$(cut -d ' ' -f 1 "$tmp/model/model.txt" | sort | uniq -d)" ]
 check 'writes the names' [ "$(wc -l <"$tmp/model/entities.txt")" -eq 407 ]
 check 'writes the vectors' [ "$(wc -c <"$tmp/model/entities.npy")" -eq $((128 + 407 * 32 * 4)) ]
 check 'writes the text format' grep -q '^407 32$' "$tmp/model/entities.vec"
@@ -74,9 +80,14 @@ for sampling in bounded long-term non-conform; do
 done
 
 train --json --epochs 2
-json_line='^{"epoch":2,"seconds":[0-9.]*,"examples":[0-9]*,"loss":[0-9.]*,"quality":[0-9.]*,"accesses":[0-9]*,"remote_share":[0-9.]*,"bytes":[0-9]*,"staleness_ms_mean":[0-9.]*,"waited":\[[0-9.,]*\]}$'
+json_line='^{"epoch":2,"seconds":[0-9.]*,"examples":[0-9]*,"loss":[0-9.]*,"mrr":[0-9.]*,"hits_1":[0-9.]*,"hits_3":[0-9.]*,"hits_10":[0-9.]*,"accesses":[0-9]*,"remote_share":[0-9.]*,"bytes":[0-9]*,"staleness_ms_mean":[0-9.]*,"waited":\[[0-9.,]*\]}$'
 check 'a JSON line per epoch' grep -q "$json_line" "$out"
-check 'quality is null where it is not measured' grep -q '^{"epoch":1,.*"quality":null' "$out"
+check 'a measure is null where it was not made' grep -q '^{"epoch":1,.*"mrr":null,"hits_1":null' "$out"
+check 'the first line has version, seed and options' sh -c 'head -1 "$1" | grep -q "$2"' - "$out" \
+    '^{"task":"kge","version":"[0-9.]*","seed":1,"nodes":1,"threads":[0-9]*,"measure":"mrr","options":{"data":".*graph","model":"complex","dim":32,.*"json":true,"out":null,.*}}$'
+check 'the last one has the test' grep -q '^{"test":{"mrr":[0-9.]*,"hits_1":.*,"hits_10":[0-9.]*}}$' "$out"
+check 'all lines are JSON' sh -c 'command -v python3 >/dev/null || exit 0
+    python3 -c "import json, sys; [json.loads(line) for line in sys.stdin]" <"$1"' - "$out"
 check 'nothing but JSON on standard output' [ "$(grep -cv '^{.*}$' "$out")" -eq 0 ]
 
 train --time-limit 0.5 --epochs 1000000 --eval-every 1000000
@@ -92,11 +103,11 @@ sed 's/$/\r/' "$graph/train.txt" >"$packed/train.tsv"
 gzip -c "$graph/valid.txt" >"$packed/valid.txt.gz"
 cp "$graph/test.txt" "$packed/test.txt"
 train --data "$packed" --epochs 1
-check 'CRLF and gzip make no difference' grep -q '^407 entities, .* 50 to choose by, 50 to test$' "$err"
+check 'CRLF and gzip make no difference' grep -q '^triples: 500 training, 50 validation, 50 test$' "$err"
 if command -v zstd >/dev/null; then
     zstd -q "$packed/test.txt" -o "$packed/test.zst" && rm "$packed/test.txt"
     train --data "$packed" --epochs 1
-    check 'nor does zstd' grep -q '^407 entities, .* 50 to choose by, 50 to test$' "$err"
+    check 'nor does zstd' grep -q '^triples: 500 training, 50 validation, 50 test$' "$err"
 fi
 # piped FILE OPTION... - trains on what comes through a pipe.
 piped() {
@@ -110,12 +121,12 @@ for file in "$graph/train.txt" "$tmp/facts.gz" "$packed/test.zst"; do
     [ -e "$file" ] || continue
     piped "$file"
     check "reads ${file##*/} from a pipe" [ "$status" -eq 0 ]
-    check "and all of it" grep -q "$([ "${file##*.}" = zst ] && echo 50 || echo 500) facts to" "$err"
+    check "and all of it" grep -q "$([ "${file##*.}" = zst ] && echo 50 || echo 500) training" "$err"
 done
 piped "$graph/train.txt" --nodes 2
 check 'but not for several nodes' says '/dev/stdin is a pipe'
 train --data "$graph/train.txt,$graph/valid.txt" --epochs 1
-check 'takes files' grep -q '500 facts to learn from, 50 to choose by, 0 to test' "$err"
+check 'takes files' grep -q '500 training, 50 validation, 0 test' "$err"
 
 try "$tern" train kge --data "$graph" --dim 8 --epochs 0 --out "$tmp/untrained"
 check 'what is not to be trained is measured' grep -q '^ended after epoch 0: MRR 0\.' "$err"
@@ -125,8 +136,8 @@ check 'and written' grep -q '^epochs 0$' "$tmp/untrained/model.txt"
 
 train --epochs 5 --out "$tmp/first" --eval-every 5
 train --epochs 7 --resume "$tmp/first"
-check 'goes on where it ended' grep -q '^epoch 6 of 7' "$err"
-check 'and not from the beginning' [ "$(grep -c '^epoch ' "$err")" -eq 2 ]
+check 'goes on where it ended' grep -q '^ *6/7 ' "$err"
+check 'and not from the beginning' [ "$(grep -c '^ *[0-9]*/7 ' "$err")" -eq 2 ]
 train --nodes 2 --threads 1 --epochs 7 --resume "$tmp/first"
 check 'goes on with two nodes' [ "$status" -eq 0 ]
 train --dim 16 --resume "$tmp/first"
@@ -137,6 +148,14 @@ check 'says when there is nothing left to do' grep -qF "$said" "$err"
 first=$(cat "$out")
 train --epochs 1 --dim 32 --out "$tmp/another"
 train --epochs 5 --resume "$tmp/first" --out "$tmp/another"
+check 'does not replace the model of another run' \
+    says "there is a model in $tmp/another already: go on with it (--resume $tmp/another), replace it (--overwrite)"
+check 'which stays as it was' grep -q '^epochs 1$' "$tmp/another/model.txt"
+train --epochs 1 --out "$tmp/another"
+check 'neither when it begins anew' says "there is a model in $tmp/another already"
+train --epochs 1 --nodes 2 --threads 1 --out "$tmp/another"
+check 'on two nodes it is said once' says "there is a model in $tmp/another already"
+train --epochs 5 --resume "$tmp/first" --out "$tmp/another" --overwrite
 check 'and tests the model that it resumed, not what another run wrote' [ "$(cat "$out")" = "$first" ]
 train --epochs 5 --resume "$tmp/first" --out "$tmp/new"
 check 'nor what nobody wrote' [ "$status,$(cat "$out")" = "0,$first" ]
@@ -151,25 +170,80 @@ check 'a worse model does not take its place' grep -q '^epochs 5$' "$tmp/best/mo
 check 'and it is tested' [ "$(cat "$out")" = "$first" ]
 train --epochs 8 --rate 500 --json --resume "$tmp/first"
 check 'JSON tells of epochs alone' \
-    [ "$(cut -c 1-10 "$out" | tr '\n' ' ')" = '{"epoch":6 {"epoch":7 {"epoch":8 {"test_qua ' ]
+    [ "$(cut -c 1-10 "$out" | tr '\n' ' ')" = '{"task":"k {"epoch":6 {"epoch":7 {"epoch":8 {"test":{" ' ]
 train --data "$graph/train.txt" --epochs 2 --out "$tmp/unmeasured"
 train --data "$graph/train.txt" --epochs 3 --resume "$tmp/unmeasured" --out "$tmp/unmeasured"
 check 'what is not measured is written in the end' grep -q '^epochs 3$' "$tmp/unmeasured/model.txt"
 try_apart "$tern" train kge --data "$graph" --dim 32 --epochs 2 --threads 1 --out model
 check 'hosts need not share a folder to test the model that was written' grep -q '^test: MRR' "$out"
 try_apart "$tern" train kge --data "$graph" --dim 32 --epochs 3 --threads 1 --resume model
-check 'nor to go on' grep -q '^epoch 3 of 3' "$err"
+check 'nor to go on' grep -q '^ *3/3 ' "$err"
 check 'only node 0 has a model' [ ! -e "$tmp/apart/1/model" ]
 for epochs in -5 99999999999999999999; do
     sed "s/^epochs .*/epochs $epochs/" "$tmp/first/model.txt" >"$tmp/facts"
     cp -r "$tmp/first" "$tmp/odd" && cp "$tmp/facts" "$tmp/odd/model.txt"
     train --resume "$tmp/odd"
-    check "refuses a model of $epochs epochs" says "model.txt:3: '$epochs' is not a whole number"
+    check "refuses a model of $epochs epochs" says "model.txt:4: '$epochs' is not a whole number"
     rm -r "$tmp/odd"
 done
 truncate -s 1000 "$tmp/first/entities.npy"
 train --resume "$tmp/first"
 check 'refuses a model that was cut off' says 'entities.npy ends before'
+
+# ---- The bar ---------------------------------------------------------------------------------------
+
+# Two nodes on a terminal. Steps of one triple and many negatives make the epoch long, and many questions the evaluation.
+if command -v script >/dev/null; then
+    mkdir "$tmp/chain"
+    awk -v folder="$tmp/chain" 'BEGIN {
+        for (i = 0; i < 20000; i++)
+            printf "e%d\tnext\te%d\n", i, i + 1 >(folder (i % 14 == 0 ? "/valid.txt" : "/train.txt"))
+    }'
+    on_terminal() {
+        try timeout 300 script -qec "stty cols 80; exec $tern train kge --nodes 2 --threads 1 --epochs 1 $*" /dev/null
+        tr '\r' '\n' <"$out" | sed 's/\x1b\[K//g' >"$tmp/shown"
+    }
+    on_terminal --data "$graph/train.txt" --dim 64 --batch 1 --negatives 5000
+    check 'the bar tells the rate and the time that is left' \
+        grep -Eq '^epoch 1/1 \[#* *\] +[0-9]+%  [0-9]+ triples/s  loss [0-9.]+  [0-9].* left$' "$tmp/shown"
+    on_terminal --data "$tmp/chain" --dim 256 --batch 20000 --negatives 1
+    check 'evaluation shows one as well' grep -Eq '^evaluating \[#* *\] +[0-9]+%  [0-9]+ entities/s$' "$tmp/shown"
+    check 'neither is wider than the terminal' [ "$(awk 'length > 79' "$tmp/shown" | wc -l)" -eq 0 ]
+fi
+
+# ---- Interrupted -----------------------------------------------------------------------------------
+
+# interrupted OPTION... - Ctrl-C as soon as there is a model, or a row if there is no --out; $status, $err.
+interrupted() {
+    env --default-signal=INT setsid "$tern" train kge --data "$graph" --dim 32 --epochs 1000000 \
+        --threads 1 "$@" >"$out" 2>"$err" &
+    trainer=$!
+    case "$*" in
+    *--out*) soon [ -e "$tmp/ended/model.txt" ] ;;
+    *) soon grep -q '^ *1/1000000 ' "$err" ;;
+    esac
+    kill -s INT -- -$trainer
+    wait $trainer
+    status=$?
+}
+
+for nodes in 1 2; do
+    rm -rf "$tmp/ended"
+    interrupted --nodes $nodes --out "$tmp/ended"
+    check "Ctrl-C ends it ($nodes)" [ "$status" -ne 0 ]
+    check "it says what was saved ($nodes)" \
+        [ "$(grep -c "^tern: interrupted; the model after epoch [0-9]* is in $tmp/ended$" "$err")" -eq 1 ]
+    check "and how to go on ($nodes)" \
+        grep -q "^To go on from there, give the same command with --resume $tmp/ended$" "$err"
+    check "leaves no temporary folder ($nodes)" [ ! -e "$tmp/.ended.new" ]
+    saved=$(sed -n 's/^epochs //p' "$tmp/ended/model.txt")
+    try "$tern" train kge --data "$graph" --dim 32 --epochs $((saved + 1)) --threads 1 \
+        --out "$tmp/ended" --resume "$tmp/ended"
+    check "so it goes on ($nodes)" grep -q "^ *$((saved + 1))/$((saved + 1)) " "$err"
+done
+interrupted
+check 'without --out it says that nothing was saved' \
+    grep -q '^tern: interrupted; nothing was saved: there is no --out$' "$err"
 
 # ---- Answers -------------------------------------------------------------------------------------
 
@@ -183,6 +257,21 @@ try "$tern" predict kge "$tmp/model" b170 twin '?' --top 1000 \
 check 'nor from a list of files' [ "$(grep -c '(known)' "$out")" -eq 0 ]
 try "$tern" predict kge "$tmp/model" b70 twin '?' --top 1000 --data "$graph"
 check 'what was learned is' [ "$(grep '(known)' "$out" | awk '{ print $3 }')" = a70 ]
+try "$tern" predict kge "$tmp/model" a3 twin b3
+check 'a whole triple has a score' grep -q '^score [0-9.]*$' "$out"
+score=$(sed -n 's/^score //p' "$out")
+check 'and ranks' grep -q '^as subject it ranks 1 of 407, as object 1$' "$out"
+try "$tern" predict kge "$tmp/model" a3 twin '?' --top 1
+check 'the score is that of the answer' [ "$(awk '{ print $2 }' "$out")" = "$score" ]
+try "$tern" predict kge "$tmp/model" a3 twin b4 --json --data "$graph"
+check 'a wrong one ranks lower, in JSON' \
+    grep -q '^{"score":-*[0-9.]*,"subject_rank":[0-9.]*,"object_rank":[1-9][0-9.]*,"entities":407,"known":false}$' "$out"
+try "$tern" predict kge "$tmp/model" a3 twin b3 --data "$graph"
+check 'one of the training is marked' grep -q '^score [0-9.]*  (known)$' "$out"
+try "$tern" predict kge "$tmp/model" a3 twim b3
+check 'near misses are named' says "does not know 'twim'; did you mean 'twin'? Its relations are listed in"
+try "$tern" nearest "$tmp/model" a3 --top 2
+check 'entities have neighbours' [ "$(wc -l <"$out")" -eq 2 ]
 try "$tern" predict kge "$tmp/model" '?' twin a3 --json --top 1
 check 'predicts the subject, in JSON' grep -q '^{"rank":1,"score":[0-9.]*,"name":"b3"}$' "$out"
 printf '%s\ttwin\t%s\n' -1 --help --help -1 >"$tmp/dashes.txt"
@@ -229,16 +318,19 @@ train --data "$wrong"
 check 'a NUL character' says "$wrong/train.txt:501: "
 put train.txt 'a1\ttwin\tb1\r\r\n'
 train --data "$wrong" --out "$tmp/none"
-check 'a name that ends in CR' says "$wrong/train.txt:501: field 3 of the fact has a carriage return"
+check 'a name that ends in CR' says "$wrong/train.txt:501: field 3 of the triple has a carriage return"
 check 'is not written' [ ! -e "$tmp/none" ]
 put valid.txt 'a1\ttwin\tb2\na1\ttwin\tstranger\n'
 train --data "$wrong" --epochs 1
-check 'an unknown name in valid' says "$wrong/valid.txt:2: 'stranger'"
+check 'an unknown name in valid is added' grep -q '^408 entities' "$err"
+check 'and that is said in one line' \
+    grep -q '^--unknown add: 1 entities, 0 relations (1 triples) are not in train$' "$err"
 train --data "$wrong" --epochs 1 --unknown skip
-check 'may be skipped' grep -q '^1 facts with unknown names were left out' "$err"
-train --data "$wrong" --epochs 1 --unknown add
-check 'or added' grep -q '^408 entities' "$err"
-train --data "$wrong" --epochs 1 --nodes 2
+check 'its triple may be skipped' \
+    grep -q '^--unknown skip: left out 1 triples with names that are not in train$' "$err"
+train --data "$wrong" --epochs 1 --unknown refuse
+check 'or refused' says "$wrong/valid.txt:2: 'stranger'"
+train --data "$wrong" --epochs 1 --nodes 2 --unknown refuse
 check 'two nodes say it once' says "$wrong/valid.txt:2: 'stranger'"
 put test.txt ''
 train --data "$wrong"
@@ -265,10 +357,10 @@ check 'a full disk' says "cannot write $tmp/full/entities"
 check 'leaves nothing behind' [ ! -e "$tmp/full" ]
 train --out "$tmp/no/where" --epochs 1
 check 'a folder that cannot be made' says "cannot make the folder $tmp/no/where"
-check 'is found before the first epoch' [ "$(grep -c '^epoch ' "$err")" -eq 0 ]
+check 'is found before the first epoch' [ "$(grep -c '^ *[0-9]*/' "$err")" -eq 0 ]
 train --nodes 2 --threads 1 --out "$graph/train.txt" --epochs 1
 check 'a file in the place of the folder' says 'Not a directory'
-check 'is found before the first epoch, too' [ "$(grep -c '^epoch ' "$err")" -eq 0 ]
+check 'is found before the first epoch, too' [ "$(grep -c '^ *[0-9]*/' "$err")" -eq 0 ]
 
 train --plain --nodes 2
 check '--plain takes no nodes' [ "$status" -eq 2 ]

@@ -30,12 +30,13 @@ awk 'BEGIN {
 }' >"$data/docword.txt"
 n_tokens=24000
 
-# quality FILE - the quality of the last epoch.
+# quality FILE - the log-likelihood of the last epoch.
 quality() {
-    sed -n 's/.*"quality":\([-0-9.]*\).*/\1/p' "$1" | tail -1
+    sed -n 's/.*"log_likelihood":\([-0-9.]*\).*/\1/p' "$1" | tail -1
 }
 
-# near A B - whether two figures below 0 differ by at most 2%; from seed to seed they do by 1%.
+# near A B - whether two figures below 0 differ by at most 2%. Of 40 seeds, the standard deviation is 0.3% and no result
+# is more than 0.7% from the mean.
 near() {
     awk -v a="$1" -v b="$2" 'BEGIN { exit !(a < 0 && b < 0 && a > 1.02 * b && b > 1.02 * a) }'
 }
@@ -48,13 +49,19 @@ n_found() {
 
 # There are more topics than planted ones, so that it does no harm when two begin alike.
 train() {
-    try "$tern" train lda --data "$data" --topics 20 --alpha 0.1 --epochs 60 --top 5 --seed 3 --json "$@"
+    try "$tern" train lda --data "$data" --topics 20 --alpha 0.05 --epochs 60 --top 5 --seed 3 --json "$@"
 }
 
 # ---- Training in all ways ------------------------------------------------------------------------
 
+# What to expect: the mean of some seeds.
+for seed in 4 5 6 7; do
+    train --plain --threads 1 --seed $seed
+    quality "$out"
+done >"$tmp/qualities"
 train --plain --threads 1
-best=$(quality "$out")
+plain=$(quality "$out")
+usual=$(echo "$plain" | awk '{ sum += $1 } END { print sum / NR }' "$tmp/qualities" -)
 cp "$out" "$tmp/plain"
 check "plain arrays learn" [ "$status" -eq 0 ]
 check "there is a line for each epoch" [ "$(grep -c '"epoch"' "$out")" -eq 60 ]
@@ -62,8 +69,8 @@ check "and for each topic" [ "$(grep -c '"topic"' "$out")" -eq 20 ]
 check "an epoch samples all words" [ "$(grep -c "\"examples\":$n_tokens," "$out")" -eq 60 ]
 check "the topics are those that the documents were made of" [ "$(n_found "$out")" -eq 10 ]
 train --threads 1
-sed 's/"seconds":[^,]*,//; s/,"accesses".*//' "$out" >"$tmp/table.short"
-sed 's/"seconds":[^,]*,//; s/,"accesses".*//' "$tmp/plain" >"$tmp/plain.short"
+sed '1d; s/"seconds":[^,]*,//; s/,"accesses".*//' "$out" >"$tmp/table.short"
+sed '1d; s/"seconds":[^,]*,//; s/,"accesses".*//' "$tmp/plain" >"$tmp/plain.short"
 check "a table gives exactly what arrays give" cmp "$tmp/table.short" "$tmp/plain.short"
 # Every evaluation checks that the counts add up to the number of words, so success says that, too.
 for way in "--plain --threads 2" "--threads 2" "--nodes 2 --threads 1" "--nodes 3 --threads 2" \
@@ -72,12 +79,13 @@ for way in "--plain --threads 2" "--threads 2" "--nodes 2 --threads 1" "--nodes 
     # shellcheck disable=SC2086
     train $way
     check "no count is lost with $way" [ "$status" -eq 0 ]
-    check "as good with $way" near "$(quality "$out")" "$best"
+    check "as good with $way" near "$(quality "$out")" "$usual"
     check "the topics are found with $way" [ "$(n_found "$out")" -eq 10 ]
 done
 try "$tern" train lda --data "$data" --topics 10 --epochs 2 --top 3 --threads 1
+check "rows are under a heading" grep -q '^ *epoch  seconds *words/s *loss  log-likelihood$' "$err"
 check "topics are printed with their first words" [ "$(grep -c '^ .*%  [a-j]' "$out")" -eq 10 ]
-check "progress goes to standard error" grep -q 'epoch 2 of 2: .* words/s, .*log-likelihood -' "$err"
+check "progress goes to standard error" grep -q '^ *2/2 .* -[0-9.]*$' "$err"
 try "$tern" train lda --data "$data" --topics 10 --epochs 1000000 --time-limit 0.5 --top 0 --json
 check "a time limit ends it" [ "$status" -eq 0 ]
 
@@ -87,9 +95,9 @@ awk 'NR > 3 { line[$1] = line[$1] " " $2 - 1 ":" $3; n[$1]++ }
     END { for (i = 1; i in n; i++) print n[i] line[i] "\r" }' "$data/docword.txt" |
     gzip >"$tmp/planted.dat.gz"
 gzip -c "$data/vocab.txt" >"$tmp/vocab.txt.gz"
-try "$tern" train lda --data "$tmp/planted.dat.gz" --topics 20 --alpha 0.1 --epochs 60 --seed 3 --json \
+try "$tern" train lda --data "$tmp/planted.dat.gz" --topics 20 --alpha 0.05 --epochs 60 --seed 3 --json \
     --threads 1
-check "the form of lda-c, compressed, is the same" [ "$(quality "$out")" = "$best" ]
+check "the form of lda-c, compressed, is the same" [ "$(quality "$out")" = "$plain" ]
 
 printf 'The sea and the wind.\nA sail, the wind, the sea\nsail\n' >"$tmp/text"
 try "$tern" data bow --from "$tmp/text" --min-documents 2 --max-share 0.7 "$tmp/bow"
@@ -109,6 +117,8 @@ check "there may be more workers than documents" [ "$status" -eq 0 ]
 
 model=$tmp/model
 train --nodes 2 --threads 1 --out "$model" --epochs 30 --eval-every 10
+saved=$(sed -n 's/^epochs //p' "$model/model.txt")
+likelihood=$(sed -n "s/.*\"epoch\":$saved,.*\"log_likelihood\":\([-0-9.]*\).*/\1/p" "$out")
 files="assignments.npy documents.npy model.txt topics.txt words.npy words.txt"
 check "a model has these files" [ "$(ls -A "$model" | tr '\n' ' ')" = "$files " ]
 check "with its facts" grep -q "^tokens $n_tokens$" "$model/model.txt"
@@ -119,10 +129,11 @@ check "counts of documents" [ "$(stat -c %s "$model/documents.npy")" -eq $((128 
 check "counts of words" [ "$(stat -c %s "$model/words.npy")" -eq $((128 + 4 * 100 * 20)) ]
 try "$tern" nearest "$model/words.npy" a0
 check "which 'tern nearest' reads" grep -q ' a1$' "$out"
-saved=$(sed -n 's/^epochs //p' "$model/model.txt")
+# The counts come back as they were, so the likelihood does so to the last digit, whatever was drawn.
 train --nodes 3 --threads 1 --resume "$model" --epochs $((saved + 1))
 check "training goes on at the next epoch" grep -q "\"epoch\":$((saved + 1))," "$out"
-check "from where it was" near "$(quality "$out")" "$best"
+try "$tern" train lda --data "$data" --topics 20 --alpha 0.05 --top 0 --nodes 3 --threads 1 --resume "$model" --epochs 1
+check "from where it was" grep -q "^resumed after epoch $saved: log-likelihood $(printf %.4f "$likelihood")$" "$err"
 train --nodes 2 --threads 1 --resume "$model" --epochs "$saved" --out "$tmp/again"
 check "a model that is complete is written again as it is" \
     cmp "$model/assignments.npy" "$tmp/again/assignments.npy"
@@ -149,11 +160,29 @@ check "and of other documents" grep -q 'was made from 400 documents with 24000 w
 cp -r "$model" "$tmp/odd"
 sed 's/^epochs .*/epochs 99999999999999999999/' "$model/model.txt" >"$tmp/odd/model.txt"
 train --resume "$tmp/odd"
-check "and of more epochs than can be counted" grep -q "model.txt:2: '99.*' is not a whole number" "$err"
+check "and of more epochs than can be counted" grep -q "model.txt:3: '99.*' is not a whole number" "$err"
 cp -r "$model" "$tmp/cut"
 head -c 1000 "$model/assignments.npy" >"$tmp/cut/assignments.npy"
 train --nodes 2 --resume "$tmp/cut"
 check "and of a model that is cut off" grep -q 'assignments.npy ends before all its 24000 rows' "$err"
+
+# ---- Predictions ---------------------------------------------------------------------------------
+
+echo 'b1 b2 b3 b4 unheard-of b5 b6 b7 b8 b9 b1 b2' >"$tmp/document"
+try "$tern" predict lda "$model" "$tmp/document" --json
+check "the topics of a document are those of its words" sh -c '
+    sed -n "s/.*\"share\":\([0-9.]*\),\"words\":\[\"b[0-9]\",\"b.*/\1/p" "$1" |
+        awk "{ sum += \$1 } END { exit !(sum > 0.8) }"' - "$out"
+try "$tern" predict lda "$model" "$tmp/document"
+check "they are printed with their words" grep -Eq '^ *[0-9.]+%  topic [0-9]+:  b[0-9] b[0-9]' "$out"
+check "what is known is said" grep -q '^11 of 13 words are known to the model$' "$err"
+try sh -c 'cat "$0" | "$@"' "$tmp/document" "$tern" predict lda "$model" - --json --top 1
+check "a document may come from a pipe" [ "$(wc -l <"$out")" -eq 1 ]
+echo 'nothing of that kind' >"$tmp/document"
+try "$tern" predict lda "$model" "$tmp/document"
+check "a document of unknown words is refused" grep -q 'knows none of the 4 words of' "$err"
+try "$tern" predict lda "$model" "$tmp/nowhere"
+check "so is one that is not there" grep -q "$tmp/nowhere" "$err"
 
 # ---- Failures ------------------------------------------------------------------------------------
 

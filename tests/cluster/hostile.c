@@ -1,289 +1,18 @@
 /*
- * hostile - somebody who talks to the nodes of a running cluster and means no good. It knows the
- * protocol from docs/PROTOCOL.md alone.
+ * hostile - somebody who talks to the nodes of a running cluster and means no good.
  *
  * hostile stranger SECONDS TOKEN NODES ADDRESS...
- *     Random bytes, memory that is none or has nonsense in it, frames cut off, headers with monstrous counts, frames before HELLO, HELLO with a
- *     wrong token, node or number of nodes, pushes of a process that has not joined, bytes that trickle
- *     in: one after another at random. All that can be told to be wrong must be refused: the connection
+ *     Random bytes, memory that is none or has nonsense in it, frames cut off, headers with monstrous counts, frames
+ *     before HELLO, HELLO with a wrong token, node or number of nodes, pushes of a process that has not joined, bytes
+ *     that trickle in: one after another at random. All that can be told to be wrong must be refused: the connection
  *     is closed. Prints how many of each were tried; exits 1 if one was not refused.
  * hostile insider SECONDS TOKEN NODES ADDRESS...
  *     Somebody with the token and the name of a node that joined sends frames with a right header and
  *     random contents. (What it does to the rows is up to it.)
- * hostile silent SECONDS COUNT ADDRESS
- *     Keeps COUNT connections open and says nothing on them; prints "connected" when they are.
- * hostile crowd COUNT TOKEN NODES ADDRESS
- *     Somebody who means well, COUNT times at once: each says HELLO in two pieces, the second when all have said
- *     the first, as in handshakes that take their time. Exits 1 unless all are welcomed.
  * hostile replay ADDRESS FILE...
  *     Sends the bytes of each file on a connection of its own. Prints the bytes answered.
  */
-#include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <poll.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <time.h>
-#include <unistd.h>
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
-enum {
-    HEADER_BYTES = 56,
-    MAX_FRAME_BYTES = 64 << 10,
-    REFUSED_MS = 8000, /* a connection that may be closed late is by then */
-    LANES = 16,
-    KEYS = 10000,
-    RING_HEAD_BYTES = 192,
-    MEMORY_BYTES = 4096 + 2 * (1 << 20),
-};
-
-enum kind {
-    HELLO = 1,
-    PULL,
-    PUSH,
-    SET,
-    RANGE,
-    JOIN,
-    TABLE,
-    BARRIER,
-    REDUCE,
-    BROADCAST,
-    SYNC,
-    ROUND,
-    PING,
-    BYE,
-    TASK,
-    FINISHED,
-    WELCOME,
-    VALUES,
-    DONE,
-    ROSTER,
-    MOVED,
-    NEWS,
-    ERROR,
-    KINDS
-};
-
-struct header {
-    uint8_t kind, flags;
-    uint16_t table;
-    uint32_t epoch, count, keys_bytes, body_bytes;
-    uint64_t number, a, b;
-};
-
-static uint64_t random_state;
-static const char *token;
-static uint32_t n_nodes;
-
-static uint64_t next_random(void)
-{
-    random_state += UINT64_C(0x9e3779b97f4a7c15);
-    uint64_t x = random_state;
-    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-    return x ^ x >> 31;
-}
-
-static uint32_t below(uint32_t n)
-{
-    return (uint32_t)(next_random() % n);
-}
-
-static void fill(uint8_t *bytes, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        bytes[i] = (uint8_t)next_random();
-}
-
-static double now_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
-/* ---- Connections ------------------------------------------------------------------------------ */
-
-static int dial(const char *text)
-{
-    struct sockaddr_un local = {.sun_family = AF_UNIX};
-    struct sockaddr_in v4 = {.sin_family = AF_INET};
-    bool local_one = !strncmp(text, "unix:", 5);
-    if (local_one) {
-        snprintf(local.sun_path, sizeof local.sun_path, "%s", text + 5);
-    } else {
-        char host[64] = "";
-        unsigned port = 0;
-        if (sscanf(text, "%63[0-9.]:%u", host, &port) != 2 ||
-            inet_pton(AF_INET, host, &v4.sin_addr) != 1)
-            exit(2);
-        v4.sin_port = htons((uint16_t)port);
-    }
-    int fd = socket(local_one ? AF_UNIX : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const struct sockaddr *address =
-        local_one ? (const struct sockaddr *)&local : (const struct sockaddr *)&v4;
-    if (fd >= 0 && connect(fd, address, local_one ? sizeof local : sizeof v4)) {
-        close(fd);
-        return -1;
-    }
-    return fd;
-}
-
-/* Sends a byte, and a descriptor if it is not -1, and reads the answer; 0 if there is none. */
-static char offer(int fd, char byte, int memory_fd)
-{
-    union {
-        struct cmsghdr header;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } beside = {.header = {.cmsg_level = SOL_SOCKET,
-                           .cmsg_type = SCM_RIGHTS,
-                           .cmsg_len = CMSG_LEN(sizeof(int))}};
-    memcpy(CMSG_DATA(&beside.header), &memory_fd, sizeof memory_fd);
-    struct iovec part = {.iov_base = &byte, .iov_len = 1};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-    if (memory_fd >= 0) {
-        message.msg_control = beside.bytes;
-        message.msg_controllen = sizeof beside.bytes;
-    }
-    struct pollfd readable = {.fd = fd, .events = POLLIN};
-    char answer;
-    bool answered = sendmsg(fd, &message, MSG_NOSIGNAL) == 1 && poll(&readable, 1, 5000) == 1 &&
-                    recv(fd, &answer, 1, 0) == 1;
-    return answered ? answer : 0;
-}
-
-static bool is_local(int fd)
-{
-    struct sockaddr_storage address = {0};
-    socklen_t n = sizeof address;
-    return !getsockname(fd, (struct sockaddr *)&address, &n) && address.ss_family == AF_UNIX;
-}
-
-/* Dials, and has it the socket where there is a choice. */
-static int call(const char *text)
-{
-    int fd = dial(text);
-    if (fd >= 0 && is_local(fd) && offer(fd, 'S', -1) != 'S') {
-        close(fd);
-        return -1;
-    }
-    return fd;
-}
-
-static void send_all(int fd, const uint8_t *bytes, size_t n)
-{
-    while (n > 0) {
-        ssize_t sent = send(fd, bytes, n, MSG_NOSIGNAL);
-        if (sent < 0)
-            return; /* refused already */
-        bytes += sent;
-        n -= (size_t)sent;
-    }
-}
-
-/* Reads up to n bytes within a time; fewer when the other side has closed or says no more. *closed
- * tells which. */
-static size_t receive(int fd, uint8_t *bytes, size_t n, int timeout_ms, bool *closed)
-{
-    size_t got = 0;
-    *closed = false;
-    while (got < n) {
-        struct pollfd readable = {.fd = fd, .events = POLLIN};
-        if (poll(&readable, 1, timeout_ms) <= 0)
-            return got;
-        ssize_t now = recv(fd, bytes + got, n - got, 0);
-        if (now <= 0) {
-            *closed = true;
-            return got;
-        }
-        got += (size_t)now;
-    }
-    return got;
-}
-
-/* Whether the other side closes the connection, whatever it says before. */
-static bool is_closed(int fd)
-{
-    uint8_t bytes[4096];
-    bool closed = false;
-    double end = now_s() + REFUSED_MS / 1000.0;
-    while (!closed && now_s() < end)
-        receive(fd, bytes, sizeof bytes, 500, &closed);
-    return closed;
-}
-
-/* ---- Frames ----------------------------------------------------------------------------------- */
-
-static void put(uint8_t *at, uint64_t value, int bytes)
-{
-    for (int i = 0; i < bytes; i++)
-        at[i] = (uint8_t)(value >> 8 * i);
-}
-
-static uint64_t get(const uint8_t *at, int bytes)
-{
-    uint64_t value = 0;
-    for (int i = 0; i < bytes; i++)
-        value |= (uint64_t)at[i] << 8 * i;
-    return value;
-}
-
-static void encode(const struct header *header, uint8_t *at)
-{
-    memset(at, 0, HEADER_BYTES);
-    at[0] = 0xd7;
-    at[1] = 1;
-    at[2] = header->kind;
-    at[3] = header->flags;
-    put(at + 4, header->table, 2);
-    put(at + 8, header->number, 8);
-    put(at + 16, header->a, 8);
-    put(at + 24, header->b, 8);
-    put(at + 32, header->epoch, 4);
-    put(at + 36, header->count, 4);
-    put(at + 40, header->keys_bytes, 4);
-    put(at + 44, header->body_bytes, 4);
-    put(at + 52, (uint32_t)XXH3_64bits(at, 52), 4);
-}
-
-static size_t make_hello(uint8_t *at, const char *as, uint32_t node, uint32_t nodes,
-                         uint64_t incarnation, uint64_t lane)
-{
-    size_t n = strlen(as);
-    struct header header = {
-        .kind = HELLO, .epoch = 1, .body_bytes = (uint32_t)(8 + n), .a = incarnation, .b = lane};
-    encode(&header, at);
-    put(at + HEADER_BYTES, node, 4);
-    put(at + HEADER_BYTES + 4, nodes, 4);
-    memcpy(at + HEADER_BYTES + 8, as, n);
-    return HEADER_BYTES + 8 + n;
-}
-
-/* A push of ones to one key of a table of four 64-bit integers. */
-static size_t make_push(uint8_t *at, uint64_t number, uint64_t key)
-{
-    struct header header = {.kind = PUSH,
-                            .epoch = 1,
-                            .number = number,
-                            .count = 1,
-                            .keys_bytes = 8,
-                            .body_bytes = 8 + 32};
-    encode(&header, at);
-    put(at + HEADER_BYTES, key, 8);
-    for (int i = 0; i < 4; i++)
-        put(at + HEADER_BYTES + 8 + 8 * i, 1, 8);
-    return HEADER_BYTES + header.body_bytes;
-}
+#include "talk.h"
 
 /* ---- Strangers -------------------------------------------------------------------------------- */
 
@@ -303,7 +32,8 @@ static bool send_noise(int fd)
 static bool offer_nothing(int fd)
 {
     static const off_t sizes[] = {0, 4096, MEMORY_BYTES, MEMORY_BYTES + 4096};
-    int memory_fd = below(4) ? memfd_create("hostile", MFD_ALLOW_SEALING) : open("/dev/null", O_RDWR);
+    int memory_fd =
+        below(4) ? memfd_create("hostile", MFD_ALLOW_SEALING) : open("/dev/null", O_RDWR);
     off_t size = sizes[below(4)];
     if (is_local(fd) && memory_fd >= 0 && !ftruncate(memory_fd, size) && size != MEMORY_BYTES)
         fcntl(memory_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
@@ -337,7 +67,8 @@ static bool offer_nonsense(int fd)
 static bool send_cut_off(int fd)
 {
     uint8_t bytes[256];
-    size_t n = make_hello(bytes, token, 1, n_nodes, next_random(), 3);
+    struct said said = {.node = 1, .nodes = n_nodes, .called = called_node, .lane = 3};
+    size_t n = make_hello(bytes, &said);
     send_all(fd, bytes, below((uint32_t)n));
     return false;
 }
@@ -345,7 +76,8 @@ static bool send_cut_off(int fd)
 static bool send_flipped(int fd)
 {
     uint8_t bytes[256];
-    size_t n = make_hello(bytes, token, 1, n_nodes, next_random(), 3);
+    struct said said = {.node = 1, .nodes = n_nodes, .called = called_node, .lane = 3};
+    size_t n = make_hello(bytes, &said);
     bytes[below(HEADER_BYTES)] ^= (uint8_t)(1 << below(8));
     send_all(fd, bytes, n);
     return true;
@@ -381,10 +113,12 @@ static bool send_too_early(int fd)
 
 static bool send_wrong_hello(int fd)
 {
-    uint8_t bytes[512];
     char wrong[200] = "";
-    uint32_t node = 1, nodes = n_nodes;
-    uint16_t shard = 0;
+    struct said said = {.node = 1,
+                        .nodes = n_nodes,
+                        .called = called_node,
+                        .lane = below(LANES),
+                        .incarnation = next_random()};
     switch (below(5)) {
     case 0:
         snprintf(wrong, sizeof wrong, "%s?", token);
@@ -393,24 +127,31 @@ static bool send_wrong_hello(int fd)
         break;
     case 2:
         snprintf(wrong, sizeof wrong, "%s", token);
-        node = n_nodes + below(UINT32_MAX - n_nodes);
+        said.node = n_nodes + below(UINT32_MAX - n_nodes);
         break;
     case 3:
         snprintf(wrong, sizeof wrong, "%s", token);
-        nodes = n_nodes + 1 + below(1000);
+        said.nodes = n_nodes + 1 + below(1000);
         break;
     default:
         snprintf(wrong, sizeof wrong, "%s", token);
-        shard = (uint16_t)(16 + below(1000)); /* there never are so many */
+        said.shard = 16 + below(1000); /* there never are so many */
     }
-    size_t n = make_hello(bytes, wrong, node, nodes, next_random(), below(LANES));
-    struct header header = {.kind = HELLO,
-                            .table = shard,
-                            .epoch = 1,
-                            .body_bytes = (uint32_t)(n - HEADER_BYTES),
-                            .a = next_random(),
-                            .b = below(LANES)};
-    encode(&header, bytes);
+    introduce(fd, &said, wrong);
+    return true;
+}
+
+/* A right HELLO, and then anything but a proof. */
+static bool send_wrong_proof(int fd)
+{
+    uint8_t bytes[512];
+    struct said said = {.node = 1, .nodes = n_nodes, .called = called_node, .incarnation = 1};
+    send_all(fd, bytes, make_hello(bytes, &said));
+    take_challenge(fd, &said);
+    if (below(2))
+        return send_noise(fd);
+    size_t n = make_proof(bytes, &said, token);
+    bytes[HEADER_BYTES + below(PROOF_BYTES)] ^= (uint8_t)(1 << below(8));
     send_all(fd, bytes, n);
     return true;
 }
@@ -419,7 +160,13 @@ static bool send_wrong_hello(int fd)
 static bool send_forged_push(int fd)
 {
     uint8_t bytes[4096];
-    size_t n = make_hello(bytes, token, 1, n_nodes, next_random() | 1, 1000 + below(LANES));
+    size_t n = 0;
+    struct said said = {.node = 1,
+                        .nodes = n_nodes,
+                        .called = called_node,
+                        .lane = 1000 + below(LANES),
+                        .incarnation = next_random() | 1};
+    introduce(fd, &said, token);
     for (uint64_t number = 1; number <= 20; number++)
         n += make_push(bytes + n, number, below(KEYS));
     send_all(fd, bytes, n);
@@ -429,7 +176,9 @@ static bool send_forged_push(int fd)
 static bool send_trickle(int fd)
 {
     uint8_t bytes[256];
-    size_t n = make_hello(bytes, "x", 1, n_nodes, next_random(), 3);
+    struct said said = {.node = 1, .nodes = n_nodes, .called = called_node, .lane = 3};
+    size_t n = make_hello(bytes, &said);
+    bytes[2] = PULL;
     for (size_t i = 0; i < n; i++) {
         send_all(fd, bytes + i, 1);
         usleep(500);
@@ -449,6 +198,7 @@ static const struct {
     {"monstrous counts", send_monster},
     {"before HELLO", send_too_early},
     {"wrong HELLO", send_wrong_hello},
+    {"wrong proof", send_wrong_proof},
     {"forged pushes", send_forged_push},
     {"trickle", send_trickle},
 };
@@ -463,7 +213,8 @@ static int be_stranger(double end, char **addresses, uint32_t n_addresses)
     for (uint32_t n = 0; now_s() < (n < N_ATTACKS ? last : end);) {
         uint32_t which = n < N_ATTACKS ? n : below(N_ATTACKS);
         bool offers = attacks[which].run == offer_nothing || attacks[which].run == offer_nonsense;
-        const char *address = addresses[below(n_addresses)];
+        called_node = below(n_addresses); /* addresses are in the order of the nodes */
+        const char *address = addresses[called_node];
         int fd = offers || !below(8) ? dial(address) : call(address);
         if (fd < 0) {
             usleep(1000);
@@ -487,14 +238,19 @@ static int be_stranger(double end, char **addresses, uint32_t n_addresses)
 
 /* ---- Insiders --------------------------------------------------------------------------------- */
 
-/* Says HELLO and takes the WELCOME; false if there was none. */
+/* Introduces itself and takes the WELCOME; false if there was none. */
 static bool enter(int fd, uint32_t node, uint64_t incarnation, uint64_t lane, uint64_t *theirs,
                   uint64_t *executed)
 {
-    uint8_t bytes[256];
+    uint8_t bytes[HEADER_BYTES];
     bool closed;
-    send_all(fd, bytes, make_hello(bytes, token, node, n_nodes, incarnation, lane));
-    if (receive(fd, bytes, HEADER_BYTES, 1000, &closed) < HEADER_BYTES || bytes[2] != WELCOME)
+    struct said said = {.node = node,
+                        .nodes = n_nodes,
+                        .called = called_node,
+                        .lane = lane,
+                        .incarnation = incarnation};
+    if (!introduce(fd, &said, token) ||
+        receive(fd, bytes, HEADER_BYTES, 1000, &closed) < HEADER_BYTES || bytes[2] != WELCOME)
         return false;
     *theirs = get(bytes + 16, 8);
     *executed = get(bytes + 24, 8);
@@ -514,7 +270,7 @@ static size_t make_anything(uint8_t *at, uint64_t number)
                             .b = below(2) ? below(KEYS) : next_random()};
     if (header.kind == BYE)
         header.kind = PING;
-    bool has_keys = header.kind <= SET || header.kind == SYNC || !below(10);
+    bool has_keys = header.kind <= SET || header.kind == ROUND || !below(10);
     if (!has_keys && header.kind != RANGE)
         header.count = 0;
     uint32_t per_key = header.flags & 1 ? 1 + below(3) : 8;
@@ -538,6 +294,7 @@ static int be_insider(double end, char **addresses, uint32_t n_addresses)
     bool closed;
     while (now_s() < end) {
         uint32_t target = below(n_addresses), node = below(n_addresses);
+        called_node = target;
         int fd = call(addresses[target]);
         uint64_t theirs;
         if (fd < 0 ||
@@ -569,53 +326,7 @@ static int be_insider(double end, char **addresses, uint32_t n_addresses)
     return n_answers == 0;
 }
 
-/* ---- Silence and echoes ----------------------------------------------------------------------- */
-
-static int be_silent(double seconds, uint32_t count, const char *address)
-{
-    uint32_t n_open = 0;
-    for (uint32_t i = 0; i < count; i++)
-        n_open += dial(address) >= 0; /* they are closed with the process */
-    puts("connected");
-    fflush(stdout);
-    usleep((useconds_t)(seconds * 1e6));
-    printf("%u connections said nothing\n", n_open);
-    return n_open == 0;
-}
-
-static bool is_welcomed(int fd)
-{
-    uint8_t bytes[1 + HEADER_BYTES];
-    size_t before = is_local(fd); /* the answer to the offer */
-    size_t n = before + HEADER_BYTES;
-    bool closed;
-    return receive(fd, bytes, n, REFUSED_MS, &closed) == n && bytes[before + 2] == WELCOME;
-}
-
-static int be_crowd(uint32_t count, const char *address)
-{
-    enum { MAX = 1000, FIRST_BYTES = 20 };
-    int fds[MAX];
-    uint8_t hellos[MAX][HEADER_BYTES + 64];
-    size_t n_bytes = 0;
-    uint32_t n_welcomed = 0;
-    if (count > MAX)
-        return 2;
-    for (uint32_t i = 0; i < count; i++) {
-        n_bytes = make_hello(hellos[i], token, 0, n_nodes, next_random(), i);
-        fds[i] = dial(address);
-        if (is_local(fds[i]))
-            send_all(fds[i], (const uint8_t *)"S", 1);
-        send_all(fds[i], hellos[i], FIRST_BYTES);
-    }
-    usleep(500000); /* for the node to take as many as it will */
-    for (uint32_t i = 0; i < count; i++)
-        send_all(fds[i], hellos[i] + FIRST_BYTES, n_bytes - FIRST_BYTES);
-    for (uint32_t i = 0; i < count; i++)
-        n_welcomed += is_welcomed(fds[i]);
-    printf("%u of %u were welcomed\n", n_welcomed, count);
-    return n_welcomed < count;
-}
+/* ---- Echoes ---------------------------------------------------------------------------------- */
 
 static int replay(const char *address, char **files, int n_files)
 {
@@ -650,14 +361,10 @@ int main(int argc, char **argv)
     alarm((unsigned)seconds + 60);
     random_state = (uint64_t)getpid() * 1000003 + (uint64_t)time(NULL);
     printf("seed %llu\n", (unsigned long long)random_state);
-    if (argc == 5 && !strcmp(how, "silent"))
-        return be_silent(seconds, (uint32_t)strtoul(argv[3], NULL, 10), argv[4]);
     if (argc < 6 || argc > 5 + 64)
         return 2;
     token = argv[3];
     n_nodes = (uint32_t)strtoul(argv[4], NULL, 10);
-    if (!strcmp(how, "crowd"))
-        return be_crowd((uint32_t)strtoul(argv[2], NULL, 10), argv[5]);
     double end = now_s() + seconds;
     uint32_t n_addresses = (uint32_t)(argc - 5);
     return !strcmp(how, "insider") ? be_insider(end, argv + 5, n_addresses)

@@ -5,12 +5,12 @@
 #                           what it prints goes to $tmp/K.out and $tmp/K.err
 #   collect K...            waits for those nodes; $statuses has their exit statuses in a row, $out and
 #                           $err all they printed
-#   until_says K WORD       waits until node K has printed WORD; fails after 60 s
+#   until_says K WORD       waits until node K has printed WORD; fails after 60 paced seconds
 #   end PID                 kills a process of the script's own and waits for it
 #   new_unix, new_tcp       set $coordinator to a fresh address
 #   run_cut N COMMAND...    runs N nodes while their connections are cut, $cut_ms milliseconds apart on average (5), for
-#                           $cut_s seconds, and collects them; $n_cut is how many were, and $path*.log tell
-#   is_followed INDEX POLICY   whether ThreadSanitizer, if this is its build, can follow such a table
+#                           $cut_s paced seconds, and collects them; $n_cut is how many were, and $path*.log tell
+#   is_followed INDEX shared   whether ThreadSanitizer, if this is its build, can follow such a table
 #   make_certificates       certificates for TLS in $tmp/certs; with_tls K COMMAND... runs one with them
 #
 # Programs end themselves by SIGALRM (status 142) when they hang. Everything started is ended with the
@@ -25,13 +25,14 @@ case $BUILD in
 *) quick=false ;;
 esac
 unset TERN_NODE TERN_NODES TERN_COORDINATOR TERN_LISTEN TERN_TOKEN TERN_DEADLINE TERN_INSECURE
-unset TERN_CERTIFICATE TERN_KEY TERN_AUTHORITY TERN_SHARDS
+unset TERN_CERTIFICATE TERN_KEY TERN_AUTHORITY TERN_SHARDS TERN_JOIN_DEADLINE TERN_LOG TERN_NOTICES
+export TERN_SHARE=0 # what is tested is what nodes of different hosts do, unless a script says otherwise
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:exitcode=99" TSAN_OPTIONS="${TSAN_OPTIONS:-}:exitcode=98"
 
 # An index that processes share may be moved by another one, which orders accesses of two threads here unseen.
 is_followed() {
     case $BUILD,$1,$2 in
-    */thread,sparse,adaptive | *-thread,sparse,adaptive) return 1 ;;
+    */thread,sparse,shared | *-thread,sparse,shared) return 1 ;;
     esac
 }
 
@@ -94,7 +95,7 @@ until_says() {
     tries=0
     until grep -q "$2" "$tmp/$1.out" 2>/dev/null; do
         tries=$((tries + 1))
-        [ $tries -le 3000 ] || return 1
+        [ $tries -le "$(paced 3000)" ] || return 1
         sleep 0.02
     done
 }
@@ -104,9 +105,19 @@ new_unix() {
     coordinator=unix:$tmp/c$n_addresses
 }
 
+# Whether a socket of this host has the port, in any state.
+is_port_used() {
+    cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -qi "^ *[0-9]*: [0-9A-F]*:$(printf %04X "$1") "
+}
+
+# Scripts that run beside each other have different processes, so they hardly ever try the same port at once.
 new_tcp() {
-    n_addresses=$((n_addresses + 1))
-    coordinator=${1:-127.0.0.1}:$((20000 + ($$ * 16 + n_addresses) % 12000))
+    while
+        n_addresses=$((n_addresses + 1))
+        port=$((20000 + ($$ * 16 + n_addresses) % 12000))
+        is_port_used $port || is_port_used $((port - 12000))
+    do :; done
+    coordinator=${1:-127.0.0.1}:$port
 }
 
 make_certificates() {
@@ -131,12 +142,12 @@ now_ms() {
 # A proxy takes the place of a node's socket; the node itself is reached behind it.
 intercept() {
     tries=0
-    until [ -S "$1" ] || [ $tries -gt 500 ]; do
+    until [ -S "$1" ] || [ $tries -gt "$(paced 3000)" ]; do
         tries=$((tries + 1))
         sleep 0.01
     done
     mv "$1" "$1.real"
-    "$programs/proxy" -c "${cut_ms:-5}" -f "$cut_s" "unix:$1" "unix:$1.real" >"$1.log" 2>&1 &
+    "$programs/proxy" -c "${cut_ms:-5}" -f "$(paced "$cut_s")" "unix:$1" "unix:$1.real" >"$1.log" 2>&1 &
     proxies="$proxies $!"
     running="$running $!"
 }

@@ -16,6 +16,7 @@
 #include <tern/tern.h>
 
 #include "cluster/hold.h"
+#include "cluster/pace.h"
 
 enum { N_KEYS = 400, LENGTH = 4, HANGS_S = 100 };
 
@@ -88,7 +89,7 @@ static void advance_to(uint64_t clock)
 /* What is refused has no effect, nor has an intent whose time is over or empty. */
 static void bounds(void)
 {
-    struct tern_table *table = open_table("bounds", TERN_I64, "adaptive-apart", NULL);
+    struct tern_table *table = open_table("bounds", TERN_I64, "adaptive", NULL);
     uint64_t keys[N_KEYS + 1];
     memcpy(keys, all_keys, sizeof all_keys);
     keys[N_KEYS] = N_KEYS;
@@ -117,7 +118,7 @@ static void bounds(void)
 /* Keys that all nodes intend are copied to all; when the workers close, the copies end. */
 static void closing(void)
 {
-    struct tern_table *table = open_table("closing", TERN_I64, "adaptive-apart", NULL);
+    struct tern_table *table = open_table("closing", TERN_I64, "adaptive", NULL);
     check(tern_intent(worker, table, all_keys, N_KEYS, 0, UINT64_MAX));
     while (remote_of_pull(table, N_KEYS))
         check(tern_flush(worker));
@@ -137,8 +138,8 @@ static void closing(void)
  * as a status when they need its rows. */
 static void closed_table(void)
 {
-    struct tern_table *table = open_table("closed", TERN_I64, "adaptive-apart", NULL);
-    struct tern_table *other = open_table("other", TERN_I64, "adaptive-apart", NULL);
+    struct tern_table *table = open_table("closed", TERN_I64, "adaptive", NULL);
+    struct tern_table *other = open_table("other", TERN_I64, "adaptive", NULL);
     int64_t values[LENGTH * N_KEYS];
     check(tern_barrier(node));
     for (uint64_t step = 0; step < 50 && (self != 1 || step < 10); step++) {
@@ -162,7 +163,7 @@ static void closed_table(void)
 static void closed_copies(void)
 {
     struct tern_table *table = open_table("copies", TERN_I64, "replicate-doubling", NULL);
-    struct tern_table *other = open_table("other", TERN_I64, "adaptive-apart", NULL);
+    struct tern_table *other = open_table("other", TERN_I64, "adaptive", NULL);
     push_all(table, 0, N_KEYS, 1);
     check(tern_quiesce(node));
     hold(have_all(table, 0, N_KEYS, n_nodes));
@@ -182,9 +183,10 @@ static void closed_copies(void)
 /* An all-reduce goes on although rounds have something to say about a table that others open later. */
 static void late_table(void)
 {
-    static const char *const policies[] = {"replicate-doubling", "replicate-owners", "adaptive-apart",
+    static const char *const policies[] = {"replicate-doubling", "replicate-owners", "adaptive",
                                            "ssp:1"};
-    static const int64_t ones[LENGTH] = {1}; /* outlive the pushes, which end when the table is open */
+    static const int64_t ones[LENGTH] = {
+        1}; /* outlive the pushes, which end when the table is open */
     struct tern_table *copies = open_table("copies", TERN_I64, "replicate-doubling", NULL);
     for (uint32_t i = 0; i < sizeof policies / sizeof policies[0]; i++) {
         struct tern_table *late = NULL;
@@ -306,6 +308,8 @@ static void full_copies(void)
 static void localize(void)
 {
     struct tern_table *table = open_table("localize", TERN_I64, "relocate", NULL);
+    /* Keys come from nodes that have opened the table. */
+    check(tern_barrier(node));
     for (uint32_t turn = 0; turn < 3 * n_nodes; turn++) {
         if (turn % n_nodes == self) {
             check(tern_localize(worker, table, all_keys, N_KEYS));
@@ -329,7 +333,7 @@ static void localize(void)
  * it intends them for ever. */
 static void flush(void)
 {
-    struct tern_table *table = open_table("flush", TERN_I64, "adaptive-apart", NULL);
+    struct tern_table *table = open_table("flush", TERN_I64, "adaptive", NULL);
     const size_t n = N_KEYS / n_nodes;
     if (self == 0)
         check(tern_intent(worker, table, all_keys, n, 0, UINT64_MAX));
@@ -363,7 +367,7 @@ static void updaters(void)
     const size_t n = 40;
     float gradients[40 * LENGTH], values[3][40 * LENGTH];
     for (int kind = 0; kind < 3; kind++) {
-        struct tern_table *managed = open_table(names[kind][0], TERN_F32, "adaptive-apart", &kinds[kind]);
+        struct tern_table *managed = open_table(names[kind][0], TERN_F32, "adaptive", &kinds[kind]);
         struct tern_table *fixed = open_table(names[kind][1], TERN_F32, "static", &kinds[kind]);
         struct tern_table *copied = open_table(names[kind][2], TERN_F32, "replicate", &kinds[kind]);
         uint64_t clock = 0;
@@ -433,7 +437,7 @@ static void sets_under(const char *policy)
 static void sets(void)
 {
     sets_under("replicate");
-    sets_under("adaptive-apart");
+    sets_under("adaptive");
     sets_under("adaptive-replicate");
 }
 
@@ -511,7 +515,7 @@ static void much_under(const char *policy)
 static void much(void)
 {
     much_under("replicate");
-    much_under("adaptive-apart");
+    much_under("adaptive");
     much_under("adaptive-replicate");
     much_under("essp:1");
 }
@@ -543,7 +547,7 @@ static void under_way(void)
     static int64_t given[N_OPS][N_EACH * LENGTH], got[N_OPS][N_EACH * LENGTH];
     static uint64_t keys[N_OPS][N_EACH], tickets[N_OPS];
     int64_t now[N_OWN] = {0};
-    struct tern_table *table = open_table("under way", TERN_I64, "adaptive-apart", NULL);
+    struct tern_table *table = open_table("under way", TERN_I64, "adaptive", NULL);
     uint64_t clock, own[N_OWN];
     for (uint64_t i = 0; i < N_OWN; i++)
         own[i] = n_nodes * i + self;
@@ -628,7 +632,7 @@ static void ranges(void)
 static void late_under(const char *policy)
 {
     if (self == n_nodes - 1)
-        usleep(2500000);
+        sleep(paced(3));
     struct tern_table *table = open_table(policy, TERN_I64, policy, NULL);
     uint64_t clock;
     check(tern_worker_clock(worker, &clock));
@@ -645,7 +649,7 @@ static void late_under(const char *policy)
 static void late(void)
 {
     late_under("replicate");
-    late_under("adaptive-apart");
+    late_under("adaptive");
 }
 
 /* What was started holds its table open, and is not overtaken where every node has every key. */
@@ -716,7 +720,7 @@ static void agree_under(const char *policy)
 
 static void agree(void)
 {
-    agree_under("adaptive-apart");
+    agree_under("adaptive");
     agree_under("adaptive-replicate");
     agree_under("replicate");
 }
@@ -779,7 +783,7 @@ static void again(void)
     int64_t values[8];
     uint64_t key = self;
     for (uint32_t turn = 0; turn < TURNS; turn++) {
-        static const char *const policies[] = {"adaptive-apart", "static", "replicate", "relocate"};
+        static const char *const policies[] = {"adaptive", "static", "replicate", "relocate"};
         struct tern_table_options options = {.struct_size = sizeof options,
                                              .type = TERN_I64,
                                              .n_keys = 40 + turn,
@@ -804,7 +808,7 @@ static void again(void)
 /* Opens one of many tables: they are of all policies, in turns. */
 static struct tern_table *open_one_of(size_t number)
 {
-    static const char *const policies[] = {"adaptive-apart", "replicate",         "adaptive-replicate",
+    static const char *const policies[] = {"adaptive", "replicate",         "adaptive-replicate",
                                            "ssp:2",    "adaptive-relocate", "static"};
     char name[16];
     snprintf(name, sizeof name, "table %zu", number);
@@ -871,7 +875,7 @@ int main(int argc, char **argv)
                  {"agree", agree},
                  {"called", called},
                  {"tables", tables}};
-    alarm(HANGS_S);
+    hang_after(HANGS_S);
     for (uint64_t i = 0; i < N_KEYS; i++)
         all_keys[i] = i;
     check(tern_node_open(NULL, &node));

@@ -15,6 +15,7 @@
 #include <tern/tern.h>
 
 #include "cluster/hold.h"
+#include "cluster/pace.h"
 
 enum {
     LENGTH = 100,
@@ -84,10 +85,10 @@ int main(int argc, char **argv)
                                          .type = TERN_I64,
                                          .n_keys = N_KEYS,
                                          .length = LENGTH,
-                                         .policy = "adaptive-apart"};
+                                         .policy = "adaptive"};
     uint64_t n_wrong = 0, keys[RUN];
     uint32_t self;
-    alarm(HANGS_S);
+    hang_after(HANGS_S);
     check(tern_node_open(NULL, &node));
     check(tern_node_self(node, &self, NULL));
     check(tern_table_open(node, "rows", &options, &table));

@@ -17,6 +17,7 @@
 #include <tern/tern.h>
 
 #include "cluster/hold.h"
+#include "cluster/pace.h"
 
 #include "support/statistics.h"
 
@@ -183,7 +184,7 @@ int main(int argc, char **argv)
 {
     const char *policy = argc > 2 ? argv[2] : NULL;
     bool sparse = argc > 1 && !strcmp(argv[1], "sparse");
-    alarm(HANGS_S);
+    hang_after(HANGS_S);
     n_steps = argc > 3 ? strtoul(argv[3], NULL, 10) : 500;
     n_drawn = n_steps * HANDLE;
     classes = malloc(n_drawn);

@@ -7,13 +7,14 @@
  * What a worker pushes at a clock follows from its number and the clock, so all know what any of them has
  * done: each adds 1 to its own element of the rows of some keys. By clocks, a read at clock c with bound s
  * must show what every worker pushed up to clock c - s - 1, and its own pushes exactly. In the end, after
- * tern_quiesce, all of it is everywhere. Worker 0 of node STALLS stops in the middle, and lives on.
+ * tern_quiesce, all of it is everywhere. Worker 0 of node STALLS stops in the middle until SIGUSR1 comes.
  *
  * It prints "ready" when all nodes are there, and "node K: N reads, 0 wrong, sums are right" in the end; or
  * "error", the status and the sentence of a call that failed.
  */
 #include <inttypes.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,8 @@
 #include <unistd.h>
 
 #include <tern/tern.h>
+
+#include "cluster/pace.h"
 
 enum { KEYS = 97, BATCH = 12, MAX_WORKERS = 32, HANGS_S = 100 };
 
@@ -34,11 +37,20 @@ static uint16_t
 static _Atomic uint64_t n_reads, n_wrong;
 static atomic_bool failed;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static volatile sig_atomic_t may_go_on;
+
+static void on_signal(int number)
+{
+    (void)number;
+    may_go_on = 1;
+}
 
 static void must(enum tern_status status)
 {
     if (status != TERN_OK) {
         printf("broken %s %s\n", tern_status_name(status), tern_error());
+        if (node)
+            (void)tern_node_close(node); /* which tells the others why */
         exit(1);
     }
 }
@@ -135,9 +147,8 @@ static void *work(void *context)
     enum tern_status status = TERN_OK;
     for (uint64_t clock = 0; !status && clock < n_clocks && !atomic_load(&failed); clock++) {
         if (self == stalls && number % n_threads == 0 && clock == n_clocks / 2) {
-            while (!atomic_load(&failed))
+            while (!may_go_on)
                 usleep(1000);
-            sleep(1); /* the others give up at the same time: none is to see it go on */
             break;
         }
         status = step(worker, number, clock);
@@ -180,7 +191,8 @@ int main(int argc, char **argv)
     n_clocks = (uint32_t)atoi(argv[3]);
     if (argc > 4)
         stalls = (uint32_t)atoi(argv[4]);
-    alarm(HANGS_S);
+    hang_after(HANGS_S);
+    signal(SIGUSR1, on_signal);
     must(tern_node_open(NULL, &node));
     must(tern_node_self(node, &self, &n_nodes));
     n_workers = n_nodes * n_threads;

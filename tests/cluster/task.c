@@ -26,6 +26,7 @@
 #include <tern/tern.h>
 
 #include "cluster/hold.h"
+#include "cluster/pace.h"
 
 enum { N_KEYS = 1000, GATE = 999, MAX_NODES = 8, MAX_N = 2000, HANGS_S = 100 };
 
@@ -560,7 +561,7 @@ int main(int argc, char **argv)
                  {"sums", sums}};
     const char *name = argc > 1 ? argv[1] : "";
     uint64_t n = argc > 2 ? strtoull(argv[2], NULL, 10) : 100;
-    alarm(HANGS_S);
+    hang_after(HANGS_S);
     if (n > (strcmp(name, "sums") ? MAX_N / 6 : MAX_N))
         return 2;
     open_all();

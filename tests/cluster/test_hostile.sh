@@ -10,12 +10,12 @@ exact() {
     [ "$statuses" = '0 0' ] && [ "$(grep -c ', 0 wrong sums' "$out")" -eq 2 ]
 }
 
-# Waits until node 0 listens at its Unix socket; fails after 60 s.
+# Waits until node 0 listens at its Unix socket; fails after 60 paced seconds.
 until_listens() {
     tries=0
     until [ -S "${coordinator#unix:}" ]; do
         tries=$((tries + 1))
-        [ $tries -le 3000 ] || return 1
+        [ $tries -le "$(paced 3000)" ] || return 1
         sleep 0.02
     done
 }
@@ -30,6 +30,10 @@ hostile() {
     "$programs/hostile" "$@"
 }
 
+crowd() {
+    "$programs/crowd" "$@"
+}
+
 # While two nodes add up: everything strangers do, at both. PREFIX K start ... starts node K.
 attack() {
     first=$1 second=$2 prefix=${3:-plainly}
@@ -38,7 +42,7 @@ attack() {
     done
     until_says 0 ready
     until_says 1 ready
-    hostile silent 3 300 "$first" >"$tmp/silent.out" 2>&1 &
+    crowd silent 3 300 "$first" >"$tmp/silent.out" 2>&1 &
     silent=$!
     running="$running $silent"
     try hostile stranger 4 tern 2 "$first" "$second"
@@ -59,11 +63,23 @@ refused() {
 new_unix
 attack "$coordinator" "$coordinator.1"
 check 'strangers are refused (Unix sockets)' refused
-try hostile crowd 300 tern 2 "$coordinator"
+try crowd welcome 300 tern 2 0 "$coordinator"
 check 'of 300 who call at once all are welcomed' [ "$status" -eq 0 ]
+descriptors() {
+    find "/proc/$pid_0/fd" -type l | wc -l
+}
+few_descriptors() {
+    [ "$(descriptors)" -lt $((n_before + 50)) ]
+}
+n_before=$(descriptors)
+try crowd descriptors 200 "$coordinator"
+check 'two descriptors come with each of 200 offers' [ "$status" -eq 0 ]
+check 'and none of them stays open' soon few_descriptors
 add_up
 check 'sums are exact after their attacks' exact
 
+TERN_TOKEN=tern # on TCP there is a secret in it otherwise
+export TERN_TOKEN
 new_tcp
 second=127.0.0.1:$((${coordinator#*:} - 12000)) # below those the system gives to callers
 TERN_LISTEN=$second
@@ -71,7 +87,7 @@ export TERN_LISTEN
 attack "$coordinator" "$second"
 unset TERN_LISTEN
 check 'strangers are refused (TCP)' refused
-try hostile crowd 600 tern 2 "$second"
+try crowd welcome 600 tern 2 1 "$second"
 check 'of 600 who call at once all are welcomed' [ "$status" -eq 0 ]
 add_up
 check 'sums are exact after their attacks, too' exact
@@ -91,16 +107,58 @@ check 'sums are exact after their attacks on TLS' exact
 new_unix
 start 0 2 "$programs/sums" dense 10000 2 50
 until_listens
-hostile silent 60 300 "$coordinator" >"$tmp/silent.out" 2>&1 &
+crowd silent "$(paced 60)" 300 "$coordinator" >"$tmp/silent.out" 2>&1 &
 silent=$!
 running="$running $silent"
 until_says silent connected
-TERN_DEADLINE=3 start 1 2 "$programs/sums" dense 10000 2 50
+TERN_DEADLINE=$(paced 3) start 1 2 "$programs/sums" dense 10000 2 50
 collect 0 1
 check 'a cluster forms beside 300 silent connections' exact
 check 'they were there all the while' kill -0 $silent
 end $silent
 
+# slowly ATTACK...: node 0 is there first, then those who attack it, then node 1 joins.
+slowly() {
+    $prefix 0 start 0 2 "$programs/sums" dense 10000 2 $steps
+    sleep 1
+    crowd "$@" >"$tmp/slow.out" 2>&1 &
+    slow=$!
+    running="$running $slow"
+    until_says slow connected
+    TERN_DEADLINE=5 TERN_JOIN_DEADLINE=5 $prefix 1 start 1 2 "$programs/sums" dense 10000 2 $steps
+}
+
+steps=50
+many=2500
+$quick && many=1200
+new_tcp
+prefix=with_tls
+slowly slow 60 $many "$coordinator"
+collect 0 1
+check "a node joins over TLS beside $many connections that send a byte now and then" exact
+check 'they were there all the while, too' kill -0 $slow
+end $slow
+
+new_tcp
+prefix=plainly
+slowly slow 60 $many "$coordinator"
+collect 0 1
+check "and so it does over TCP" exact
+end $slow
+
+# Somebody has the token, and never joins.
+new_tcp
+steps=$endless
+slowly hold 3 3000 tern 2 0 "$coordinator"
+until_says 0 ready
+wait $slow
+forget $slow
+sed 's/^/# /' "$tmp/slow.out"
+add_up
+check 'a node joins beside 3,000 connections of a process that does not' exact
+check 'of which few are held' [ "$(sed -n 's/ of .*//p' "$tmp/slow.out")" -le 600 ]
+
+unset TERN_TOKEN
 # What node 1 sent to node 0 is recorded on the way, and sent again.
 new_unix
 start 0 2 "$programs/sums" dense 10000 2 $endless
@@ -128,7 +186,7 @@ forget $proxy
 
 new_unix
 work_s=$((fuzz_s + 3))
-TERN_DEADLINE=20
+TERN_DEADLINE=$(paced 20)
 export TERN_DEADLINE
 start 0 2 "$programs/until_error" work $work_s
 start 1 2 "$programs/until_error" work $work_s

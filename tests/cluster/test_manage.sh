@@ -18,7 +18,7 @@ exact() {
         [ "$(grep -c ', 0 wrong sums, right range' "$out")" -eq "$(echo "$1" | wc -w)" ]
 }
 
-for policy in adaptive adaptive-apart adaptive-replicate adaptive-relocate adaptive-at-once relocate multi replicate replicate-doubling \
+for policy in adaptive cached adaptive-replicate adaptive-relocate adaptive-at-once relocate multi replicate replicate-doubling \
     static; do
     for index in dense sparse; do
         is_followed $index $policy || continue
@@ -31,19 +31,32 @@ for policy in adaptive adaptive-apart adaptive-replicate adaptive-relocate adapt
     done
 done
 
+# The same where all nodes share their memory.
+for policy in adaptive relocate multi replicate static; do
+    for index in dense sparse; do
+        is_followed $index shared || continue
+        new_unix
+        for i in 0 1 2 3; do
+            TERN_SHARE=1 start $i 4 "$programs/sums" $index $keys 2 $steps $policy 20
+        done
+        collect 0 1 2 3
+        check "sums in shared memory: $policy, $index" exact '0 0 0 0'
+    done
+done
+
 # Few keys that all workers use all the time, and no intent at all.
 new_unix
 for i in 0 1 2 3; do
-    start $i 4 "$programs/sums" dense 60 2 $steps adaptive-apart 3
+    start $i 4 "$programs/sums" dense 60 2 $steps adaptive 3
 done
 collect 0 1 2 3
-check 'sums: adaptive-apart, 60 keys' exact '0 0 0 0'
+check 'sums: adaptive, 60 keys' exact '0 0 0 0'
 new_unix
 for i in 0 1 2 3; do
-    start $i 4 "$programs/sums" sparse $keys 2 $steps adaptive-apart
+    start $i 4 "$programs/sums" sparse $keys 2 $steps adaptive
 done
 collect 0 1 2 3
-check 'sums: adaptive-apart, no intent' exact '0 0 0 0'
+check 'sums: adaptive, no intent' exact '0 0 0 0'
 
 # ---- What becomes of keys, case by case ------------------------------------------------------------
 
@@ -65,7 +78,7 @@ done
 if ! $quick; then
     new_unix
     for i in 0 1 2; do
-        TERN_DEADLINE=2 start $i 3 "$programs/manage" late
+        TERN_DEADLINE=$(paced 2) start $i 3 "$programs/manage" late
     done
     collect 0 1 2
     check 'case: late' case_holds late
@@ -73,7 +86,7 @@ fi
 
 # ---- Broken connections ---------------------------------------------------------------------------
 
-for policy in adaptive-apart relocate; do
+for policy in adaptive relocate; do
     run_cut 3 "$programs/sums" sparse $keys 2 $cut_steps $policy 20
     check "sums: $policy, exact although $n_cut connections were cut" exact '0 0 0'
     check "connections were cut ($policy)" [ "$n_cut" -gt 20 ]

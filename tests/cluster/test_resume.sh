@@ -30,7 +30,7 @@ if [ "$(id -u)" -eq 0 ] && command -v ip >/dev/null && command -v ss >/dev/null 
     # For 3 s, and where nodes are slow to start until some connections were destroyed.
     begin=$(now_ms)
     while [ "$(now_ms)" -lt $((begin + 3000)) ] ||
-        { [ $n_killed -le 5 ] && [ "$(now_ms)" -lt $((begin + 20000)) ]; }; do
+        { [ $n_killed -le 5 ] && [ "$(now_ms)" -lt $((begin + $(paced 20000))) ]; }; do
         n=$(ip netns exec $net ss -HKtn state established 2>/dev/null | wc -l)
         n_killed=$((n_killed + n))
         sleep 0.02

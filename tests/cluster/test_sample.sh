@@ -2,7 +2,7 @@
 # and every sum is exact, under every policy.
 . "$(dirname "$0")/lib.sh"
 
-policies='static replicate adaptive adaptive-apart adaptive-replicate adaptive-relocate relocate multi'
+policies='static replicate adaptive adaptive-replicate adaptive-relocate relocate multi'
 steps=500
 $quick && steps=250
 

@@ -5,7 +5,8 @@
 
 clocks=150
 $quick && clocks=40
-export TERN_DEADLINE=20
+TERN_DEADLINE=$(paced 20)
+export TERN_DEADLINE
 
 holds() {
     [ "$statuses" = '0 0 0 0' ] && [ "$(grep -c ', 0 wrong, sums are right' "$out")" -eq 4 ]
@@ -29,7 +30,7 @@ done
 
 # ---- Who holds everybody back --------------------------------------------------------------------
 
-export TERN_DEADLINE=3
+TERN_DEADLINE=$(paced 3)
 names_worker() {
     [ "$(grep -c "^\[[023]\] error TERN_LATE .*worker 0 of node 1 holds everybody back" "$out")" -eq 3 ]
 }
@@ -38,6 +39,11 @@ for policy in ssp:1 essp:1; do
     for i in 0 1 2 3; do
         start $i 4 "$programs/stale" $policy 2 200 1
     done
+    # It goes on when all others have given up, so that they can close their nodes.
+    for i in 0 2 3; do
+        until_says $i error
+    done
+    kill -USR1 "$pid_1"
     collect 0 2 3
     check "$policy: a worker that stops is named by all others" names_worker
     end "$pid_1"

@@ -95,7 +95,7 @@ many_workers 5
 check 'sums: 60 workers, 40 open files that can be more' sums_are_exact
 new_unix
 files='-n 40'
-TERN_DEADLINE=2 many_workers 100000
+TERN_DEADLINE=$(paced 2) many_workers 100000
 check 'too few open files: the limit is named' says_error 'open files'
 
 # ---- Four hosts: network namespaces joined by a bridge in a fifth -----------------------------------
@@ -133,7 +133,7 @@ host_tls() {
 }
 
 host_insecure() {
-    TERN_INSECURE=1 host "$@"
+    TERN_INSECURE=1 TERN_TOKEN=sums host "$@"
 }
 
 # Node 0 knows its own name as loopback, as on Debian; the others know its address. None has a way to the world
@@ -159,7 +159,7 @@ if make_hosts; then
     sums dense host_named
     check 'sums: dense, four hosts, a name that is loopback at home' sums_are_exact
     coordinator=10.211.7.10:7471
-    TERN_DEADLINE=2 sums dense host
+    TERN_DEADLINE=$(paced 2) sums dense host
     check 'plain TCP between hosts is refused without TERN_INSECURE=1' says_error 'without certificates'
     end_hosts
 else

@@ -46,8 +46,8 @@ check 'connections were cut' [ "$n_cut" -gt 10 ]
 
 # ---- Death ------------------------------------------------------------------------------------------
 
-export TERN_DEADLINE=2
-$quick && TERN_DEADLINE=4
+TERN_DEADLINE=$(paced 2)
+export TERN_DEADLINE
 
 names_2() {
     [ "$statuses" = '0 0 0' ] || return 1

@@ -77,7 +77,7 @@ all_intents_take_turns() {
     done
 }
 
-for policy in adaptive-apart adaptive-replicate adaptive-relocate adaptive-at-once; do
+for policy in adaptive adaptive-replicate adaptive-relocate adaptive-at-once; do
     trace '0 1 2 3' $policy
     check "$policy: one owner for each key, by tern_why" nothing_wrong
     check "$policy: the trace agrees with the statistics" agrees_with_statistics
@@ -90,7 +90,9 @@ done
 trace '0 1 2' static 1 2
 check 'static: the places are told' nothing_wrong
 check 'static: only the places are written' [ "$(cat "$tmp"/life.* | grep -c main)" -eq 2 ]
+TERN_SHARE=1
 trace '0 1 2' adaptive 1 2
+TERN_SHARE=0
 check 'adaptive: that all share the rows is told' nothing_wrong
 check 'adaptive: every node has them' [ "$(cat "$tmp"/life.* | grep -c main)" -eq 6 ]
 
@@ -105,7 +107,7 @@ if [ -c /dev/full ]; then
     new_unix
     for i in 0 1; do
         ln -s /dev/full "$tmp/full.$i"
-        start $i 2 "$programs/trace" "$tmp/full" $steps 20 adaptive-apart
+        start $i 2 "$programs/trace" "$tmp/full" $steps 20 adaptive
     done
     collect 0 1
     check 'a full disk is reported when the trace is stopped' says_full
@@ -136,7 +138,7 @@ figures_make_sense() {
     } END { exit wrong > 0 || intent <= 0 || here <= 0 }'
 }
 
-trace '0 1 2 3' adaptive-apart 0 4 20
+trace '0 1 2 3' adaptive 0 4 20
 try "$tern" trace "$tmp"/life.[0-3]
 check 'the picture of four nodes' is_svg "$out" 3
 try "$tern" trace "$tmp"/life.[0-3] -o "$tmp/life.svg"

@@ -19,6 +19,7 @@
 #include <tern/tern.h>
 
 #include "cluster/hold.h"
+#include "cluster/pace.h"
 
 enum { N_KEYS = 500, BATCH = 6, AHEAD = 20, USED_FOR = 4, HANGS_S = 200 };
 
@@ -147,7 +148,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: trace PATH STEPS PACE_US POLICY [KEY...]\n");
         return 2;
     }
-    alarm(HANGS_S);
+    hang_after(HANGS_S);
     size_t n_steps = strtoul(argv[2], NULL, 10);
     uint64_t *keys = calloc(n_steps + 1, BATCH * sizeof *keys);
     struct tern_table_options options = {.struct_size = sizeof options,
@@ -157,7 +158,8 @@ int main(int argc, char **argv)
                                          .policy = argv[4]};
     if (!keys)
         return 1;
-    is_managed = strcmp(argv[4], "static") != 0 && strcmp(argv[4], "adaptive") != 0;
+    const char *share = getenv("TERN_SHARE");
+    is_managed = strcmp(argv[4], "static") != 0 && share && strcmp(share, "0") == 0;
     check(tern_node_open(NULL, &node));
     check(tern_node_self(node, &self, &n_nodes));
     check(tern_table_open(node, "life", &options, &table));

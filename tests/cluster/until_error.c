@@ -10,14 +10,16 @@
  *   lazy     starts a push, does something else for SECONDS and then waits for its end; twice
  *   barrier  passes one barrier after another
  *   late     as barrier, but works for SECONDS before each
- *   copies   changes copies that are kept alike by an all-reduce and flushes them; does nothing for SECONDS before
+ *   copies   changes copies that are kept alike by an all-reduce and flushes them; does nothing for SECONDS before, and
+ *            says "opened" when it begins
  *   latch    pushes to rows that all nodes share and whose updater is the program's own; if it is given SECONDS it dies
- *            in the updater after them, while the row is latched
+ *            in the updater after them, while the row is latched and half written, or stops if STOPS is set
+ *   peek     as latch, but pulls the rows, and prints "torn" if it ever sees half of a push
  *   close    closes the node at once
  *   leave    ends the process without closing anything
  *   desert   ends the process while one of its threads waits at a barrier
  *
- * The variable POLICY names the policy of the table; adaptive-apart without it. It prints "ready" when all nodes are there; then "error", the time in ns since 1970, the status and
+ * The variable POLICY names the policy of the table; adaptive without it. It prints "ready" when all nodes are there; then "error", the time in ns since 1970, the status and
  * the sentence of the call that failed; then "closed" with the same of tern_node_close. With SECONDS it
  * stops working after them, and "done" takes the place of "error". The exit status is 0 unless something
  * else failed than another node. A process that hangs is ended by SIGALRM.
@@ -32,6 +34,8 @@
 #include <unistd.h>
 
 #include <tern/tern.h>
+
+#include "cluster/pace.h"
 
 enum { KEYS = 10000, BATCH = 50, LENGTH = 4, HANGS_S = 60 };
 
@@ -161,6 +165,7 @@ static enum tern_status flush_copies(void)
     const int64_t one = 1;
     must(tern_table_open(node, "copies", &options, &copies));
     must(tern_worker_open(node, &worker));
+    say("opened", TERN_OK);
     usleep((useconds_t)(seconds * 1e6));
     enum tern_status status = TERN_OK;
     while (!status) {
@@ -181,32 +186,38 @@ static void add_or_die(const struct tern_updater *updater, enum tern_type type, 
     (void)updater;
     (void)type;
     (void)state;
-    for (size_t i = 0; i < length; i++)
+    for (size_t i = 0; i < length; i++) {
+        if (dies && i == length / 2)
+            raise(getenv("STOPS") ? SIGSTOP : SIGKILL);
         ((int64_t *)row)[i] += ((const int64_t *)update)[i];
-    if (dies)
-        raise(SIGKILL);
+    }
 }
 
-static enum tern_status push_latched(void)
+static enum tern_status use_latched(bool reads)
 {
     struct tern_worker *worker;
     struct tern_table *rows;
-    const struct tern_table_options options = {.struct_size = sizeof options,
-                                               .type = TERN_I64,
-                                               .n_keys = BATCH,
-                                               .length = LENGTH,
-                                               .updater = {.name = "add or die",
-                                                           .apply = add_or_die},
-                                               .policy = "adaptive"};
+    const struct tern_table_options options = {
+        .struct_size = sizeof options,
+        .type = TERN_I64,
+        .n_keys = BATCH,
+        .length = LENGTH,
+        .updater = {.name = "add or die", .apply = add_or_die},
+        .policy = "adaptive"};
     const uint64_t key = 1;
     const int64_t ones[LENGTH] = {1, 1, 1, 1};
-    const uint64_t begin = now_ns(CLOCK_MONOTONIC);
     must(tern_table_open(node, "rows", &options, &rows));
     must(tern_worker_open(node, &worker));
-    enum tern_status status = TERN_OK;
+    enum tern_status status = tern_barrier(node);
+    const uint64_t begin = now_ns(CLOCK_MONOTONIC);
     while (!status) {
+        int64_t row[LENGTH];
         dies = seconds > 0 && (double)(now_ns(CLOCK_MONOTONIC) - begin) > seconds * 1e9;
-        status = tern_push(worker, rows, &key, 1, ones);
+        status =
+            reads ? tern_pull(worker, rows, &key, 1, row) : tern_push(worker, rows, &key, 1, ones);
+        for (int i = 1; reads && !status && i < LENGTH; i++)
+            if (row[i] != row[0])
+                say("torn", status);
     }
     say("error", status);
     void *row;
@@ -248,7 +259,7 @@ static void open_all(void)
                                          .type = TERN_I64,
                                          .n_keys = KEYS,
                                          .length = LENGTH,
-                                         .policy = policy ? policy : "adaptive-apart"};
+                                         .policy = policy ? policy : "adaptive"};
     enum tern_status status = tern_node_open(NULL, &node);
     if (status)
         end_early(status);
@@ -265,7 +276,7 @@ int main(int argc, char **argv)
 {
     const char *how = argc > 1 ? argv[1] : "work";
     seconds = argc > 2 ? atof(argv[2]) : 0;
-    alarm(HANGS_S + 3 * (unsigned)seconds);
+    hang_after(HANGS_S + 3 * (unsigned)seconds);
     open_all();
     enum tern_status status = TERN_OK;
     if (!strcmp(how, "work") || !strcmp(how, "test") || !strcmp(how, "intend"))
@@ -276,8 +287,8 @@ int main(int argc, char **argv)
         status = pass_barriers(how[0] == 'l');
     else if (!strcmp(how, "copies"))
         status = flush_copies();
-    else if (!strcmp(how, "latch"))
-        status = push_latched();
+    else if (!strcmp(how, "latch") || !strcmp(how, "peek"))
+        status = use_latched(how[0] == 'p');
     else if (!strcmp(how, "leave"))
         _exit(0);
     else if (!strcmp(how, "desert"))

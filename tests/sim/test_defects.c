@@ -1,6 +1,8 @@
 /*
  * The simulator finds every defect of core/defect.h, and nothing without one.
  *
+ * `test_defects TEXT` looks for those alone whose name contains TEXT.
+ *
  * Built with TERN_DEFECTS, together with the sources of src/core and src/sim.
  */
 #include <setjmp.h>
@@ -9,6 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -29,6 +32,8 @@ enum { FIRST_SEED = 2001, SEEDS = 500 };
 
 enum defect core_defect;
 
+static const char *only; /* a part of the names of the defects to look for; NULL: all */
+
 static const char *const names[N_DEFECTS] = {
     [DEFECT_NUMBER_REPEATED] = "two requests have the same number",
     [DEFECT_RESUME_FORGETS] = "a resumed lane forgets a request",
@@ -42,6 +47,10 @@ static const char *const names[N_DEFECTS] = {
     [DEFECT_SETS_REPEATED] = "all sets of one operation are sent",
     [DEFECT_MOVED_UNLEARNED] = "where keys are is not learned",
     [DEFECT_MOVED_DROPPED] = "a request that met no owner is dropped",
+    [DEFECT_RESUME_SKIPPED] = "a broken lane does not resume",
+    [DEFECT_PATIENCE_SHORT] = "a lane gives up too early",
+    [DEFECT_PATIENCE_ENDLESS] = "a lane never gives up",
+    [DEFECT_HOLD_ECHOED] = "a HOLD is echoed for ever",
     [DEFECT_NO_DUPLICATE_CHECK] = "no check for duplicates",
     [DEFECT_DUPLICATE_OFF_BY_ONE] = "that check is off by one",
     [DEFECT_ANY_EPOCH] = "an earlier epoch is served",
@@ -52,6 +61,7 @@ static const char *const names[N_DEFECTS] = {
     [DEFECT_MOVED_EXECUTED] = "a request that met no owner is executed",
     [DEFECT_ROUND_FORGOTTEN] = "the answer to a round is forgotten",
     [DEFECT_KEPT_ONCE] = "the answer about another table is kept",
+    [DEFECT_WRITER_BEHIND] = "a writer goes on with an older replica",
     [DEFECT_PART_TWICE] = "a sum of an all-reduce is added twice",
     [DEFECT_OWN_KEPT] = "what was added to it is added again",
     [DEFECT_ACTS_LATE] = "intents are acted on late",
@@ -69,12 +79,14 @@ static const char *const names[N_DEFECTS] = {
     [DEFECT_GATHERED_LOST] = "gathered updates are lost with a move",
     [DEFECT_SPARE_LOST] = "a slot that was set aside is lost",
     [DEFECT_MOVE_WANTED_HERE] = "a key moves though its owner wants it",
-    [DEFECT_NEWS_FORGOTTEN] = "one holder of a replica gets no news",
+    [DEFECT_CHANGES_FORGOTTEN] = "one holder of a replica gets no news",
     [DEFECT_STATE_LEFT_BEHIND] = "the updater's state is left behind",
     [DEFECT_SHARE_LOST] = "a share outlives the move of its key",
     [DEFECT_NUMBER_NOT_RAISED] = "a move does not raise the number",
     [DEFECT_HOME_NOT_TOLD] = "the home is not told where a key went",
+    [DEFECT_FRESH_FORGOTTEN] = "a new replica gets no value",
     [DEFECT_CLEAN_EARLY] = "changes are left over by a clean round",
+    [DEFECT_CACHE_KEPT] = "a key that a cache displaces is kept",
     [DEFECT_DRAWN_BESIDE] = "a key beside the range is drawn",
     [DEFECT_POOL_OVERUSED] = "a pool is used once too often",
     [DEFECT_POSTPONED_TWICE] = "a key of a sample is put off twice",
@@ -98,9 +110,14 @@ static const char *const names[N_DEFECTS] = {
     [DEFECT_REDUCE_EARLY] = "a reduction ends too early",
     [DEFECT_JOIN_TWICE] = "another process joins as the same node",
     [DEFECT_RANGE_BEGIN] = "a range begins one key late",
+    [DEFECT_GUEST_FORGOTTEN] = "a lane ends with its connection",
     [DEFECT_OLD_CONNECTION] = "the older connection of a lane stays",
-    [DEFECT_OLD_INCARNATION] = "an older incarnation is served",
+    [DEFECT_OLD_INCARNATION] = "a process that has not joined is served",
     [DEFECT_HELD_DROPPED] = "a held request is dropped",
+    [DEFECT_HOLD_UNSAID] = "those that wait rightly are not told",
+    [DEFECT_PULSE_SKIPPED] = "a node gives no sign of life",
+    [DEFECT_PAUSE_ENDLESS] = "rounds do not begin by themselves",
+    [DEFECT_FLUSH_UNCOLLECTED] = "a flush does not collect changes",
     [DEFECT_ROUND_HELD_DROPPED] = "one held for a round is dropped",
     [DEFECT_TURN_SKIPPED] = "an operation does not wait for its turn",
     [DEFECT_CATCH_UP_SKIPPED] = "a write does not wait for its replica",
@@ -126,6 +143,8 @@ static struct tern_sim_result run(enum defect which)
 static void nothing_is_found_without_defect(void **state)
 {
     (void)state;
+    if (only)
+        skip();
     struct tern_sim_result result = run(DEFECT_NONE);
     assert_int_equal(result.n_violations, 0);
     assert_int_equal(result.n_seeds, SEEDS);
@@ -136,6 +155,8 @@ static __attribute__((unused)) void every_defect_is_found(void **state)
     (void)state;
     int n_missed = 0;
     for (int which = DEFECT_NONE + 1; which < N_DEFECTS; which++) {
+        if (only && !strstr(names[which], only))
+            continue;
         struct tern_sim_result result = run((enum defect)which);
         if (result.n_violations)
             print_message("%-44s seed %3ju: %s\n", names[which],
@@ -147,15 +168,16 @@ static __attribute__((unused)) void every_defect_is_found(void **state)
     assert_int_equal(n_missed, 0);
 }
 
-int main(void)
+int main(int n_arguments, char **arguments)
 {
+    only = n_arguments > 1 ? arguments[1] : NULL;
     /* Thousands of small tables: huge pages would only have to be cleared. */
     setenv("TERN_HUGE_PAGES", "off", 0);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_found_without_defect),
+    const struct CMUnitTest tests[] =
+    { cmocka_unit_test(nothing_is_found_without_defect),
 #if !IS_SANITIZED
-        /* The plain builds look for them: they are mistakes of the protocol, not of memory, and many. */
-        cmocka_unit_test(every_defect_is_found),
+      /* The plain builds look for them: they are mistakes of the protocol, not of memory, and many. */
+      cmocka_unit_test(every_defect_is_found),
 #endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

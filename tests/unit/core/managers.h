@@ -2,7 +2,7 @@
  * managers - the managers of one table at a few nodes in one process, whose messages the test carries by
  * hand: for tests of core/manager.h.
  *
- * A round of a node is what node/sync.c does: what was changed is collected, each peer is asked if there
+ * A round of a node is what node/round_driver.c does: what was changed is collected, each peer is asked if there
  * is a reason, and again as long as there is something to say or hear. A test takes it apart to let
  * things happen while a message is under way.
  */
@@ -13,6 +13,7 @@
 #include "core/policy.h"
 
 #include "support/check.h"
+#include "support/view.h"
 
 enum { MAX_MEMBERS = 4, MAX_PASSES = 8 };
 
@@ -39,7 +40,7 @@ struct managers {
 static inline bool is_at_home(const void *context, uint64_t key)
 {
     const struct member *member = context;
-    return ring_home(member->core.ring, key) == member->core.node;
+    return ring_home(member->core.view, key) == member->core.node;
 }
 
 static inline struct managers managers_new(uint32_t n, const char *policy,
@@ -49,17 +50,15 @@ static inline struct managers managers_new(uint32_t n, const char *policy,
     for (uint32_t i = 0; i < n; i++) {
         struct member *member = &all.members[i];
         member->core.node = i;
-        member->core.n_nodes = n;
-        member->core.ring = ring_new(n);
-        assert_non_null(member->core.ring);
-        struct store_home home = {.begin = range_begin(i, options->n_keys, n),
-                                  .end = range_begin(i + 1, options->n_keys, n),
+        member->core.view = view_of(n);
+        struct store_home home = {.begin = range_begin(member->core.view, i, options->n_keys),
+                                  .end = range_end(member->core.view, i, options->n_keys),
                                   .has = is_at_home,
                                   .context = member,
-                                  .managed = true};
+                                  .rows_move = true};
         ok(store_init(&member->store, "rows", options, &home));
         assert_true(policy_find(policy, &member->policy));
-        member->manager = manager_new(&member->core, &member->store, &member->policy, 1);
+        member->manager = manager_new(&member->core, &member->store, &member->policy, 0, NULL);
         assert_non_null(member->manager);
     }
     return all;
@@ -75,7 +74,6 @@ static inline void managers_free(struct managers *all)
         }
         manager_free(member->manager);
         store_fini(&member->store);
-        ring_free(member->core.ring);
     }
     free(all->members);
 }
@@ -109,8 +107,10 @@ static inline bool ask_peer(struct managers *all, uint32_t from, uint32_t to)
 
 static inline struct frame request_frame(const struct buffer *body)
 {
-    return (struct frame){
-        .kind = FRAME_ROUND, .number = 1, .body_bytes = (uint32_t)buffer_size(body)};
+    return (struct frame){.kind = FRAME_ROUND,
+                          .epoch = TEST_EPOCH,
+                          .number = 1,
+                          .body_bytes = (uint32_t)buffer_size(body)};
 }
 
 /* Lets the other node answer the request that is under way to it. */
@@ -123,7 +123,7 @@ static inline void serve_peer(struct managers *all, uint32_t from, uint32_t to)
     ok(manager_serve(all->members[to].manager, from, &request, buffer_head(&question->body),
                      &question->out));
     ok(frame_decode(buffer_head(&question->out), &question->answer));
-    assert_int_equal(question->answer.kind, FRAME_NEWS);
+    assert_int_equal(question->answer.kind, FRAME_ROUND_REPLY);
     assert_int_equal(buffer_size(&question->out), FRAME_HEADER_BYTES + question->answer.body_bytes);
     question->served = true;
 }

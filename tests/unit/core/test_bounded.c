@@ -13,13 +13,14 @@
 
 #include "base/rand.h"
 #include "core/bounded.h"
-#include "core/pace.h"
+#include "core/worker_clocks.h"
 #include "core/policy.h"
 #include "wire/section.h"
+#include "support/view.h"
 
 /* ---- Clocks -------------------------------------------------------------------------------------- */
 
-static uint64_t lowest_of(const struct clocks *clocks, uint32_t *n)
+static uint64_t lowest_of(const struct min_clock *clocks, uint32_t *n)
 {
     uint64_t lowest = CLOCK_RESTS;
     *n = 0;
@@ -36,8 +37,8 @@ static uint64_t lowest_of(const struct clocks *clocks, uint32_t *n)
 static void the_lowest_clock_is_known_however_they_move(void **state)
 {
     (void)state;
-    struct clocks clocks;
-    assert_true(clocks_init(&clocks, 5, 0));
+    struct min_clock clocks;
+    assert_true(min_clock_init(&clocks, 5, 0));
     for (uint64_t i = 0; i < 20000; i++) {
         uint32_t n, index = (uint32_t)(rand_at(1, i) % clocks.n);
         uint64_t draw = rand_at(2, i) % 10, value = clocks.values[index];
@@ -47,45 +48,45 @@ static void the_lowest_clock_is_known_however_they_move(void **state)
             value = i / 100;
         else
             value += draw / 4;
-        clocks_set(&clocks, index, value);
+        min_clock_set(&clocks, index, value);
         if (i % 1000 == 0)
-            assert_true(clocks_add(&clocks));
+            assert_true(min_clock_add(&clocks));
         assert_int_equal(clocks.lowest, lowest_of(&clocks, &n));
         assert_int_equal(clocks.n_lowest, n);
-        uint32_t slowest = clocks_slowest(&clocks);
+        uint32_t slowest = min_clock_slowest(&clocks);
         assert_true(clocks.lowest == CLOCK_RESTS ? slowest == clocks.n
                                                  : clocks.values[slowest] == clocks.lowest);
     }
-    clocks_fini(&clocks);
+    min_clock_fini(&clocks);
 }
 
 static void a_node_is_as_far_as_its_slowest_worker(void **state)
 {
     (void)state;
-    struct pace pace;
+    struct worker_clocks pace;
     uint32_t first, second, third;
-    pace_init(&pace);
-    assert_int_equal(pace_now(&pace).clock,
+    worker_clocks_init(&pace);
+    assert_int_equal(worker_clocks_now(&pace).clock,
                      0); /* nobody runs away from a node without workers yet */
-    assert_int_equal(pace_now(&pace).slowest, NO_WORKER);
-    assert_true(pace_open(&pace, 7, 0, &first));
-    assert_true(pace_open(&pace, 8, 0, &second));
-    assert_false(pace_set(&pace, first, 1));
-    assert_int_equal(pace_now(&pace).clock, 0);
-    assert_int_equal(pace_now(&pace).slowest, 8);
-    assert_true(pace_set(&pace, second, 3));
-    assert_int_equal(pace_now(&pace).clock, 1);
-    assert_int_equal(pace_now(&pace).slowest, 7);
-    assert_true(pace_set(&pace, first, CLOCK_RESTS));
-    assert_int_equal(pace_now(&pace).clock, 3);
-    pace_close(&pace, second);
-    assert_int_equal(pace_now(&pace).clock, CLOCK_RESTS);
-    assert_int_equal(pace_now(&pace).highest, 3);
-    assert_true(pace_open(&pace, 9, 5, &third));
+    assert_int_equal(worker_clocks_now(&pace).slowest, NO_WORKER);
+    assert_true(worker_clocks_open(&pace, 7, 0, &first));
+    assert_true(worker_clocks_open(&pace, 8, 0, &second));
+    assert_false(worker_clocks_set(&pace, first, 1));
+    assert_int_equal(worker_clocks_now(&pace).clock, 0);
+    assert_int_equal(worker_clocks_now(&pace).slowest, 8);
+    assert_true(worker_clocks_set(&pace, second, 3));
+    assert_int_equal(worker_clocks_now(&pace).clock, 1);
+    assert_int_equal(worker_clocks_now(&pace).slowest, 7);
+    assert_true(worker_clocks_set(&pace, first, CLOCK_RESTS));
+    assert_int_equal(worker_clocks_now(&pace).clock, 3);
+    worker_clocks_close(&pace, second);
+    assert_int_equal(worker_clocks_now(&pace).clock, CLOCK_RESTS);
+    assert_int_equal(worker_clocks_now(&pace).highest, 3);
+    assert_true(worker_clocks_open(&pace, 9, 5, &third));
     assert_int_equal(third, second);
-    assert_int_equal(pace_now(&pace).clock, 5);
-    assert_int_equal(pace_now(&pace).slowest, 9);
-    pace_fini(&pace);
+    assert_int_equal(worker_clocks_now(&pace).clock, 5);
+    assert_int_equal(worker_clocks_now(&pace).slowest, 9);
+    worker_clocks_fini(&pace);
 }
 
 /* ---- Policies ------------------------------------------------------------------------------------- */
@@ -157,6 +158,7 @@ static void the_size_of_a_push_is_that_of_its_largest_sum(void **state)
 struct pair {
     struct core cores[2];
     struct core_table tables[2];
+    struct bounded *bounded[2];
     struct policy policy;
 };
 
@@ -167,20 +169,19 @@ static void pair_open(struct pair *pair, const char *name)
     struct tern_table_options options = {
         .struct_size = sizeof options, .type = TERN_I64, .n_keys = 10, .length = 1};
     for (uint32_t i = 0; i < 2; i++) {
-        pair->cores[i] = (struct core){.node = i, .n_nodes = 2};
-        struct store_home home = {.end = 10, .tracked = true};
+        pair->cores[i] = (struct core){.node = i, .view = view_of(2)};
+        struct store_home home = {.end = 10, .rows_everywhere = true};
         assert_int_equal(store_init(&pair->tables[i].store, "pair", &options, &home), TERN_OK);
         pair->tables[i].policy = &pair->policy;
-        pair->tables[i].bounded =
-            bounded_new(&pair->cores[i], &pair->tables[i].store, &pair->policy);
-        assert_non_null(pair->tables[i].bounded);
+        pair->bounded[i] = bounded_new(&pair->cores[i], &pair->tables[i].store, &pair->policy);
+        assert_non_null(pair->bounded[i]);
     }
 }
 
 static void pair_close(struct pair *pair)
 {
     for (int i = 0; i < 2; i++) {
-        bounded_free(pair->tables[i].bounded);
+        bounded_free(pair->bounded[i]);
         store_fini(&pair->tables[i].store);
     }
 }
@@ -198,7 +199,7 @@ static struct node_clock resting(uint64_t highest)
 /* Node `from` asks the other one; false if it has no reason to. */
 static bool exchange(struct pair *pair, uint32_t from)
 {
-    struct bounded *asks = pair->tables[from].bounded, *answers = pair->tables[!from].bounded;
+    struct bounded *asks = pair->bounded[from], *answers = pair->bounded[!from];
     struct buffer question = {0}, answer = {0};
     struct frame reply;
     bool has_reason = bounded_has_request(asks, !from);
@@ -240,7 +241,7 @@ static bool can_read(struct pair *pair, uint32_t node, uint64_t clock, uint64_t 
     uint32_t stale, ages[BOUNDED_STEPS];
     *x = 0;
     store_pull_one(&pair->tables[node].store, key, x);
-    return !bounded_check(pair->tables[node].bounded, clock, clock, &key, 1, &stale, ages);
+    return !bounded_check(pair->bounded[node], clock, clock, &key, 1, &stale, ages);
 }
 
 static void a_read_waits_for_the_slowest_and_then_for_the_value(void **state)
@@ -256,24 +257,24 @@ static void a_read_waits_for_the_slowest_and_then_for_the_value(void **state)
     /* At clock 1 nothing is promised, but what there is is fetched once. */
     assert_false(can_read(&pair, 0, 1, key, &x));
     assert_int_equal(x, 1);
-    assert_int_equal(bounded_want(pair.tables[0].bounded, &key, &first, 1), TERN_OK);
+    assert_int_equal(bounded_want(pair.bounded[0], &key, &first, 1), TERN_OK);
     settle(&pair);
     assert_true(can_read(&pair, 0, 1, key, &x));
     assert_int_equal(x, 11);
     push(&pair, 1, key, 100);
-    assert_int_equal(bounded_take(pair.tables[0].bounded, at(2)), TERN_OK);
-    assert_int_equal(bounded_take(pair.tables[1].bounded, at(0)), TERN_OK);
+    assert_int_equal(bounded_take(pair.bounded[0], at(2)), TERN_OK);
+    assert_int_equal(bounded_take(pair.bounded[1], at(0)), TERN_OK);
     settle(&pair);
     assert_false(can_read(&pair, 0, 2, key, &x));
-    assert_false(bounded_may_read(pair.tables[0].bounded, 2, 2));
-    struct standing standing = bounded_slowest(pair.tables[0].bounded);
+    assert_false(bounded_may_read(pair.bounded[0], 2, 2));
+    struct standing standing = bounded_slowest(pair.bounded[0]);
     assert_int_equal(standing.node, 1);
     assert_int_equal(standing.clock, 0);
-    assert_int_equal(bounded_take(pair.tables[1].bounded, at(1)), TERN_OK);
+    assert_int_equal(bounded_take(pair.bounded[1], at(1)), TERN_OK);
     settle(&pair);
-    assert_true(bounded_may_read(pair.tables[0].bounded, 2, 2));
+    assert_true(bounded_may_read(pair.bounded[0], 2, 2));
     assert_false(can_read(&pair, 0, 2, key, &x)); /* but the replica is too old */
-    assert_int_equal(bounded_want(pair.tables[0].bounded, &key, &first, 1), TERN_OK);
+    assert_int_equal(bounded_want(pair.bounded[0], &key, &first, 1), TERN_OK);
     settle(&pair);
     assert_true(can_read(&pair, 0, 2, key, &x));
     assert_int_equal(x, 111);
@@ -289,13 +290,13 @@ static void eager_replicas_follow_the_clock(void **state)
     const uint64_t key = 9;
     int64_t x;
     pair_open(&pair, "essp:0");
-    assert_int_equal(bounded_want(pair.tables[0].bounded, &key, &first, 1), TERN_OK);
+    assert_int_equal(bounded_want(pair.bounded[0], &key, &first, 1), TERN_OK);
     settle(&pair);
     for (uint64_t clock = 1; clock < 10; clock++) {
         push(&pair, 1, key, 1);
         assert_false(can_read(&pair, 0, clock, key, &x));
-        assert_int_equal(bounded_take(pair.tables[0].bounded, at(clock)), TERN_OK);
-        assert_int_equal(bounded_take(pair.tables[1].bounded, at(clock)), TERN_OK);
+        assert_int_equal(bounded_take(pair.bounded[0], at(clock)), TERN_OK);
+        assert_int_equal(bounded_take(pair.bounded[1], at(clock)), TERN_OK);
         settle(&pair);
         assert_true(can_read(&pair, 0, clock, key, &x));
         assert_int_equal(x, clock);
@@ -310,15 +311,15 @@ static void those_who_rest_may_read(void **state)
     (void)state;
     struct pair pair;
     pair_open(&pair, "bsp");
-    assert_int_equal(bounded_take(pair.tables[0].bounded, at(10)), TERN_OK);
-    assert_int_equal(bounded_take(pair.tables[1].bounded, at(3)), TERN_OK);
+    assert_int_equal(bounded_take(pair.bounded[0], at(10)), TERN_OK);
+    assert_int_equal(bounded_take(pair.bounded[1], at(3)), TERN_OK);
     settle(&pair);
-    assert_false(bounded_may_read(pair.tables[0].bounded, 10, 10));
-    assert_int_equal(bounded_take(pair.tables[0].bounded, resting(10)), TERN_OK);
-    assert_int_equal(bounded_take(pair.tables[1].bounded, resting(3)), TERN_OK);
+    assert_false(bounded_may_read(pair.bounded[0], 10, 10));
+    assert_int_equal(bounded_take(pair.bounded[0], resting(10)), TERN_OK);
+    assert_int_equal(bounded_take(pair.bounded[1], resting(3)), TERN_OK);
     settle(&pair);
-    assert_true(bounded_may_read(pair.tables[0].bounded, 10, CLOCK_RESTS));
-    assert_true(bounded_may_read(pair.tables[1].bounded, 3, CLOCK_RESTS));
+    assert_true(bounded_may_read(pair.bounded[0], 10, CLOCK_RESTS));
+    assert_true(bounded_may_read(pair.bounded[1], 3, CLOCK_RESTS));
     pair_close(&pair);
 }
 
@@ -328,19 +329,19 @@ static void who_comes_back_is_not_behind_what_others_were_told(void **state)
     (void)state;
     struct pair pair;
     pair_open(&pair, "bsp");
-    assert_int_equal(bounded_take(pair.tables[0].bounded, at(10)), TERN_OK);
-    assert_int_equal(bounded_take(pair.tables[1].bounded, at(3)), TERN_OK);
+    assert_int_equal(bounded_take(pair.bounded[0], at(10)), TERN_OK);
+    assert_int_equal(bounded_take(pair.bounded[1], at(3)), TERN_OK);
     settle(&pair);
-    assert_true(bounded_may_read(pair.tables[1].bounded, 10, 10));
-    assert_true(bounded_is_awaited(pair.tables[0].bounded));
-    assert_int_equal(bounded_take(pair.tables[0].bounded, resting(10)), TERN_OK);
+    assert_true(bounded_may_read(pair.bounded[1], 10, 10));
+    assert_true(bounded_is_awaited(pair.bounded[0]));
+    assert_int_equal(bounded_take(pair.bounded[0], resting(10)), TERN_OK);
     settle(&pair);
-    assert_false(bounded_is_awaited(pair.tables[0].bounded));
-    assert_int_equal(bounded_highest(pair.tables[0].bounded), 10);
-    assert_int_equal(bounded_take(pair.tables[0].bounded, at(10)), TERN_OK);
+    assert_false(bounded_is_awaited(pair.bounded[0]));
+    assert_int_equal(bounded_highest(pair.bounded[0]), 10);
+    assert_int_equal(bounded_take(pair.bounded[0], at(10)), TERN_OK);
     settle(&pair);
-    assert_true(bounded_is_awaited(pair.tables[0].bounded));
-    assert_false(bounded_may_read(pair.tables[1].bounded, 11, 11));
+    assert_true(bounded_is_awaited(pair.bounded[0]));
+    assert_false(bounded_may_read(pair.bounded[1], 11, 11));
     pair_close(&pair);
 }
 
@@ -350,7 +351,7 @@ static void what_is_left_over_goes_before_what_is_new(void **state)
     struct pair pair;
     int64_t x;
     pair_open(&pair, "ssp:0");
-    struct bounded *bounded = pair.tables[0].bounded;
+    struct bounded *bounded = pair.bounded[0];
     bounded->round_bytes = 1; /* a row in each question */
     for (uint64_t clock = 1; clock <= 10; clock++) {
         for (uint64_t key = 5; key < 10; key++) /* at home at node 1 */
@@ -360,14 +361,14 @@ static void what_is_left_over_goes_before_what_is_new(void **state)
     }
     /* Two times of five rows: what was changed at clock 1, and until clock 6. */
     assert_int_equal(bounded->counts.deltas_sent, 10);
-    assert_int_equal(bounded_slowest(pair.tables[1].bounded).clock, 6);
+    assert_int_equal(bounded_slowest(pair.bounded[1]).clock, 6);
     store_pull_one(&pair.tables[1].store, 7, &x);
     assert_true(x >= 6); /* a row is sent as it is then */
     assert_int_equal(bounded_take(bounded, at(10)), TERN_OK);
     settle(&pair);
     store_pull_one(&pair.tables[1].store, 7, &x);
     assert_int_equal(x, 10);
-    assert_int_equal(bounded_slowest(pair.tables[1].bounded).clock, 10);
+    assert_int_equal(bounded_slowest(pair.bounded[1]).clock, 10);
     pair_close(&pair);
 }
 
@@ -376,7 +377,7 @@ static void nonsense_is_refused_and_has_no_effect(void **state)
     (void)state;
     struct pair pair;
     pair_open(&pair, "essp:0");
-    struct bounded *bounded = pair.tables[1].bounded;
+    struct bounded *bounded = pair.bounded[1];
     uint8_t body[256];
     struct buffer out = {0};
     for (uint64_t i = 0; i < 20000; i++) {
@@ -391,8 +392,8 @@ static void nonsense_is_refused_and_has_no_effect(void **state)
         enum tern_status status = bounded_serve(bounded, 0, &request, body, &out);
         /* A lone section of clocks is a question. */
         assert_true(status == TERN_INVALID || (i % 2 && status == TERN_OK));
-        struct frame answer = {.kind = FRAME_NEWS, .body_bytes = (uint32_t)n};
-        status = bounded_answer(pair.tables[0].bounded, 1, &answer, body);
+        struct frame answer = {.kind = FRAME_ROUND_REPLY, .body_bytes = (uint32_t)n};
+        status = bounded_answer(pair.bounded[0], 1, &answer, body);
         assert_true(status == TERN_PEER || (i % 2 && status == TERN_OK));
     }
     assert_int_equal(store_rows(&pair.tables[1].store), 0);

@@ -8,6 +8,7 @@
 
 #include "base/rand.h"
 #include "support/check.h"
+#include "support/view.h"
 
 enum { MAX_NODES = 9, N_KEYS = 100, LENGTH = 3, LETTERS = 64, STEPS = 300 };
 
@@ -20,7 +21,7 @@ struct member {
 };
 
 /* A part on its way. */
-struct letter {
+struct message {
     uint32_t from, to;
     struct frame frame;
     struct buffer body;
@@ -29,7 +30,7 @@ struct letter {
 struct cluster {
     struct member members[MAX_NODES];
     uint32_t n;
-    struct letter letters[LETTERS];
+    struct message messages[LETTERS];
     size_t n_letters;
     uint64_t n_random;
 };
@@ -42,7 +43,7 @@ static uint64_t below(struct cluster *cluster, uint64_t n)
 static bool is_at_home(const void *context, uint64_t key)
 {
     const struct core *core = context;
-    return ring_home(core->ring, key) == core->node;
+    return ring_home(core->view, key) == core->node;
 }
 
 static struct cluster *cluster_new(uint32_t n, enum tern_index index, enum tern_type type)
@@ -53,14 +54,14 @@ static struct cluster *cluster_new(uint32_t n, enum tern_index index, enum tern_
         struct member *member = &cluster->members[i];
         struct tern_table_options options =
             shape(index, type, index == TERN_DENSE ? N_KEYS : 0, LENGTH);
-        member->core = (struct core){.node = i, .n_nodes = n, .epoch = 1, .ring = ring_new(n)};
+        member->core = (struct core){.node = i, .view = view_of(n)};
         assert_true(policy_find("replicate-doubling", &member->policy));
-        struct store_home home = {.tracked = true,
+        struct store_home home = {.rows_everywhere = true,
                                   .has = is_at_home,
                                   .context = &member->core,
                                   .end = options.n_keys,
-                                  .main_begin = range_begin(i, options.n_keys, n),
-                                  .main_end = range_begin(i + 1, options.n_keys, n)};
+                                  .main_begin = range_begin(member->core.view, i, options.n_keys),
+                                  .main_end = range_end(member->core.view, i, options.n_keys)};
         ok(store_init(&member->store, "rows", &options, &home));
         assert_true(doubling_is_for(&member->core, &member->store, &member->policy));
         member->doubling = doubling_new(&member->core, &member->store);
@@ -75,10 +76,9 @@ static void cluster_free(struct cluster *cluster)
         struct member *member = &cluster->members[i];
         doubling_free(member->doubling);
         store_fini(&member->store);
-        ring_free(member->core.ring);
     }
     for (size_t i = 0; i < LETTERS; i++)
-        buffer_free(&cluster->letters[i].body);
+        buffer_free(&cluster->messages[i].body);
     free(cluster);
 }
 
@@ -90,33 +90,35 @@ static void go_on(struct cluster *cluster, uint32_t from)
     ok(doubling_go_on(member->doubling));
     while (doubling_has_request(member->doubling, &to) && !member->is_asking[to]) {
         assert_true(cluster->n_letters < LETTERS);
-        struct letter *letter = &cluster->letters[cluster->n_letters++];
-        letter->from = from;
-        letter->to = to;
-        letter->frame = (struct frame){.kind = FRAME_ROUND, .epoch = 1};
-        ok(doubling_request(member->doubling, &letter->body, &letter->frame.a, &letter->frame.b));
-        letter->frame.body_bytes = (uint32_t)buffer_size(&letter->body);
+        struct message *message = &cluster->messages[cluster->n_letters++];
+        message->from = from;
+        message->to = to;
+        message->frame = (struct frame){.kind = FRAME_ROUND, .epoch = 1};
+        ok(doubling_request(member->doubling, &message->body, &message->frame.fields.round.number,
+                            &message->frame.fields.round.step));
+        message->frame.body_bytes = (uint32_t)buffer_size(&message->body);
         member->is_asking[to] = true;
         ok(doubling_go_on(member->doubling));
     }
 }
 
-/* Has one of the letters arrive, any of them. */
+/* Has one of the messages arrive, any of them. */
 static void deliver(struct cluster *cluster)
 {
     size_t i = below(cluster, cluster->n_letters);
-    struct letter *letter = &cluster->letters[i];
-    struct doubling *doubling = cluster->members[letter->to].doubling;
+    struct message *message = &cluster->messages[i];
+    struct doubling *doubling = cluster->members[message->to].doubling;
     struct buffer out = {0};
-    ok(doubling_serve(doubling, letter->from, &letter->frame, buffer_head(&letter->body), &out));
+    ok(doubling_serve(doubling, message->from, &message->frame, buffer_head(&message->body), &out));
     /* It comes once: the server sees to that. */
-    refused(doubling_serve(doubling, letter->from, &letter->frame, buffer_head(&letter->body), &out),
-            TERN_INVALID, "makes no sense");
+    refused(
+        doubling_serve(doubling, message->from, &message->frame, buffer_head(&message->body), &out),
+        TERN_INVALID, "makes no sense");
     buffer_free(&out);
-    cluster->members[letter->from].is_asking[letter->to] = false;
-    struct letter last = cluster->letters[--cluster->n_letters];
-    cluster->letters[cluster->n_letters] = *letter;
-    *letter = last;
+    cluster->members[message->from].is_asking[message->to] = false;
+    struct message last = cluster->messages[--cluster->n_letters];
+    cluster->messages[cluster->n_letters] = *message;
+    *message = last;
 }
 
 static void settle(struct cluster *cluster)
@@ -146,7 +148,8 @@ static void push_all(struct cluster *cluster, int64_t sums[N_KEYS])
         float floats[LENGTH] = {(float)add * 0.1f, -0.3f, 1e6f};
         sums[key] += add;
         ok(store_create(store, key));
-        assert_true(store_push_one(store, key, store->type == TERN_I64 ? (void *)integers : floats));
+        assert_true(
+            store_push_one(store, key, store->type == TERN_I64 ? (void *)integers : floats));
         if (below(cluster, 4) == 0)
             go_on(cluster, node);
         if (cluster->n_letters && below(cluster, 2))
@@ -213,15 +216,15 @@ static void parts_without_sense_are_refused(void **state)
     section_put(bytes + SECTION_HEADER_BYTES, 5);
     section_put(bytes + SECTION_HEADER_BYTES + ITEM, 6);
     const struct frame good = {
-        .kind = FRAME_ROUND, .a = 1, .b = 1, .body_bytes = SECTION_HEADER_BYTES + 2 * ITEM};
+        .kind = FRAME_ROUND, .fields.round = {1, 1}, .body_bytes = SECTION_HEADER_BYTES + 2 * ITEM};
     struct buffer out = {0};
     struct frame frame = good;
-    frame.a = 2; /* of a round that cannot be */
+    frame.fields.round.number = 2; /* of a round that cannot be */
     refused(doubling_serve(doubling, 1, &frame, bytes, &out), TERN_INVALID, "round 2");
-    frame.a = 0;
+    frame.fields.round.number = 0;
     refused(doubling_serve(doubling, 1, &frame, bytes, &out), TERN_INVALID, "no sense");
     frame = good;
-    frame.b = 99; /* of no step */
+    frame.fields.round.step = 99; /* of no step */
     refused(doubling_serve(doubling, 1, &frame, bytes, &out), TERN_INVALID, "no sense");
     refused(doubling_serve(doubling, 2, &good, bytes, &out), TERN_INVALID, "no sense");
     refused(doubling_serve(doubling, 0, &good, bytes, &out), TERN_INVALID, "no sense");
@@ -238,10 +241,11 @@ static void parts_without_sense_are_refused(void **state)
     section_write(bytes, SECTION_DELTAS, 2, ITEM);
     ok(doubling_serve(doubling, 1, &good, bytes, &out));
     /* Who waits may ask whether the table is still open. */
-    frame = (struct frame){.kind = FRAME_ROUND, .a = 1, .b = DOUBLING_PROBE};
+    frame = (struct frame){.kind = FRAME_ROUND, .fields.round = {1, DOUBLING_PROBE}};
     ok(doubling_serve(doubling, 2, &frame, NULL, &out));
     doubling_forget_peer(doubling);
-    refused(doubling_serve(doubling, 2, &frame, NULL, &out), TERN_CLOSED, "has closed table 'rows'");
+    refused(doubling_serve(doubling, 2, &frame, NULL, &out), TERN_CLOSED,
+            "has closed table 'rows'");
     assert_false(doubling_is_busy(doubling));
     buffer_free(&out);
     cluster_free(cluster);
@@ -252,7 +256,7 @@ static void it_is_for_many_nodes_without_updater(void **state)
 {
     (void)state;
     struct store store = {.value_bytes = 16};
-    struct core few = {.n_nodes = 4}, many = {.n_nodes = 64};
+    struct core few = {.view = view_of(4)}, many = {.view = view_of(64)};
     struct policy policy;
     assert_true(policy_find("replicate", &policy));
     assert_false(doubling_is_for(&few, &store, &policy));

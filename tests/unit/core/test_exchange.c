@@ -3,10 +3,11 @@
  * other has opened only one of them; and the age of copies when the time that is told goes back.
  */
 #include "core/exchange.h" /* before cmocka, whose macro fail() would hide the function */
-#include "core/manager.h"
+#include "core/manager_internal.h"
 #include "core/server.h"
 
 #include "support/check.h"
+#include "support/view.h"
 
 enum { TABLES = 2, N_KEYS = 40, FIRST_NUMBER = 3, MAX_PASSES = 8 };
 
@@ -29,19 +30,16 @@ struct pair {
 static void side_init(struct side *side, uint32_t node)
 {
     struct tern_table_options options = shape(TERN_DENSE, TERN_I64, N_KEYS, 1);
-    side->core = (struct core){.node = node, .n_nodes = 2, .epoch = 1, .ring = ring_new(2)};
-    assert_non_null(side->core.ring);
+    side->core = (struct core){.node = node, .view = view_of(2)};
     assert_true(policy_find("adaptive", &side->policy));
     for (uint32_t i = 0; i < TABLES; i++) {
         struct core_table *table = &side->tables[i];
-        struct store_home home = {.begin = range_begin(node, N_KEYS, 2),
-                                  .end = range_begin(node + 1, N_KEYS, 2),
-                                  .managed = true};
+        struct store_home home = technique_home(&side->core, &side->policy, &options);
         ok(store_init(&table->store, "rows", &options, &home));
         table->number = (uint16_t)(FIRST_NUMBER + i);
         table->policy = &side->policy;
-        table->managers[0] = manager_new(&side->core, &table->store, &side->policy, 1);
-        assert_non_null(table->managers[0]);
+        const struct technique_setup setup = {.options = &options, .generation = 1};
+        assert_true(technique_open(&side->core, table, &setup));
         atomic_store(&side->core.tables[table->number], table);
     }
 }
@@ -49,10 +47,9 @@ static void side_init(struct side *side, uint32_t node)
 static void side_fini(struct side *side)
 {
     for (uint32_t i = 0; i < TABLES; i++) {
-        manager_free(side->tables[i].managers[0]);
+        technique_close(&side->tables[i]);
         store_fini(&side->tables[i].store);
     }
-    ring_free(side->core.ring);
 }
 
 static struct pair *pair_new(void)
@@ -121,7 +118,7 @@ static void carry(struct pair *pair, bool breaks)
 static void begin_all(struct pair *pair, uint64_t now_ns)
 {
     for (uint32_t i = 0; i < TABLES; i++) {
-        ok(manager_take(pair->asker.tables[i].managers[0]));
+        ok(manager_take(managed_shard(&pair->asker.tables[i], 0)));
         ok(exchange_begin(&pair->exchanges[i], &pair->asker.tables[i], (struct node_clock){0},
                           now_ns));
     }
@@ -132,8 +129,8 @@ static void knock_all(struct pair *pair, uint64_t now_ns)
 {
     carry(pair, false);
     for (uint32_t i = 0; i < TABLES; i++) {
-        assert_true(pair->exchanges[i].questions[0].op.b == FRAME_KNOCK);
-        ok(exchange_step(&pair->exchanges[i], &pair->asker.tables[i], now_ns, 0));
+        assert_true(pair->exchanges[i].questions[0].op.fields.round.step == FRAME_OPEN_PROBE);
+        ok(exchange_step(&pair->exchanges[i], &pair->asker.tables[i], now_ns));
     }
 }
 
@@ -144,7 +141,7 @@ static void finish_all(struct pair *pair, uint64_t now_ns)
         while (pair->exchanges[i].runs) {
             if (!exchange_is_answered(&pair->exchanges[i], &pair->asker.tables[i]))
                 carry(pair, false);
-            ok(exchange_step(&pair->exchanges[i], &pair->asker.tables[i], now_ns, 0));
+            ok(exchange_step(&pair->exchanges[i], &pair->asker.tables[i], now_ns));
         }
 }
 
@@ -161,7 +158,7 @@ static void requests_about_two_tables_that_come_again_get_the_answers_they_had(v
     for (uint64_t i = 0; i < TABLES; i++) {
         uint64_t key = 1 + i;
         ok(store_create(&pair->owner.tables[i].store, key));
-        manager_want(pair->asker.tables[i].managers[0], &key, 1);
+        manager_want(managed_shard(&pair->asker.tables[i], 0), &key, 1);
     }
     begin_all(pair, 1);
     knock_all(pair, 1);
@@ -189,7 +186,7 @@ static void a_table_that_is_opened_late_holds_up_no_other(void **state)
     for (uint64_t i = 0; i < TABLES; i++) {
         uint64_t key = 1 + i;
         ok(store_create(&pair->owner.tables[i].store, key));
-        manager_want(pair->asker.tables[i].managers[0], &key, 1);
+        manager_want(managed_shard(&pair->asker.tables[i], 0), &key, 1);
     }
     for (uint64_t ms = 0; ms < 50; ms++) {
         begin_all(pair, ms * 1000000);
@@ -211,8 +208,8 @@ static void a_time_that_goes_back_makes_no_copy_old(void **state)
 {
     (void)state;
     struct pair *pair = pair_new();
-    struct manager *asker = pair->asker.tables[0].managers[0];
-    struct manager *owner = pair->owner.tables[0].managers[0];
+    struct manager *asker = managed_shard(&pair->asker.tables[0], 0);
+    struct manager *owner = managed_shard(&pair->owner.tables[0], 0);
     uint64_t key = 1;
     int64_t one = 1;
     ok(store_create(&pair->owner.tables[0].store, key));

@@ -2,6 +2,7 @@
 #include "core/inbox.h"
 
 #include "support/check.h"
+#include "support/view.h"
 
 enum { NODES = 3 };
 
@@ -16,7 +17,7 @@ static void what_is_sent_again_is_taken_once(void **state)
 {
     (void)state;
     enum { MESSAGES = 4000 };
-    struct inbox *inbox = inbox_new(NODES);
+    struct inbox *inbox = inbox_new(view_of(NODES));
     struct dice dice = {3};
     static struct task_message sent[MESSAGES];
     uint64_t n_sent = 0, n_taken = 0, n_again = 0;
@@ -28,14 +29,14 @@ static void what_is_sent_again_is_taken_once(void **state)
         sent[n_sent] = message_of(begin, begin + 1 + dice_below(&dice, 100));
         ok(inbox_put(inbox, 1, n_sent + 1, n_sent, &sent[n_sent]));
         n_sent++;
-        for (struct errand *errand; dice_below(&dice, 3) && (errand = inbox_next(inbox));) {
-            assert_int_equal(errand->id, n_taken);
-            assert_int_equal(errand->begin, sent[n_taken].begin);
-            assert_int_equal(errand->end, sent[n_taken].end);
-            assert_int_equal(errand->from, 1);
-            assert_string_equal(errand->name, "step");
+        for (struct inbox_task *task; dice_below(&dice, 3) && (task = inbox_next(inbox));) {
+            assert_int_equal(task->id, n_taken);
+            assert_int_equal(task->begin, sent[n_taken].begin);
+            assert_int_equal(task->end, sent[n_taken].end);
+            assert_int_equal(task->from, 1);
+            assert_string_equal(task->name, "step");
             n_taken++;
-            free(errand);
+            free(task);
         }
     }
     assert_int_equal(n_taken + inbox_count(inbox), MESSAGES);
@@ -48,7 +49,7 @@ static void many_ranges_are_no_matter(void **state)
 {
     (void)state;
     enum { MESSAGES = 20000 };
-    struct inbox *inbox = inbox_new(NODES);
+    struct inbox *inbox = inbox_new(view_of(NODES));
     for (int pass = 0; pass < 2; pass++)
         for (uint64_t i = 0; i < MESSAGES; i++) {
             struct task_message message = message_of(7 * i, 7 * i + 3);
@@ -65,7 +66,7 @@ static void many_ranges_are_no_matter(void **state)
 static void nodes_do_not_disturb_each_other(void **state)
 {
     (void)state;
-    struct inbox *inbox = inbox_new(NODES);
+    struct inbox *inbox = inbox_new(view_of(NODES));
     const struct task_message message = message_of(0, UINT64_MAX);
     for (uint32_t node = 0; node < NODES; node++)
         for (int again = 0; again < 3; again++)
@@ -78,7 +79,7 @@ static void of_too_many_only_that_is_kept(void **state)
 {
     (void)state;
     enum { BYTES = 1 << 20 };
-    struct inbox *inbox = inbox_new(NODES);
+    struct inbox *inbox = inbox_new(view_of(NODES));
     struct task_message message = message_of(0, 9);
     message.argument = array_of(BYTES, 1);
     message.argument_bytes = BYTES;
@@ -86,19 +87,19 @@ static void of_too_many_only_that_is_kept(void **state)
     for (uint64_t i = 1; i <= n; i++)
         ok(inbox_put(inbox, 2, i, i, &message));
     uint64_t id = 0;
-    for (struct errand *errand; (errand = inbox_next(inbox)); free(errand)) {
-        assert_int_equal(errand->id, ++id);
-        n_too_many += errand->is_one_too_many;
-        n_bytes += errand->argument_bytes;
+    for (struct inbox_task *task; (task = inbox_next(inbox)); free(task)) {
+        assert_int_equal(task->id, ++id);
+        n_too_many += task->is_one_too_many;
+        n_bytes += task->argument_bytes;
     }
     assert_int_equal(id, n);
     assert_int_equal(n_too_many, 6);
     assert_true(n_bytes <= INBOX_MAX_BYTES);
     /* There is room again. */
     ok(inbox_put(inbox, 2, n + 1, n + 1, &message));
-    struct errand *errand = inbox_next(inbox);
-    assert_false(errand->is_one_too_many);
-    free(errand);
+    struct inbox_task *task = inbox_next(inbox);
+    assert_false(task->is_one_too_many);
+    free(task);
     free((void *)(uintptr_t)message.argument);
     inbox_free(inbox);
 }

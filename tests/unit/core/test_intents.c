@@ -10,6 +10,9 @@
 #include "support/check.h"
 #include "support/alloc.h"
 
+enum { ROUND_NS = 1000000 }; /* from one round to the next, */
+static uint64_t n_rounds;    /* of which there were so many */
+
 enum { TABLE = 3, GENERATION = 17, MAX_SEEN = 4096 };
 
 /* What a round has reported: the first key of each intent. */
@@ -53,14 +56,16 @@ static void round_at(struct intents *intents, uint64_t clock, struct seen *seen)
 {
     atomic_store(&intents->clock, clock);
     seen->n_begun = seen->n_ended = 0;
-    assert_true(intents_round(intents, note_begin, note_end, seen));
+    assert_true(
+        intents_round(intents, ROUND_NS * ++n_rounds, 2 * ROUND_NS, note_begin, note_end, seen));
 }
 
 static void close_worker(struct intents *intents, struct seen *seen)
 {
     atomic_store(&intents->is_over, true);
     seen->n_begun = seen->n_ended = 0;
-    assert_true(intents_round(intents, note_begin, note_end, seen));
+    assert_true(
+        intents_round(intents, ROUND_NS * ++n_rounds, 2 * ROUND_NS, note_begin, note_end, seen));
     assert_int_equal(intents->active.n, 0);
 }
 
@@ -289,10 +294,12 @@ static void nothing_is_lost_when_memory_is_used_up(void **state)
         for (uint64_t i = 0; i < N; i++)
             say(intents, i % 10 ? INTENT_TIMED : INTENT_HERE, i, 0, N);
         alloc_fail_at(at);
-        bool complete = intents_round(intents, note_begin, note_end, &seen);
+        bool complete = intents_round(intents, ROUND_NS * ++n_rounds, 2 * ROUND_NS, note_begin,
+                                      note_end, &seen);
         alloc_fail_at(0);
         assert_true(complete == (at > 8));
-        assert_true(intents_round(intents, note_begin, note_end, &seen));
+        assert_true(intents_round(intents, ROUND_NS * ++n_rounds, 2 * ROUND_NS, note_begin,
+                                  note_end, &seen));
         assert_int_equal(seen.n_begun, N);
         bool found[N] = {false};
         for (size_t i = 0; i < N; i++) {
@@ -371,7 +378,8 @@ static void a_worker_appends_while_rounds_read(void **state)
     bool is_over = false;
     while (!is_over) {
         is_over = atomic_load_explicit(&intents->is_over, memory_order_acquire);
-        holds(intents_round(intents, step_begins, step_ends, steps));
+        holds(intents_round(intents, ROUND_NS * ++n_rounds, 2 * ROUND_NS, step_begins, step_ends,
+                            steps));
     }
     pthread_join(worker, NULL);
     all_held();

@@ -4,7 +4,7 @@
  */
 #include "managers.h"
 
-#include "core/managed.h"
+#include "core/manager_internal.h"
 
 enum { N_KEYS = 30, LENGTH = 3, KEY = 2 /* at home at node 0 */ };
 
@@ -86,7 +86,7 @@ static void a_key_that_was_never_used_moves_too(void **state)
     options.init = (struct tern_init){.kind = TERN_INIT_CONSTANT, .a = 4};
     struct managers all = managers_new(2, "adaptive", &options);
     for (uint64_t key = 0; key < 50; key++) {
-        uint32_t home = ring_home(all.members[0].core.ring, key);
+        uint32_t home = ring_home(all.members[0].core.view, key);
         int64_t values[LENGTH];
         want(&all.members[1 - home], key);
         round_of(&all, 1 - home);
@@ -633,7 +633,7 @@ static void a_replica_that_outlives_its_end_is_untold(void **state)
     assert_true(manager_written(all.members[0].manager, 1, &key, 1));
     hear_peer(&all, 1, 0);
     assert_int_equal(value(&all.members[1], KEY), 1);
-    assert_false(manager_has_untold(manager, &key, 1));
+    assert_false(manager_has_unregistered(manager, &key, 1));
     unwant(&all.members[1], KEY);
     ok(manager_take(manager));
     assert_true(ask_peer(&all, 1, 0));
@@ -641,10 +641,10 @@ static void a_replica_that_outlives_its_end_is_untold(void **state)
     serve_peer(&all, 1, 0);
     hear_peer(&all, 1, 0);
     assert_int_equal(value(&all.members[1], KEY), 21);
-    assert_true(manager_has_untold(manager, &key, 1));
+    assert_true(manager_has_unregistered(manager, &key, 1));
     quiesce(&all);
     assert_int_equal(state_of(&all.members[1], KEY), ENTRY_ELSEWHERE);
-    assert_false(manager_has_untold(manager, &key, 1));
+    assert_false(manager_has_unregistered(manager, &key, 1));
     assert_int_equal(value(&all.members[0], KEY), 27);
     managers_free(&all);
 }
@@ -846,7 +846,7 @@ static void a_full_table_does_not_ask(void **state)
     struct managers all = managers_new(2, "adaptive", &options);
     uint64_t keys[N_KEYS], n = 0, n_here = 0;
     for (uint64_t key = 0; n < N_KEYS; key++)
-        if (ring_home(all.members[0].core.ring, key) == 0)
+        if (ring_home(all.members[0].core.view, key) == 0)
             keys[n++] = key;
     manager_want(all.members[1].manager, keys, n);
     quiesce(&all);
@@ -879,7 +879,7 @@ static void a_full_home_ends_the_ask(void **state)
     struct managers all = managers_new(2, "adaptive", &options);
     uint64_t key = 0;
     for (bool made = true; made; key++)
-        made = ring_home(all.members[0].core.ring, key) != 0 ||
+        made = ring_home(all.members[0].core.view, key) != 0 ||
                store_create(&all.members[0].store, key) == TERN_OK;
     key--;
     want(&all.members[1], key);
@@ -1061,7 +1061,7 @@ static void a_peer_that_closed_is_not_spoken_to(void **state)
     for (int i = 0; i < 10; i++) {
         push(&all.members[1], KEY, 1);
         ok(manager_take(manager));
-        assert_int_equal(manager->boxes[0].deltas.n, 0);
+        assert_int_equal(manager->outboxes[0].deltas.n, 0);
         assert_false(manager_has_request(manager, 0));
     }
     assert_int_equal(value(&all.members[1], KEY), 16);
@@ -1224,7 +1224,7 @@ static bool bad_answer(size_t which, struct forged *forged)
 static enum tern_status give_answer(struct managers *all, const struct forged *forged)
 {
     const struct frame answer = {
-        .kind = FRAME_NEWS, .number = 1, .body_bytes = (uint32_t)forged->n};
+        .kind = FRAME_ROUND_REPLY, .number = 1, .body_bytes = (uint32_t)forged->n};
     struct member *member = &all->members[1];
     bool more = false;
     uint8_t *body = array_of(forged->n, 1);

@@ -5,18 +5,12 @@
 #include "core/placement.h" /* before cmocka, whose macro fail() would hide the function */
 
 #include "support/check.h"
+#include "support/view.h"
 #include "support/alloc.h"
 
 enum { MAX_NODES = 50, N_KEYS = 200000 };
 
 /* ---- The ring -------------------------------------------------------------------------------- */
-
-static struct ring *ring_of(uint32_t n_nodes)
-{
-    struct ring *ring = ring_new(n_nodes);
-    assert_non_null(ring);
-    return ring;
-}
 
 /* Keys that follow each other, as words of a vocabulary do, and scattered ones. */
 static uint64_t key_of(bool scatter, uint64_t i)
@@ -30,11 +24,11 @@ static void every_node_gets_about_its_share(void **state)
 {
     (void)state;
     for (uint32_t n = 1; n <= MAX_NODES; n++) {
-        struct ring *ring = ring_of(n);
+        const struct view *view = view_of(n);
         for (int scatter = 0; scatter <= 1; scatter++) {
             uint64_t counts[MAX_NODES] = {0};
             for (uint64_t i = 0; i < N_KEYS; i++) {
-                uint32_t home = ring_home(ring, key_of(scatter, i));
+                uint32_t home = ring_home(view, key_of(scatter, i));
                 assert_true(home < n);
                 counts[home]++;
             }
@@ -44,16 +38,15 @@ static void every_node_gets_about_its_share(void **state)
                     fail_msg("node %u of %u has %.3f of its share", i, n, share);
             }
         }
-        ring_free(ring);
     }
 }
 
 static void a_new_node_takes_its_share_and_moves_nothing_else(void **state)
 {
     (void)state;
-    struct ring *before = ring_of(1);
+    const struct view *before = view_of(1);
     for (uint32_t n = 2; n <= MAX_NODES; n++) {
-        struct ring *after = ring_of(n);
+        const struct view *after = view_of(n);
         uint64_t n_moved = 0;
         for (uint64_t i = 0; i < N_KEYS; i++) {
             uint32_t home = ring_home(after, i);
@@ -65,21 +58,17 @@ static void a_new_node_takes_its_share_and_moves_nothing_else(void **state)
         double share = (double)n_moved * n / N_KEYS;
         if (share < 0.65 || share > 1.40)
             fail_msg("node %u of %u took %.3f of its share", n - 1, n, share);
-        ring_free(before);
         before = after;
     }
-    ring_free(before);
 }
 
 static void all_nodes_compute_the_same(void **state)
 {
     (void)state;
-    struct ring *one = ring_of(7);
-    struct ring *other = ring_of(7);
+    const struct view *one = view_of(7);
+    const struct view *other = view_of(7);
     for (uint64_t i = 0; i < N_KEYS; i++)
         assert_int_equal(ring_home(one, scattered(i)), ring_home(other, scattered(i)));
-    ring_free(one);
-    ring_free(other);
 }
 
 /* The homes are part of what a cluster of several builds agrees on: these do not change. */
@@ -87,19 +76,19 @@ static void homes_are_fixed(void **state)
 {
     (void)state;
     static const uint32_t homes[] = {37, 7, 5, 1, 15, 48, 24, 13, 26, 42};
-    struct ring *ring = ring_of(50);
+    const struct view *view = view_of(50);
     for (uint64_t i = 0; i < COUNT(homes); i++)
-        assert_int_equal(ring_home(ring, i), homes[i]);
-    assert_int_equal(ring_home(ring, UINT64_MAX), 22);
-    ring_free(ring);
+        assert_int_equal(ring_home(view, i), homes[i]);
+    assert_int_equal(ring_home(view, UINT64_MAX), 22);
 }
 
 static void a_ring_without_memory_is_null(void **state)
 {
     (void)state;
+    const struct view *view = view_of(4);
     for (uint64_t n = 1; n <= 3; n++) {
         alloc_fail_at(n);
-        assert_null(ring_new(4));
+        assert_null(ring_new(view));
         alloc_fail_at(0);
     }
     ring_free(NULL);
@@ -113,13 +102,14 @@ static void small_ranges_cover_every_key_once_and_in_order(void **state)
     uint64_t n_checked = 0;
     for (uint64_t n_keys = 1; n_keys <= 150; n_keys++) {
         for (uint32_t n_nodes = 1; n_nodes <= 60; n_nodes++) {
+            const struct view *view = view_of(n_nodes);
             uint64_t key = 0;
             for (uint32_t node = 0; node < n_nodes; node++) {
-                assert_int_equal(range_begin(node, n_keys, n_nodes), key);
-                uint64_t end = range_begin(node + 1, n_keys, n_nodes);
+                assert_int_equal(range_begin(view, node, n_keys), key);
+                uint64_t end = range_end(view, node, n_keys);
                 assert_true(end - key == n_keys / n_nodes || end - key == n_keys / n_nodes + 1);
                 for (; key < end; key++, n_checked++)
-                    assert_int_equal(range_home(key, n_keys, n_nodes), node);
+                    assert_int_equal(range_home(view, key, n_keys), node);
             }
             assert_int_equal(key, n_keys);
         }
@@ -128,17 +118,17 @@ static void small_ranges_cover_every_key_once_and_in_order(void **state)
 }
 
 /* The range of a node begins where it says and not one key earlier. */
-static void check_edge(uint32_t node, uint64_t n_keys, uint32_t n_nodes)
+static void check_edge(const struct view *view, uint32_t node, uint64_t n_keys)
 {
-    uint64_t begin = range_begin(node, n_keys, n_nodes);
-    uint64_t end = range_begin(node + 1, n_keys, n_nodes);
+    uint64_t begin = range_begin(view, node, n_keys);
+    uint64_t end = range_end(view, node, n_keys);
     assert_true(begin <= end && end <= n_keys);
     if (begin > 0)
-        assert_true(range_home(begin - 1, n_keys, n_nodes) < node);
+        assert_true(range_home(view, begin - 1, n_keys) < node);
     if (begin == end)
         return;
-    assert_int_equal(range_home(begin, n_keys, n_nodes), node);
-    assert_int_equal(range_home(end - 1, n_keys, n_nodes), node);
+    assert_int_equal(range_home(view, begin, n_keys), node);
+    assert_int_equal(range_home(view, end - 1, n_keys), node);
 }
 
 static void large_ranges_agree_with_homes(void **state)
@@ -161,17 +151,18 @@ static void large_ranges_agree_with_homes(void **state)
         for (size_t n = 0; n < COUNT(nodes); n++) {
             const uint64_t n_keys = sizes[s];
             const uint32_t n_nodes = nodes[n];
-            assert_int_equal(range_begin(0, n_keys, n_nodes), 0);
-            assert_int_equal(range_begin(n_nodes, n_keys, n_nodes), n_keys);
-            assert_int_equal(range_home(n_keys - 1, n_keys, n_nodes), n_nodes - 1);
-            check_edge(0, n_keys, n_nodes);
-            check_edge(n_nodes - 1, n_keys, n_nodes);
+            const struct view *view = &(struct view){.n_nodes = n_nodes}; /* ranges need no ring */
+            assert_int_equal(range_begin(view, 0, n_keys), 0);
+            assert_int_equal(range_end(view, n_nodes - 1, n_keys), n_keys);
+            assert_int_equal(range_home(view, n_keys - 1, n_keys), n_nodes - 1);
+            check_edge(view, 0, n_keys);
+            check_edge(view, n_nodes - 1, n_keys);
             for (int i = 0; i < 1000; i++) {
-                check_edge((uint32_t)dice_below(&dice, n_nodes), n_keys, n_nodes);
+                check_edge(view, (uint32_t)dice_below(&dice, n_nodes), n_keys);
                 uint64_t key = dice_below(&dice, n_keys);
-                uint32_t home = range_home(key, n_keys, n_nodes);
-                assert_true(range_begin(home, n_keys, n_nodes) <= key);
-                assert_true(key < range_begin(home + 1, n_keys, n_nodes));
+                uint32_t home = range_home(view, key, n_keys);
+                assert_true(range_begin(view, home, n_keys) <= key);
+                assert_true(key < range_end(view, home, n_keys));
             }
         }
     }

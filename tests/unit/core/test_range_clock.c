@@ -2,6 +2,7 @@
 #include "core/range_clock.h"
 
 #include "support/check.h"
+#include "support/view.h"
 
 enum { NODES = 5, KEYS = 120, STEP = 7 };
 
@@ -55,7 +56,7 @@ static void agrees_with_a_clock_per_key(void **state)
     (void)state;
     for (uint64_t seed = 0; seed < 20; seed++) {
         struct dice dice = {seed};
-        struct range_clock *clock = range_clock_new(NODES);
+        struct range_clock *clock = range_clock_new(view_of(NODES));
         assert_non_null(clock);
         memset(times, 0, sizeof times);
         /* Few different times make neighbours agree often; many, seldom. */
@@ -94,7 +95,7 @@ static void a_message_is_seen_exactly_if_it_came_before(void **state)
         size_t begin, end;
     } messages[MESSAGES];
     struct dice dice = {7};
-    struct range_clock *clock = range_clock_new(1);
+    struct range_clock *clock = range_clock_new(view_of(1));
     size_t n_seen = 0;
     for (uint64_t t = 1; t <= MESSAGES; t++) {
         struct message *message = &messages[t - 1];
@@ -116,7 +117,7 @@ static void a_message_is_seen_exactly_if_it_came_before(void **state)
 static void starts_as_one_range_of_time_0(void **state)
 {
     (void)state;
-    struct range_clock *clock = range_clock_new(2);
+    struct range_clock *clock = range_clock_new(view_of(2));
     assert_int_equal(range_clock_count(clock, 1), 1);
     assert_int_equal(range_clock_least_of_all(clock, 0, UINT64_MAX), 0);
     assert_true(range_clock_seen(clock, 0, 5, 6, 0));
@@ -127,7 +128,7 @@ static void starts_as_one_range_of_time_0(void **state)
 static void splits_at_both_ends_and_joins_again(void **state)
 {
     (void)state;
-    struct range_clock *clock = range_clock_new(1);
+    struct range_clock *clock = range_clock_new(view_of(1));
     ok(range_clock_reserve(clock, 0, 4));
     range_clock_set(clock, 0, 100, 200, 1);
     assert_int_equal(range_clock_count(clock, 0), 3);
@@ -143,7 +144,7 @@ static void splits_at_both_ends_and_joins_again(void **state)
 static void memory_is_bounded(void **state)
 {
     (void)state;
-    struct range_clock *clock = range_clock_new(2);
+    struct range_clock *clock = range_clock_new(view_of(2));
     uint64_t n_set = 0;
     while (range_clock_reserve(clock, 0, 1) == TERN_OK) {
         range_clock_set(clock, 0, 10 * n_set + 1, 10 * n_set + 2, n_set + 1);
@@ -164,7 +165,7 @@ static void memory_is_bounded(void **state)
 static void joining_makes_room(void **state)
 {
     (void)state;
-    struct range_clock *clock = range_clock_new(1);
+    struct range_clock *clock = range_clock_new(view_of(1));
     enum { N = 20000, WIDE = 1000000 };
     for (uint64_t i = 0; i < N; i++) {
         range_clock_join(clock, 0, 1);

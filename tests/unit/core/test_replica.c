@@ -4,6 +4,7 @@
 #include "core/placement.h"
 #include "wire/keys.h"
 #include "support/check.h"
+#include "support/view.h"
 
 enum { N_NODES = 2, N_KEYS = 200, LENGTH = 2, OWNER = 0, OTHER = 1, BODY_KEYS = 7 };
 
@@ -16,7 +17,7 @@ struct member {
 static bool is_at_home(const void *context, uint64_t key)
 {
     const struct member *member = context;
-    return range_home(key, N_KEYS, N_NODES) == member->core.node;
+    return range_home(member->core.view, key, N_KEYS) == member->core.node;
 }
 
 static void open_all(struct member *members)
@@ -24,11 +25,11 @@ static void open_all(struct member *members)
     struct tern_table_options options = shape(TERN_DENSE, TERN_I64, N_KEYS, LENGTH);
     for (uint32_t i = 0; i < N_NODES; i++) {
         struct member *member = &members[i];
-        *member = (struct member){.core = {.node = i, .n_nodes = N_NODES}};
-        struct store_home home = {.tracked = true,
+        *member = (struct member){.core = {.node = i, .view = view_of(N_NODES)}};
+        struct store_home home = {.rows_everywhere = true,
                                   .end = N_KEYS,
-                                  .main_begin = range_begin(i, N_KEYS, N_NODES),
-                                  .main_end = range_begin(i + 1, N_KEYS, N_NODES),
+                                  .main_begin = range_begin(member->core.view, i, N_KEYS),
+                                  .main_end = range_end(member->core.view, i, N_KEYS),
                                   .has = is_at_home,
                                   .context = member};
         ok(store_init(&member->store, "rows", &options, &home));
@@ -76,12 +77,12 @@ static bool exchange(struct member *members)
     assert_true(keys_decode(bytes, request.keys_bytes, request.flags, request.count, keys));
     memcpy(deltas, bytes + request.keys_bytes, frame_payload_bytes(&request));
     ok(replication_merge(owner, OTHER, keys, request.count, deltas));
-    assert_true(replication_news(owner, OTHER, &request, &out));
+    assert_true(replication_reply(owner, OTHER, &request, &out));
     ok(frame_decode(buffer_head(&out), &answer));
     ok(replication_answer(asking, OWNER, &answer, buffer_head(&out) + FRAME_HEADER_BYTES));
     buffer_free(&body);
     buffer_free(&out);
-    return answer.a;
+    return answer.fields.round_reply.left;
 }
 
 /* Changes that find no room in a round are left over, until all are at the owner, whatever is changed

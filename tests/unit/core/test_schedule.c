@@ -5,6 +5,7 @@
 #include "core/schedule.h"
 
 #include "support/check.h"
+#include "support/view.h"
 
 enum { NODES = 4, KEYS = 16 };
 
@@ -46,7 +47,7 @@ static enum tern_status outcome_of(struct schedule *schedule, uint64_t id)
 static void sequential_tasks_start_one_after_the_other(void **state)
 {
     (void)state;
-    struct schedule *schedule = schedule_new(NODES);
+    struct schedule *schedule = schedule_new(view_of(NODES));
     for (int i = 0; i < 5; i++)
         submit_to(schedule, 0);
     for (uint64_t id = 1; id <= 5; id++) {
@@ -61,7 +62,7 @@ static void sequential_tasks_start_one_after_the_other(void **state)
 static void eventual_tasks_start_at_once(void **state)
 {
     (void)state;
-    struct schedule *schedule = schedule_new(NODES);
+    struct schedule *schedule = schedule_new(view_of(NODES));
     schedule_set_delay(schedule, TERN_EVENTUAL);
     for (int i = 0; i < 5; i++)
         submit_to(schedule, 0);
@@ -74,7 +75,7 @@ static void eventual_tasks_start_at_once(void **state)
 static void delay_bounds_and_may_change(void **state)
 {
     (void)state;
-    struct schedule *schedule = schedule_new(NODES);
+    struct schedule *schedule = schedule_new(view_of(NODES));
     schedule_set_delay(schedule, 2);
     for (int i = 0; i < 12; i++)
         submit_to(schedule, 0);
@@ -246,7 +247,7 @@ static void random_tasks_follow_the_rule(void **state)
     (void)state;
     static const uint64_t delays[] = {0, 1, 3, 10, TERN_EVENTUAL};
     for (uint64_t seed = 0; seed < N_RANDOM; seed++) {
-        struct model model = {.schedule = schedule_new(NODES), .dice = {seed}};
+        struct model model = {.schedule = schedule_new(view_of(NODES)), .dice = {seed}};
         assert_non_null(model.schedule);
         while (!schedule_is_idle(model.schedule) || model.n < TASKS) {
             size_t what = dice_below(&model.dice, 100);
@@ -272,7 +273,7 @@ static void random_tasks_follow_the_rule(void **state)
 static void results_go_to_their_places(void **state)
 {
     (void)state;
-    struct schedule *schedule = schedule_new(NODES);
+    struct schedule *schedule = schedule_new(view_of(NODES));
     const struct task_part parts[] = {{.node = 1, .end = 9}, {.node = 3, .end = 9}};
     char results[NODES * 4] = "";
     size_t sizes[NODES] = {0};
@@ -300,7 +301,7 @@ static void results_go_to_their_places(void **state)
 static void a_result_that_is_too_long_is_a_failure(void **state)
 {
     (void)state;
-    struct schedule *schedule = schedule_new(NODES);
+    struct schedule *schedule = schedule_new(view_of(NODES));
     submit_to(schedule, 2);
     assert_int_equal(next_id(schedule), 1);
     assert_true(schedule_finish(schedule, 1, 2, TERN_OK, "long", 4));
@@ -311,7 +312,7 @@ static void a_result_that_is_too_long_is_a_failure(void **state)
 static void a_failure_is_reported_once_and_names_all(void **state)
 {
     (void)state;
-    struct schedule *schedule = schedule_new(NODES);
+    struct schedule *schedule = schedule_new(view_of(NODES));
     enum tern_status status;
     submit_to(schedule, 2);
     submit_to(schedule, 2);
@@ -331,7 +332,7 @@ static void a_failure_is_reported_once_and_names_all(void **state)
 static void of_all_the_first_failure_is_reported(void **state)
 {
     (void)state;
-    struct schedule *schedule = schedule_new(NODES);
+    struct schedule *schedule = schedule_new(view_of(NODES));
     enum tern_status status = TERN_RANGE;
     assert_true(schedule_all_ended(schedule, &status));
     ok(status);
@@ -355,7 +356,7 @@ static void of_all_the_first_failure_is_reported(void **state)
 static void a_dead_node_fails_what_is_under_way_there(void **state)
 {
     (void)state;
-    struct schedule *schedule = schedule_new(NODES);
+    struct schedule *schedule = schedule_new(view_of(NODES));
     enum tern_status status;
     schedule_set_delay(schedule, 2);
     for (uint32_t node = 0; node < NODES; node++)
@@ -379,7 +380,7 @@ static void a_dead_node_fails_what_is_under_way_there(void **state)
 static void unknown_tasks_cannot_be_waited_for(void **state)
 {
     (void)state;
-    struct schedule *schedule = schedule_new(NODES);
+    struct schedule *schedule = schedule_new(view_of(NODES));
     const struct task_part part = {.node = 0, .end = 1};
     const uint64_t after[] = {1, 2};
     struct task_order order = order_of(&part, 1);
@@ -395,7 +396,7 @@ static void unknown_tasks_cannot_be_waited_for(void **state)
 static void there_is_a_limit(void **state)
 {
     (void)state;
-    struct schedule *schedule = schedule_new(NODES);
+    struct schedule *schedule = schedule_new(view_of(NODES));
     const struct task_part part = {.node = 0, .end = 1};
     struct task_order order = order_of(&part, 1);
     uint64_t id;
@@ -412,7 +413,7 @@ static void there_is_a_limit(void **state)
 static void what_is_waited_for_is_explained(void **state)
 {
     (void)state;
-    struct schedule *schedule = schedule_new(NODES);
+    struct schedule *schedule = schedule_new(view_of(NODES));
     char text[128];
     submit_to(schedule, 3);
     submit_to(schedule, 1);

@@ -4,16 +4,24 @@
  */
 #include "managers.h"
 
-#include "core/managed.h"
+#include "core/manager_internal.h"
 #include "core/server.h"
 #include "support/alloc.h"
 #include "wire/keys.h"
 
-enum { N_KEYS = 30, LENGTH = 3, KEY = 2 /* at home at node 0 */, TABLE = 7, CLOSED = 5, REQUESTS = 1000 };
+enum {
+    N_KEYS = 30,
+    LENGTH = 3,
+    KEY = 2 /* at home at node 0 */,
+    TABLE = 7,
+    CLOSED = 5,
+    REQUESTS = 1000
+};
 
 /* Two nodes, of which the first serves one lane of the second. */
 struct site {
     struct managers all;
+    struct managed managed;
     struct core_table table;
     struct server server;
     struct server_lane lane;
@@ -27,7 +35,9 @@ static void site_init(struct site *site, const struct tern_table_options *option
     /* A server finds a store in its table: from now on it is there. */
     site->table.number = TABLE;
     site->table.store = member->store;
-    site->table.managers[0] = member->manager;
+    site->table.technique = &technique_managed;
+    site->table.state = &site->managed;
+    site->managed.managers[0] = member->manager;
     member->manager->store = &site->table.store;
     atomic_store(&member->core.tables[0], &site->table);
     ok(server_init(&site->server, &member->core, NULL));
@@ -66,7 +76,12 @@ static enum frame_kind answer_of(struct site *site, const struct frame *request,
 static struct frame push_frame(uint64_t key, uint8_t *body)
 {
     const int64_t ones[LENGTH] = {1, 1, 1};
-    struct frame frame = {.kind = FRAME_PUSH, .table = TABLE, .number = 1, .count = 1, .b = 1};
+    struct frame frame = {.kind = FRAME_PUSH,
+                          .table = TABLE,
+                          .epoch = TEST_EPOCH,
+                          .number = 1,
+                          .count = 1,
+                          .fields.access.oldest = 1};
     frame.keys_bytes = (uint32_t)keys_encode(&key, 1, body, &frame.flags);
     memcpy(body + frame.keys_bytes, ones, sizeof ones);
     frame.body_bytes = frame.keys_bytes + (uint32_t)sizeof ones;
@@ -110,7 +125,7 @@ static void a_push_that_found_no_memory_is_never_answered_as_done(void **state)
         uint8_t body[256];
         size_t n_refused = 0;
         site_init(&site, &options);
-        while (ring_home(site.all.members[0].core.ring, key))
+        while (ring_home(site.all.members[0].core.view, key))
             key++;
         struct frame request = push_frame(key, body);
         assert_non_null(buffer_reserve(&site.out, 1 << 10));
@@ -148,24 +163,25 @@ static void a_round_that_fails_is_answered(void **state)
         alloc_fail_at(0);
         site_fini(&site);
     }
-    assert_int_equal(answer, FRAME_NEWS);
+    assert_int_equal(answer, FRAME_ROUND_REPLY);
 }
 
 /* A node may go on asking for a table that another one has closed, in every round: that must cost nothing. */
 static void a_closed_table_is_refused_without_a_trace(void **state)
 {
     (void)state;
-    static struct core core = {.n_nodes = 2, .epoch = 1};
+    static struct core core;
+    core.view = view_of(2);
     struct server server;
     struct server_lane lane = {.node = 1};
     struct buffer out = {0};
     core_note_closed(&core, CLOSED);
     assert_int_equal(server_init(&server, &core, NULL), TERN_OK);
-    static const enum frame_kind kinds[] = {FRAME_SYNC, FRAME_ROUND, FRAME_PUSH, FRAME_RANGE};
+    static const enum frame_kind kinds[] = {FRAME_ROUND, FRAME_PUSH, FRAME_RANGE};
     for (uint64_t i = 0; i < REQUESTS; i++) {
         /* Each is sent twice: the answer to the first is lost. */
         const struct frame request = {
-            .kind = kinds[i / 2 % 4], .table = CLOSED, .epoch = 1, .number = 1 + i / 2};
+            .kind = kinds[i / 2 % 3], .table = CLOSED, .epoch = 1, .number = 1 + i / 2};
         struct frame reply;
         bool changed = false;
         out.begin = out.end = 0;
@@ -188,7 +204,8 @@ static void a_closed_table_is_refused_without_a_trace(void **state)
 static void a_knock_is_answered_at_once(void **state)
 {
     (void)state;
-    static struct core core = {.n_nodes = 2, .epoch = 1};
+    static struct core core;
+    core.view = view_of(2);
     static struct core_table table = {.number = TABLE};
     struct server server;
     struct server_lane lane = {.node = 1};
@@ -203,7 +220,7 @@ static void a_knock_is_answered_at_once(void **state)
         enum tern_status status;
     } cases[] = {{TABLE, false, FRAME_ERROR, TERN_BUSY},
                  {CLOSED, false, FRAME_ERROR, TERN_CLOSED},
-                 {TABLE, true, FRAME_NEWS, TERN_OK}};
+                 {TABLE, true, FRAME_ROUND_REPLY, TERN_OK}};
     for (uint64_t i = 0; i < 4 * sizeof cases / sizeof *cases; i++) {
         /* Each is sent twice, with and without bytes that do not belong there. */
         const uint32_t bytes = i / 2 % 2 ? sizeof junk : 0;
@@ -212,7 +229,7 @@ static void a_knock_is_answered_at_once(void **state)
                                       .epoch = 1,
                                       .number = 1 + i / 2,
                                       .body_bytes = bytes,
-                                      .b = FRAME_KNOCK};
+                                      .fields.round.step = FRAME_OPEN_PROBE};
         struct frame reply;
         bool changed = false;
         out.begin = out.end = 0;

@@ -3,12 +3,13 @@
  * takes them, and that each manager looks after its own keys.
  */
 #include "core/client.h" /* before cmocka, whose macro fail() would hide the function */
-#include "core/managed.h"
+#include "core/manager_internal.h"
 #include "core/server.h"
 #include "wire/keys.h"
 #include "wire/section.h"
 
 #include "support/check.h"
+#include "support/view.h"
 
 enum { SHARDS = 3, N_KEYS = 600, TABLE = 4 };
 
@@ -22,24 +23,21 @@ struct side {
 static void side_init(struct side *side, uint32_t node, const char *policy)
 {
     struct tern_table_options options = shape(TERN_DENSE, TERN_I64, N_KEYS, 1);
-    *side = (struct side){.core = {.node = node, .n_nodes = 2, .n_shards = SHARDS, .epoch = 1}};
+    *side = (struct side){.core = {.node = node, .view = view_of(2), .n_shards = SHARDS}};
     assert_true(policy_find(policy, &side->policy));
     struct core_table *table = &side->table;
-    struct store_home home = {.begin = range_begin(node, N_KEYS, 2),
-                              .end = range_begin(node + 1, N_KEYS, 2),
-                              .managed = policy_is_managed(&side->policy),
-                              .n_shards = SHARDS};
+    struct store_home home = technique_home(&side->core, &side->policy, &options);
     ok(store_init(&table->store, "rows", &options, &home));
     table->number = TABLE;
     table->policy = &side->policy;
-    if (home.managed)
-        assert_true(manager_new_all(&side->core, table, 1));
+    assert_true(technique_open(&side->core, table,
+                               &(struct technique_setup){.options = &options, .generation = 1}));
     atomic_store(&side->core.tables[TABLE], table);
 }
 
 static void side_fini(struct side *side)
 {
-    manager_free_all(&side->table);
+    technique_close(&side->table);
     store_fini(&side->table.store);
 }
 
@@ -153,7 +151,7 @@ static void a_manager_has_the_changes_of_its_own_keys(void **state)
     struct store *store = &owner.table.store;
     /* Node 1 wants a key of each shard that this node wants, too: both get it. */
     for (uint32_t shard = 0; shard < SHARDS; shard++) {
-        struct manager *manager = owner.table.managers[shard];
+        struct manager *manager = managed_shard(&owner.table, shard);
         uint64_t key = key_in(store, shard);
         ok(store_create(store, key));
         manager_want(manager, &key, 1);
@@ -161,11 +159,10 @@ static void a_manager_has_the_changes_of_its_own_keys(void **state)
         uint8_t *bytes = (uint8_t *)body;
         section_write(bytes, SECTION_ASKS, 1, sizeof key);
         section_put(bytes + SECTION_HEADER_BYTES, key);
-        struct frame request = {.kind = FRAME_ROUND,
-                                .table = TABLE,
-                                .body_bytes = SECTION_HEADER_BYTES + sizeof key};
+        struct frame request = {
+            .kind = FRAME_ROUND, .table = TABLE, .body_bytes = SECTION_HEADER_BYTES + sizeof key};
         struct buffer out = {0};
-        struct manager *other = owner.table.managers[(shard + 1) % SHARDS];
+        struct manager *other = managed_shard(&owner.table, (shard + 1) % SHARDS);
         refused(manager_serve(other, 1, &request, bytes, &out), TERN_INVALID, "no sense");
         ok(manager_serve(manager, 1, &request, bytes, &out));
         assert_true(manager_is_sharing(manager));
@@ -176,10 +173,10 @@ static void a_manager_has_the_changes_of_its_own_keys(void **state)
     const int64_t one = 1;
     assert_true(store_push_one(store, key, &one));
     for (uint32_t shard = 0; shard < SHARDS; shard++) {
-        struct manager *manager = owner.table.managers[shard];
-        size_t before = keys_left(&manager->boxes[1].news);
+        struct manager *manager = managed_shard(&owner.table, shard);
+        size_t before = keys_left(&manager->outboxes[1].dirty);
         ok(manager_take(manager));
-        assert_int_equal(keys_left(&manager->boxes[1].news) - before, shard == 1);
+        assert_int_equal(keys_left(&manager->outboxes[1].dirty) - before, shard == 1);
     }
     side_fini(&owner);
 }

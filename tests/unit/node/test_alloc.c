@@ -320,6 +320,7 @@ static void a_node_of_a_cluster_may_run_out_of_memory_when_it_is_opened(void **s
     enum tern_status status = TERN_NO_MEMORY;
     size_t n_refused = 0;
     setenv("TERN_DEADLINE", "0.1", 1);
+    setenv("TERN_JOIN_DEADLINE", "0.1", 1);
     for (; status == TERN_NO_MEMORY; n_refused++) {
         struct tern_node *node = NULL;
         alloc_fail_at(n_refused + 1);
@@ -328,6 +329,7 @@ static void a_node_of_a_cluster_may_run_out_of_memory_when_it_is_opened(void **s
         assert_null(node);
     }
     unsetenv("TERN_DEADLINE");
+    unsetenv("TERN_JOIN_DEADLINE");
     assert_int_equal(status, TERN_PEER);
     assert_true(n_refused > 10);
 }

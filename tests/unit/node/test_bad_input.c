@@ -815,8 +815,7 @@ static void pinned_rows_keep_table_and_worker_open(void **state)
 static void a_worker_ends_its_own_pins_alone(void **state)
 {
     struct place *place = *state;
-    struct tern_table *table =
-        table_of(place->node, "mine", shape(TERN_SPARSE, TERN_F32, 0, 2));
+    struct tern_table *table = table_of(place->node, "mine", shape(TERN_SPARSE, TERN_F32, 0, 2));
     struct tern_worker *other;
     ok(tern_worker_open(place->node, &other));
     uint64_t keys[] = {5, 6};

@@ -43,19 +43,19 @@ static void prepare(struct connection *connection, size_t k, uint8_t *body)
 static bool take(struct connection *connection, size_t k, uint8_t *place, size_t *n_in_place)
 {
     const uint8_t *body;
-    enum found found = connection_next(connection, FRAME_MAX_BODY_BYTES, &body);
-    assert_int_not_equal(found, FOUND_NONSENSE);
-    if (found == FOUND_NOTHING) {
-        if (connection->has_header && !connection->place && k % 2)
-            connection_put(connection, place);
+    enum cut found = cutter_next(&connection->cutter, FRAME_MAX_BODY_BYTES, &body);
+    assert_int_not_equal(found, CUT_NONSENSE);
+    if (found == CUT_NOTHING) {
+        if (connection->cutter.has_header && !connection->cutter.target && k % 2)
+            cutter_receive_at(&connection->cutter, place);
         return false;
     }
-    assert_int_equal(connection->frame.number, k);
-    assert_int_equal(connection->frame.body_bytes, body_bytes(k));
+    assert_int_equal(connection->cutter.frame.number, k);
+    assert_int_equal(connection->cutter.frame.body_bytes, body_bytes(k));
     for (size_t i = 0; i < body_bytes(k); i++)
         assert_int_equal(body[i], byte_of(k, i));
     *n_in_place += body == place;
-    connection_drop(connection);
+    cutter_drop(&connection->cutter);
     return true;
 }
 
@@ -75,7 +75,7 @@ static void frames_pass_whole(void **state)
         while (n_taken < n_sent && take(&to, n_taken, place, &n_in_place))
             n_taken++;
     }
-    assert_int_equal(buffer_size(&to.in), 0);
+    assert_int_equal(buffer_size(&to.cutter.in), 0);
     assert_true(n_in_place > FRAMES / 20);
     connection_fini(&from);
     connection_fini(&to);
@@ -95,7 +95,7 @@ static void a_closed_connection_has_forgotten_all(void **state)
     assert_true(connection_write(&from, false));
     assert_true(connection_read(&to, 100) > 0);
     assert_false(take(&to, k, place, &n_in_place));
-    assert_ptr_equal(to.place, place);
+    assert_ptr_equal(to.cutter.target, place);
     prepare(&from, k, body);
     connection_close(&from);
     connection_close(&to);

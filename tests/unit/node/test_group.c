@@ -21,11 +21,20 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-enum { SHARDS = 3, N_NODES = 3, N_KEYS = 500, LENGTH = 8, WIDE = 256, STEPS = 40, BATCH = 50, HANGS_S = 100 };
+enum {
+    SHARDS = 3,
+    N_NODES = 3,
+    N_KEYS = 500,
+    LENGTH = 8,
+    WIDE = 256,
+    STEPS = 40,
+    BATCH = 50,
+    HANGS_S = 300
+};
 
 static const char *const policies[] = {"static", "replicate", "adaptive", "relocate"};
 
-struct member {
+struct participant {
     pthread_t thread;
     const char *group;
     uint32_t index;
@@ -34,7 +43,7 @@ struct member {
     uint64_t n_wrong;
 };
 
-static bool open_member(struct member *member, struct tern_node **node)
+static bool open_member(struct participant *member, struct tern_node **node)
 {
     struct tern_node_options options = {.struct_size = sizeof options,
                                         .group = member->group,
@@ -183,9 +192,29 @@ static uint64_t count_lost(struct tern_node *node, struct tern_worker *worker, u
     return n_wrong;
 }
 
+/* Sums and broadcasts of arrays that do not go in one message. */
+static uint64_t count_wrong_sums(struct tern_node *node, uint32_t index)
+{
+    enum { LONG = 300001 };
+    int64_t *numbers = malloc(LONG * sizeof *numbers);
+    uint64_t n_wrong = 0;
+    for (int64_t i = 0; i < LONG; i++)
+        numbers[i] = i + index;
+    n_wrong += tern_all_reduce(node, TERN_I64, LONG, numbers) != TERN_OK;
+    for (int64_t i = 0; i < LONG; i++)
+        n_wrong += numbers[i] != 3 * i + 3;
+    for (int64_t i = 0; i < LONG; i++)
+        numbers[i] = i * index;
+    n_wrong += tern_broadcast(node, 2, LONG * sizeof *numbers, numbers) != TERN_OK;
+    for (int64_t i = 0; i < LONG; i++)
+        n_wrong += numbers[i] != 2 * i;
+    free(numbers);
+    return n_wrong;
+}
+
 static void *be_member(void *context)
 {
-    struct member *member = context;
+    struct participant *member = context;
     struct tern_node *node;
     struct tern_worker *worker;
     uint32_t index, count;
@@ -199,6 +228,7 @@ static void *be_member(void *context)
     member->n_wrong += count_held_up(node, worker, index) + count_lost(node, worker, index);
     int64_t sum = 1 + index;
     member->n_wrong += tern_all_reduce(node, TERN_I64, 1, &sum) || sum != 6;
+    member->n_wrong += count_wrong_sums(node, index);
     member->n_wrong += tern_worker_close(worker) || tern_node_close(node);
     return NULL;
 }
@@ -245,7 +275,7 @@ static uint64_t set_twice(struct tern_worker *worker, struct tern_table *table)
 
 static void *be_setter(void *context)
 {
-    struct member *member = context;
+    struct participant *member = context;
     struct tern_table_options options = {.struct_size = sizeof options,
                                          .type = TERN_I64,
                                          .n_keys = N_KEYS,
@@ -266,20 +296,19 @@ static void *be_setter(void *context)
     member->n_wrong += tern_barrier(mover.node) != TERN_OK;
     atomic_store(&mover.is_over, true);
     pthread_join(thread, NULL);
-    member->n_wrong +=
-        mover.n_wrong + (tern_worker_close(worker) || tern_node_close(mover.node));
+    member->n_wrong += mover.n_wrong + (tern_worker_close(worker) || tern_node_close(mover.node));
     return NULL;
 }
 
-static void start(struct member *members, const char *group, size_t n)
+static void start(struct participant *members, const char *group, size_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
-        members[i] = (struct member){.group = group, .index = i};
+        members[i] = (struct participant){.group = group, .index = i};
         assert_int_equal(pthread_create(&members[i].thread, NULL, be_member, &members[i]), 0);
     }
 }
 
-static void finish(struct member *members, size_t n)
+static void finish(struct participant *members, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         assert_int_equal(pthread_join(members[i].thread, NULL), 0);
@@ -288,9 +317,9 @@ static void finish(struct member *members, size_t n)
 /* All nodes of a group do something, and find nothing wrong. */
 static void all(void *(*act)(void *), uint32_t n)
 {
-    struct member members[N_NODES];
+    struct participant members[N_NODES];
     for (uint32_t i = 0; i < n; i++) {
-        members[i] = (struct member){.group = "all", .index = i};
+        members[i] = (struct participant){.group = "all", .index = i};
         assert_int_equal(pthread_create(&members[i].thread, NULL, act, &members[i]), 0);
     }
     finish(members, n);
@@ -303,7 +332,7 @@ static void all(void *(*act)(void *), uint32_t n)
 static void sums_are_exact(void **state)
 {
     (void)state;
-    struct member members[2][N_NODES];
+    struct participant members[2][N_NODES];
     /* Twice at once under two names, and once more under the first, which is free again. */
     start(members[0], "one", N_NODES);
     start(members[1], "two", N_NODES);
@@ -321,11 +350,9 @@ static void sums_are_exact(void **state)
  * rounds wait for the other's next table, but no call does. Nothing that was pushed is missing afterwards. */
 static void *open_in_turn(void *context)
 {
-    struct member *member = context;
-    struct tern_node_options place = {.struct_size = sizeof place,
-                                      .group = member->group,
-                                      .node = member->index,
-                                      .n_nodes = 2};
+    struct participant *member = context;
+    struct tern_node_options place = {
+        .struct_size = sizeof place, .group = member->group, .node = member->index, .n_nodes = 2};
     const char *names[] = {"one", "two"};
     struct tern_node *node;
     struct tern_worker *worker;
@@ -388,11 +415,9 @@ static uint64_t count_left_over(struct tern_worker *worker, struct tern_table *t
 /* Node 0 leaves at once; node 1 asks it for a table that it will not open any more. */
 static void *leave_or_ask(void *context)
 {
-    struct member *member = context;
-    struct tern_node_options place = {.struct_size = sizeof place,
-                                      .group = member->group,
-                                      .node = member->index,
-                                      .n_nodes = 2};
+    struct participant *member = context;
+    struct tern_node_options place = {
+        .struct_size = sizeof place, .group = member->group, .node = member->index, .n_nodes = 2};
     struct tern_node *node;
     struct tern_worker *worker;
     const uint64_t key = 0;
@@ -434,7 +459,7 @@ static void the_last_set_of_a_call_stays(void **state)
 /* Opens and closes again and again, without waiting for others to have closed. */
 static void *come_and_go(void *context)
 {
-    struct member *member = context;
+    struct participant *member = context;
     for (int turn = 0; turn < 4; turn++) {
         struct tern_node *node;
         if (!open_member(member, &node))
@@ -450,10 +475,30 @@ static void a_group_can_be_opened_again_at_once(void **state)
     all(come_and_go, N_NODES);
 }
 
+/* Node 0 comes late: the others have tried in vain to reach it, and have joined nevertheless. */
+static void *come_late(void *context)
+{
+    struct participant *member = context;
+    struct tern_node *node;
+    if (member->index == 0)
+        usleep(200000);
+    if (!open_member(member, &node))
+        return NULL;
+    member->n_wrong += tern_error()[0] != '\0';
+    member->n_wrong += tern_node_close(node) != TERN_OK;
+    return NULL;
+}
+
+static void a_call_that_succeeds_leaves_no_sentence(void **state)
+{
+    (void)state;
+    all(come_late, N_NODES);
+}
+
 /* One worker after the other asks all nodes; they remember no more of them than there were at a time. */
 static void *work_in_turns(void *context)
 {
-    struct member *member = context;
+    struct participant *member = context;
     struct tern_node *node;
     struct tern_table *table;
     struct tern_table_options options = {.struct_size = sizeof options,
@@ -469,10 +514,9 @@ static void *work_in_turns(void *context)
     member->n_wrong += tern_table_open(node, "turns", &options, &table) != TERN_OK;
     for (int turn = 0; turn < STEPS; turn++) {
         struct tern_worker *worker;
-        member->n_wrong += tern_worker_open(node, &worker) ||
-                           tern_push(worker, table, keys, N_NODES, ones) ||
-                           tern_pull(worker, table, keys, N_NODES, values) ||
-                           tern_worker_close(worker);
+        member->n_wrong +=
+            tern_worker_open(node, &worker) || tern_push(worker, table, keys, N_NODES, ones) ||
+            tern_pull(worker, table, keys, N_NODES, values) || tern_worker_close(worker);
     }
     member->n_wrong += tern_barrier(node) != TERN_OK;
     struct tern_worker *last;
@@ -481,7 +525,7 @@ static void *work_in_turns(void *context)
     for (int i = 0; i < N_NODES; i++)
         member->n_wrong += values[i] != N_NODES * STEPS;
     pthread_mutex_lock(&node->engine->shards[0].lock);
-    member->n_wrong += node->engine->shards[0].n_lanes >= STEPS;
+    member->n_wrong += node->engine->shards[0].service.n_lanes >= STEPS;
     pthread_mutex_unlock(&node->engine->shards[0].lock);
     member->n_wrong += tern_worker_close(last) || tern_node_close(node);
     return NULL;
@@ -509,11 +553,13 @@ static void a_group_of_one_is_a_node_alone(void **state)
 static void a_node_that_does_not_come_is_named(void **state)
 {
     (void)state;
-    struct member members[2];
-    setenv("TERN_DEADLINE", "0.5", 1);
+    struct participant members[2];
+    setenv("TERN_DEADLINE", "2", 1);
+    setenv("TERN_JOIN_DEADLINE", "2", 1);
     start(members, "few", 2);
     finish(members, 2);
     unsetenv("TERN_DEADLINE");
+    unsetenv("TERN_JOIN_DEADLINE");
     for (int i = 0; i < 2; i++) {
         assert_int_equal(members[i].opened, TERN_PEER);
         assert_non_null(strstr(members[i].sentence, "node 2"));
@@ -523,7 +569,7 @@ static void a_node_that_does_not_come_is_named(void **state)
 /* All nodes have as many shards as the first one says, and each is asked by the others. */
 static void *use_shards(void *context)
 {
-    struct member *member = context;
+    struct participant *member = context;
     struct tern_node *node;
     struct tern_table *table;
     struct tern_worker *worker;
@@ -547,7 +593,7 @@ static void *use_shards(void *context)
     for (uint32_t i = 0; i < SHARDS; i++) {
         struct shard *shard = &node->engine->shards[i];
         pthread_mutex_lock(&shard->lock);
-        member->n_wrong += shard->n_lanes == 0;
+        member->n_wrong += shard->service.n_lanes == 0;
         pthread_mutex_unlock(&shard->lock);
     }
     member->n_wrong += tern_worker_close(worker) || tern_node_close(node);
@@ -589,6 +635,7 @@ int main(void)
         cmocka_unit_test(nobody_waits_for_a_table_of_a_node_that_leaves),
         cmocka_unit_test(the_last_set_of_a_call_stays),
         cmocka_unit_test(a_group_can_be_opened_again_at_once),
+        cmocka_unit_test(a_call_that_succeeds_leaves_no_sentence),
         cmocka_unit_test(workers_that_were_closed_are_not_remembered),
         cmocka_unit_test(a_group_of_one_is_a_node_alone),
         cmocka_unit_test(a_node_that_does_not_come_is_named),

@@ -137,8 +137,8 @@ static void uniform_never_reaches_its_upper_bound(void **state)
     free(x);
     const double low = 9007199254740992, high = low + 2; /* 2^53: every other whole number */
     for (int type = TERN_F64; type <= TERN_I64; type += TERN_I64 - TERN_F64) {
-        x = draw_doubles(*state, initialised(TERN_DENSE, (enum tern_type)type, TERN_INIT_UNIFORM,
-                                             low, high));
+        x = draw_doubles(
+            *state, initialised(TERN_DENSE, (enum tern_type)type, TERN_INIT_UNIFORM, low, high));
         for (size_t i = 0; i < N_SAMPLES; i++)
             assert_true(x[i] >= low && x[i] < high);
         free(x);

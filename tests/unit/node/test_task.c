@@ -138,14 +138,9 @@ static int scene_open(void **state)
     static const struct {
         const char *name;
         tern_task_function *function;
-    } all[] = {{"note", note},
-               {"add", add_to_range},
-               {"echo", echo},
-               {"break_down", break_down},
-               {"boast", boast},
-               {"delegate", delegate},
-               {"chain", chain},
-               {"leave_pinned", leave_pinned}};
+    } all[] = {
+        {"note", note},   {"add", add_to_range},  {"echo", echo},   {"break_down", break_down},
+        {"boast", boast}, {"delegate", delegate}, {"chain", chain}, {"leave_pinned", leave_pinned}};
     for (size_t i = 0; i < COUNT(all); i++)
         ok(tern_function_register(s->place.node, all[i].name, all[i].function, &s->journal));
     return 0;

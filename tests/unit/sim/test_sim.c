@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,21 +21,39 @@ enum { SEEDS = 30, SOME_SEEDS = 16, FEW_SEEDS = 20 };
 enum { SEEDS = 300, SOME_SEEDS = 100, FEW_SEEDS = 20 };
 #endif
 
+enum { STEPS = 30 };
+
+/* The violation of a seed, and the command that runs it again. */
+static void print_violation(const struct tern_sim_options *options,
+                            const struct tern_sim_result *result)
+{
+    static const char *const names[] = {"delay", "break",   "pause", "partition",
+                                        "stale", "restart", "outage"};
+    char faults[100] = "";
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (options->faults >> i & 1)
+            snprintf(faults + strlen(faults), sizeof faults - strlen(faults), "%s%s",
+                     faults[0] ? "," : "", names[i]);
+    print_error("%s\n    to see it again: tern sim --nodes %u --shards %u --steps %u --faults %s "
+                "--seeds 1 --seed %ju\n",
+                result->violation, (unsigned)options->n_nodes, (unsigned)options->n_shards,
+                (unsigned)options->n_steps, faults[0] ? faults : "none",
+                (uintmax_t)(options->seed + result->n_seeds - 1));
+}
+
 static struct tern_sim_result run(uint32_t n_nodes, uint64_t seed, uint64_t n_seeds,
                                   uint32_t faults)
 {
     const struct tern_sim_options options = {.struct_size = sizeof options,
                                              .n_nodes = n_nodes,
-                                             .n_steps = 30,
+                                             .n_steps = STEPS,
                                              .faults = faults,
                                              .seed = seed,
                                              .n_seeds = n_seeds};
     struct tern_sim_result result = {.struct_size = sizeof result};
     assert_int_equal(tern_sim_run(&options, &result), TERN_OK);
     if (result.n_violations)
-        print_error("seed %ju of %u nodes, faults 0x%x: %s\n",
-                    (uintmax_t)(seed + result.n_seeds - 1), (unsigned)n_nodes, (unsigned)faults,
-                    result.violation);
+        print_violation(&options, &result);
     return result;
 }
 

@@ -59,16 +59,17 @@ static size_t draw(struct dice *dice, size_t *drawn)
     return n;
 }
 
-static void push(struct model *m, const uint64_t *keys, const size_t *drawn, size_t n, bool alone,
-                 struct dice *dice)
+static void push(struct model *m, const uint64_t *keys, const size_t *drawn, size_t n,
+                 bool exclusive, struct dice *dice)
 {
     struct entry *entries[MAX_BATCH];
     uint32_t missed[MAX_BATCH], length = m->store.length;
     for (size_t i = 0; i < n * length; i++)
         m->values[i] = (float)dice_below(dice, 100);
     ok(store_reserve(&m->store, keys, n, entries));
-    assert_int_equal(
-        (alone ? store_push_alone : store_push)(&m->store, keys, n, entries, m->values, missed), 0);
+    assert_int_equal((exclusive ? store_push_exclusive : store_push)(&m->store, keys, n, entries,
+                                                                     m->values, missed),
+                     0);
     for (size_t i = 0; i < n; i++) {
         m->exists[drawn[i]] = true;
         for (uint32_t j = 0; j < length; j++)
@@ -76,16 +77,17 @@ static void push(struct model *m, const uint64_t *keys, const size_t *drawn, siz
     }
 }
 
-static void set(struct model *m, const uint64_t *keys, const size_t *drawn, size_t n, bool alone,
-                struct dice *dice)
+static void set(struct model *m, const uint64_t *keys, const size_t *drawn, size_t n,
+                bool exclusive, struct dice *dice)
 {
     struct entry *entries[MAX_BATCH];
     uint32_t missed[MAX_BATCH], length = m->store.length;
     for (size_t i = 0; i < n * length; i++)
         m->values[i] = (float)dice_below(dice, 100);
     ok(store_reserve(&m->store, keys, n, entries));
-    assert_int_equal(
-        (alone ? store_set_alone : store_set)(&m->store, keys, n, entries, m->values, missed), 0);
+    assert_int_equal((exclusive ? store_set_exclusive : store_set)(&m->store, keys, n, entries,
+                                                                   m->values, missed),
+                     0);
     for (size_t i = 0; i < n; i++) {
         m->exists[drawn[i]] = true;
         memcpy(m->rows + drawn[i] * length, m->values + i * length, length * sizeof(float));
@@ -111,7 +113,7 @@ static void pull(struct model *m, const uint64_t *keys, const size_t *drawn, siz
 }
 
 /* One key, which may have no row. */
-static void pull_and_push_one(struct model *m, size_t drawn, bool alone)
+static void pull_and_push_one(struct model *m, size_t drawn, bool exclusive)
 {
     uint32_t length = m->store.length;
     bool exists = m->exists[drawn];
@@ -120,9 +122,9 @@ static void pull_and_push_one(struct model *m, size_t drawn, bool alone)
         assert_memory_equal(m->values, m->rows + drawn * length, length * sizeof(float));
     for (uint32_t j = 0; j < length; j++)
         m->values[j] = 3;
-    assert_int_equal(
-        (alone ? store_push_one_alone : store_push_one)(&m->store, m->keys[drawn], m->values),
-        exists);
+    assert_int_equal((exclusive ? store_push_one_exclusive
+                                : store_push_one)(&m->store, m->keys[drawn], m->values),
+                     exists);
     for (uint32_t j = 0; exists && j < length; j++)
         m->rows[drawn * length + j] += 3;
 }
@@ -249,11 +251,11 @@ static bool is_not_key_0(const void *context, uint64_t key)
 }
 
 /* The n-th key from 1 on whose first line is the second of the first array: the buddy of key 0's. */
-static uint64_t key_beside_0(size_t n)
+static uint64_t key_beside_0(const struct store *store, size_t n)
 {
     uint64_t key = 0;
     while (n)
-        n -= sparse_hash(++key) >> (64 - SPARSE_STRIPE_BITS - 2) == 1;
+        n -= sparse_hash(store->sparse, ++key) >> (64 - SPARSE_STRIPE_BITS - 2) == 1;
     return key;
 }
 
@@ -266,17 +268,17 @@ static void key_0_at_another_node_is_in_no_free_cell(void **state)
             struct model *m = array_of(1, sizeof *m);
             model_open(m, TERN_SPARSE, length, kernel_at(k));
             m->store.home.has = is_not_key_0;
-            ok(store_create(&m->store, key_beside_0(1)));
+            ok(store_create(&m->store, key_beside_0(&m->store, 1)));
             uint64_t key = 0;
             struct entry *entry;
             ok(store_reserve(&m->store, &key, 1, &entry));
-            ok(store_create(&m->store, key_beside_0(2)));
+            ok(store_create(&m->store, key_beside_0(&m->store, 2)));
             float ones[32], row[32];
             for (size_t i = 0; i < COUNT(ones); i++)
                 ones[i] = 1;
             uint32_t missed;
             assert_int_equal(store_push(&m->store, &key, 1, &entry, ones, &missed), 1);
-            assert_true(store_pull_one(&m->store, key_beside_0(2), row));
+            assert_true(store_pull_one(&m->store, key_beside_0(&m->store, 2), row));
             for (size_t i = 0; i < length; i++)
                 assert_true(row[i] == 0);
             model_close(m);

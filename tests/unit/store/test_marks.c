@@ -126,7 +126,7 @@ static void there_are_marks_for_all_slots(void **state)
 {
     (void)state;
     struct tern_table_options options = shape(TERN_DENSE, TERN_F32, 64, 1);
-    struct store_home home = {.begin = 0, .end = 32, .managed = true};
+    struct store_home home = {.begin = 0, .end = 32, .rows_move = true};
     struct store store;
     uint32_t slot;
     size_t n = 0;

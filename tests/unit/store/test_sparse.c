@@ -18,7 +18,7 @@ static int index_open(void **state)
 {
     struct sparse *sparse = aligned_alloc(_Alignof(struct sparse), sizeof *sparse);
     assert_non_null(sparse);
-    sparse_init(sparse);
+    sparse_init(sparse, 0);
     *state = sparse;
     return 0;
 }
@@ -56,7 +56,8 @@ enum { N_KINDS = 7 };
 /* Gives an entry a slot to be recognised by. */
 static void label(struct entry *entry, uint32_t slot)
 {
-    uint64_t word = entry_latch(entry);
+    uint64_t word;
+    entry_latch(entry, NULL, &word);
     entry_release(entry, word, ENTRY_OWNED, slot);
 }
 
@@ -78,7 +79,7 @@ static void a_key_that_was_never_inserted_has_no_row(void **state)
 {
     struct sparse *sparse = *state;
     for (uint64_t i = 1; i < 5000; i++)
-        assert_non_null(sparse_insert(sparse, i, UINT64_MAX));
+        assert_non_null(sparse_insert(sparse, i, UINT64_MAX, NULL));
     for (uint64_t i = 5000; i < 10000; i++)
         assert_null(sparse_find(sparse, i));
     struct entry *zero = sparse_find(sparse, 0);
@@ -88,13 +89,13 @@ static void a_key_that_was_never_inserted_has_no_row(void **state)
 static void key_zero_is_a_key_like_others(void **state)
 {
     struct sparse *sparse = *state;
-    struct entry *entry = sparse_insert(sparse, 0, UINT64_MAX);
+    struct entry *entry = sparse_insert(sparse, 0, UINT64_MAX, NULL);
     assert_non_null(entry);
     assert_int_equal(entry_state(entry_read(entry)), ENTRY_NONE);
     label(entry, 77);
-    assert_ptr_equal(sparse_insert(sparse, 0, UINT64_MAX), entry);
+    assert_ptr_equal(sparse_insert(sparse, 0, UINT64_MAX, NULL), entry);
     for (uint64_t i = 1; i < 50000; i++)
-        label(sparse_insert(sparse, i, UINT64_MAX), 1);
+        label(sparse_insert(sparse, i, UINT64_MAX, NULL), 1);
     assert_true(has_label(sparse_find(sparse, 0), 77));
     assert_true(has_label(sparse_search(sparse, 0), 77));
 }
@@ -104,9 +105,9 @@ static void keys_of_any_kind_are_found_again(void **state)
     struct sparse *sparse = *state;
     for (unsigned kind = 0; kind < N_KINDS; kind++) {
         sparse_fini(sparse);
-        sparse_init(sparse);
+        sparse_init(sparse, 0);
         for (uint32_t i = 0; i < 20000; i++)
-            label(sparse_insert(sparse, key_of(kind, i), UINT64_MAX), i);
+            label(sparse_insert(sparse, key_of(kind, i), UINT64_MAX, NULL), i);
         for (uint32_t i = 0; i < 20000; i++) {
             assert_true(has_label(sparse_find(sparse, key_of(kind, i)), i));
             assert_true(has_label(sparse_search(sparse, key_of(kind, i)), i));
@@ -133,11 +134,11 @@ static void a_visit_meets_every_key_once(void **state)
 {
     struct sparse *sparse = *state;
     struct visit none = {0}, all = {0};
-    sparse_visit(sparse, count_labels, &none);
+    sparse_visit(sparse, count_labels, &none, NULL);
     assert_int_equal(none.n, 0);
     for (uint32_t i = 0; i < N_MANY; i++)
-        label(sparse_insert(sparse, scattered(i), UINT64_MAX), i);
-    sparse_visit(sparse, count_labels, &all);
+        label(sparse_insert(sparse, scattered(i), UINT64_MAX, NULL), i);
+    sparse_visit(sparse, count_labels, &all, NULL);
     assert_int_equal(all.n, N_MANY);
     assert_int_equal(all.sum, (uint64_t)N_MANY * (N_MANY - 1) / 2);
 }
@@ -169,8 +170,8 @@ static void an_index_stays_within_its_limit(void **state)
 {
     struct sparse *sparse = *state;
     uint64_t limit = 1 << 20, n = 0;
-    assert_null(sparse_insert(sparse, 1, sizeof(struct index_line)));
-    while (sparse_insert(sparse, scattered(n), limit))
+    assert_null(sparse_insert(sparse, 1, sizeof(struct index_line), NULL));
+    while (sparse_insert(sparse, scattered(n), limit, NULL))
         n++;
     assert_true(atomic_load(&sparse->bytes) <= limit);
     assert_true(n > limit / sizeof(struct index_line));
@@ -182,7 +183,7 @@ static void an_index_of_many_keys_is_more_than_a_third_full(void **state)
 {
     struct sparse *sparse = *state;
     for (uint64_t i = 0; i < N_MANY; i++) {
-        assert_non_null(sparse_insert(sparse, scattered(i), UINT64_MAX));
+        assert_non_null(sparse_insert(sparse, scattered(i), UINT64_MAX, NULL));
         if (i > 10000)
             assert_true(atomic_load(&sparse->bytes) <= 3 * 16 * (i + 1));
     }
@@ -225,7 +226,7 @@ static void no_key_is_missed_while_the_index_grows(void **state)
     for (size_t i = 0; i < COUNT(threads); i++)
         assert_int_equal(pthread_create(&threads[i], NULL, look_up, &growth), 0);
     for (uint32_t i = 0; i < N_MANY; i++) {
-        label(sparse_insert(growth.sparse, scattered(i), UINT64_MAX), i);
+        label(sparse_insert(growth.sparse, scattered(i), UINT64_MAX, NULL), i);
         atomic_store_explicit(&growth.n_there, i + 1, memory_order_release);
     }
     for (size_t i = 0; i < COUNT(threads); i++)

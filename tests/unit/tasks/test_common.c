@@ -50,8 +50,15 @@ static void a_team_carries_the_sentence_of_a_failure(void **state)
 
 /* ---- Progress -------------------------------------------------------------------------------- */
 
-/* Draws a bar on a terminal of so many columns; the line without its control characters. */
-static void draw(unsigned short n_columns, char line[512])
+static double count_others(void *context)
+{
+    (void)context;
+    return 2750;
+}
+
+/* Draws a bar on a terminal of so many columns, ten seconds after the begin of an epoch of which this node
+ * has done 250 of 1000 examples; the line without its control characters. */
+static void draw(unsigned short n_columns, double n_all, char line[512])
 {
     struct progress progress;
     struct winsize size = {.ws_row = 24, .ws_col = n_columns};
@@ -63,7 +70,15 @@ static void draw(unsigned short n_columns, char line[512])
     assert_true(terminal >= 0);
     assert_int_equal(ioctl(terminal, TIOCSWINSZ, &size), 0);
     assert_true(progress_init(&progress, 1, true));
-    progress_begin(&progress, "epoch 3 of 20", "facts", 1000);
+    const struct progress_phase phase = {.title = "epoch 3/20",
+                                         .unit = "triples",
+                                         .n_total = 1000,
+                                         .n_all = n_all,
+                                         .n_later = 17,
+                                         .later_s = 36000};
+    progress.others = n_all > 0 ? count_others : NULL;
+    progress_begin(&progress, &phase);
+    progress.started_s -= 10;
     progress_add(&progress, 0, 250, 500);
     assert_int_equal(dup2(terminal, STDERR_FILENO), STDERR_FILENO);
     progress_draw(&progress);
@@ -82,11 +97,29 @@ static void a_bar_keeps_to_one_line(void **state)
 {
     char line[512];
     (void)state;
-    draw(40, line);
-    assert_string_equal(line, "epoch 3 of 20 [######                  ");
-    draw(200, line);
-    assert_non_null(strstr(line, "]  25%  "));
-    assert_non_null(strstr(line, " s left"));
+    draw(40, 0, line);
+    assert_string_equal(line, "epoch 3/20 [####            ]  25%  25 ");
+    draw(80, 0, line);
+    assert_true(strlen(line) < 80);
+    assert_non_null(strstr(line, " left"));
+}
+
+/* A quarter of an epoch in 10 s: 30 s are left of it, 17 epochs of 40 s follow, and 10 hours of evaluations. */
+static void a_bar_tells_the_time_until_the_job_ends(void **state)
+{
+    char line[512];
+    (void)state;
+    draw(200, 0, line);
+    assert_non_null(strstr(line, "]  25%  25 triples/s  loss 2.0000  10 h 11 min left"));
+}
+
+/* With those of the others it is 3000 of 4000 examples in 10 s. */
+static void a_bar_counts_all_nodes(void **state)
+{
+    char line[512];
+    (void)state;
+    draw(200, 4000, line);
+    assert_non_null(strstr(line, "]  75%  300 triples/s  loss 2.0000  10 h 3 min left"));
 }
 
 /* ---- Loader ---------------------------------------------------------------------------------- */
@@ -106,22 +139,74 @@ static bool prepare(void *context, void *batch, uint64_t clock)
     return true;
 }
 
-static void a_loader_is_ahead(void **state)
+static double test_now_s;
+
+static double test_now(void)
 {
-    (void)state;
-    for (size_t ahead = 0; ahead < 4; ahead++) {
-        uint64_t ring[4];
-        struct stream stream = {0, 50};
-        struct loader loader;
-        loader_init(&loader, ring, sizeof *ring, ahead, prepare, &stream);
-        uint64_t clock = 0;
-        for (uint64_t *batch; (batch = loader_next(&loader)) != NULL; clock++) {
-            assert_int_equal(*batch, 100 * clock);
-            assert_int_equal(stream.n_prepared, clock + ahead + 1);
-        }
-        assert_int_equal(clock, 50 - ahead);
-        assert_string_equal(task_error(), "no batch 50");
+    return test_now_s;
+}
+
+/* Takes n batches, each of which takes so long. */
+static void take(struct loader *loader, size_t n, double batch_s)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint64_t clock = loader->n_taken;
+        const uint64_t *batch = loader_next(loader);
+        assert_non_null(batch);
+        assert_int_equal(*batch, 100 * clock);
+        test_now_s += batch_s;
     }
+}
+
+static struct loader begin_loading(struct stream *stream, double ahead_s)
+{
+    static const struct loader_batches batches = {.bytes = sizeof(uint64_t), .prepare = prepare};
+    struct loader loader;
+    assert_true(loader_init(&loader, &batches, stream, ahead_s));
+    loader.now = test_now;
+    return loader;
+}
+
+/* 50 ms are 50 batches of 1 ms, 1000 of 50 us, and 2, the least, of 100 ms. */
+static void a_loader_is_ahead_by_a_time(void **state)
+{
+    struct stream stream = {0, UINT64_MAX};
+    struct loader loader = begin_loading(&stream, 0.05);
+    (void)state;
+    take(&loader, 200, 0.001);
+    assert_in_range(loader.n_prepared - loader.n_taken, 49, 52);
+    take(&loader, 400, 0.00005);
+    assert_in_range(loader.n_prepared - loader.n_taken, 990, 1010);
+    take(&loader, 2000, 0.1);
+    assert_int_equal(loader.n_prepared - loader.n_taken, 2);
+    take(&loader, 400, 1e-9);
+    assert_int_equal(loader.n_prepared - loader.n_taken, 4096);
+    loader_fini(&loader);
+}
+
+/* What happens between two epochs is no batch. */
+static void an_evaluation_does_not_shorten_the_look_ahead(void **state)
+{
+    struct stream stream = {0, UINT64_MAX};
+    struct loader loader = begin_loading(&stream, 0.05);
+    (void)state;
+    take(&loader, 200, 0.001);
+    test_now_s += 60;
+    take(&loader, 1, 0.001);
+    assert_in_range(loader.n_prepared - loader.n_taken, 40, 52);
+    loader_fini(&loader);
+}
+
+static void a_loader_without_look_ahead(void **state)
+{
+    struct stream stream = {0, 50};
+    struct loader loader = begin_loading(&stream, 0);
+    (void)state;
+    take(&loader, 50, 0.001);
+    assert_int_equal(loader.n_prepared, loader.n_taken);
+    assert_null(loader_next(&loader));
+    assert_string_equal(task_error(), "no batch 50");
+    loader_fini(&loader);
 }
 
 /* ---- Parameters ------------------------------------------------------------------------------ */
@@ -193,7 +278,11 @@ int main(void)
         cmocka_unit_test(a_team_runs_every_thread_once),
         cmocka_unit_test(a_team_carries_the_sentence_of_a_failure),
         cmocka_unit_test(a_bar_keeps_to_one_line),
-        cmocka_unit_test(a_loader_is_ahead),
+        cmocka_unit_test(a_bar_tells_the_time_until_the_job_ends),
+        cmocka_unit_test(a_bar_counts_all_nodes),
+        cmocka_unit_test(a_loader_is_ahead_by_a_time),
+        cmocka_unit_test(an_evaluation_does_not_shorten_the_look_ahead),
+        cmocka_unit_test(a_loader_without_look_ahead),
         cmocka_unit_test(params_in_an_array),
         placed(params_in_a_table),
         cmocka_unit_test(streams_differ_and_repeat),

@@ -108,7 +108,7 @@ static void penalties_have_their_gradient(void **state)
 
 enum { N_FACTS = 5, N_NEGATIVES = 7, N_ENTITIES = 6, N_RELATIONS = 2 };
 
-/* A step on random rows; entity 0 is subject and object of a fact, and negatives repeat. */
+/* A step on random rows; entity 0 is subject and object of a triple, and negatives repeat. */
 struct trial {
     struct step_settings settings;
     struct batch batch;
@@ -132,12 +132,12 @@ static void trial_init(struct trial *trial, enum kge_model model, enum kge_loss 
     trial->n_relation = model_relation_length(model, N);
     assert_true(
         step_space_init(&trial->space, N, N_FACTS, N_NEGATIVES, N_RELATIONS, trial->n_relation));
-    trial->batch.n_facts = N_FACTS;
+    trial->batch.n_triples = N_FACTS;
     trial->batch.n_negatives = N_NEGATIVES;
     trial->batch.entities.n = N_ENTITIES;
     trial->batch.relations.n = N_RELATIONS;
     for (uint32_t i = 0; i < N_FACTS; i++)
-        trial->batch.facts[i] = (struct fact){i % 4, i % 2, i == 0 ? 0 : 3 - i % 3};
+        trial->batch.triples[i] = (struct triple){i % 4, i % 2, i == 0 ? 0 : 3 - i % 3};
     for (uint32_t i = 0; i < N_NEGATIVES; i++)
         trial->batch.negatives[i] = i % 5 + 1;
     for (size_t i = 0; i < N_ENTITIES; i++) {
@@ -167,15 +167,15 @@ static double defined_loss(const struct trial *trial)
 {
     double loss = 0;
     for (size_t i = 0; i < 2 * N_FACTS; i++) {
-        struct fact fact = trial->batch.facts[i / 2];
-        const float *r = trial->relations[fact.relation];
-        double right = score(trial->settings.model, trial->entities[fact.subject], r,
-                             trial->entities[fact.object]);
+        struct triple triple = trial->batch.triples[i / 2];
+        const float *r = trial->relations[triple.relation];
+        double right = score(trial->settings.model, trial->entities[triple.subject], r,
+                             trial->entities[triple.object]);
         double sum = exp(right), logs = log1p(exp(-right));
         for (size_t j = 0; j < N_NEGATIVES; j++) {
-            struct fact wrong = fact;
+            struct triple wrong = triple;
             *(i % 2 == 0 ? &wrong.object : &wrong.subject) = trial->batch.negatives[j];
-            if (memcmp(&wrong, &fact, sizeof fact) == 0)
+            if (memcmp(&wrong, &triple, sizeof triple) == 0)
                 continue;
             double x = score(trial->settings.model, trial->entities[wrong.subject], r,
                              trial->entities[wrong.object]);
@@ -239,31 +239,31 @@ static void a_step_of_extreme_scores_stays_finite(void **state)
 
 /* ---- Batches --------------------------------------------------------------------------------- */
 
-static void a_source_visits_every_fact_once_per_epoch(void **state)
+static void a_source_visits_every_triple_once_per_epoch(void **state)
 {
     enum { N_ALL = 103, PARTS = 3, PER_BATCH = 10 };
-    struct fact all[N_ALL];
-    struct facts facts = {N_ALL, N_ALL, all};
+    struct triple all[N_ALL];
+    struct triples triples = {N_ALL, N_ALL, all};
     unsigned seen[N_ALL] = {0}, orders_differ = 0;
     (void)state;
     for (uint32_t i = 0; i < N_ALL; i++)
-        all[i] = (struct fact){i, i % 4, (i + 1) % N_ALL};
+        all[i] = (struct triple){i, i % 4, (i + 1) % N_ALL};
     for (size_t part = 0; part < PARTS; part++) {
         struct source source;
         struct batch batch;
-        assert_true(source_init(&source, &facts, part, PARTS, PER_BATCH, 5, 1));
+        assert_true(source_init(&source, &triples, part, PARTS, PER_BATCH, 5, 1));
         assert_true(batch_init(&batch, PER_BATCH, 5));
         uint64_t first[2] = {0};
         for (int epoch = 0; epoch < 2; epoch++) {
             for (size_t done = 0; done < source.n; done += PER_BATCH) {
                 source_next(&source, PER_BATCH, &batch);
                 if (done == 0)
-                    first[epoch] = batch.entities.keys[batch.facts[0].subject];
-                for (size_t i = 0; i < batch.n_facts; i++) {
-                    uint64_t subject = batch.entities.keys[batch.facts[i].subject];
-                    assert_int_equal(batch.entities.keys[batch.facts[i].object],
+                    first[epoch] = batch.entities.keys[batch.triples[0].subject];
+                for (size_t i = 0; i < batch.n_triples; i++) {
+                    uint64_t subject = batch.entities.keys[batch.triples[i].subject];
+                    assert_int_equal(batch.entities.keys[batch.triples[i].object],
                                      (subject + 1) % N_ALL);
-                    assert_int_equal(batch.relations.keys[batch.facts[i].relation], subject % 4);
+                    assert_int_equal(batch.relations.keys[batch.triples[i].relation], subject % 4);
                     seen[subject]++;
                 }
             }
@@ -279,13 +279,13 @@ static void a_source_visits_every_fact_once_per_epoch(void **state)
 
 static void a_batch_lists_every_entity_once(void **state)
 {
-    struct fact all[] = {{5, 0, 5}, {5, 0, 6}, {7, 1, 6}};
-    struct facts facts = {3, 3, all};
+    struct triple all[] = {{5, 0, 5}, {5, 0, 6}, {7, 1, 6}};
+    struct triples triples = {3, 3, all};
     const uint64_t negatives[] = {6, 9, 9, 5};
     struct source source;
     struct batch batch;
     (void)state;
-    assert_true(source_init(&source, &facts, 0, 1, 3, 4, 1));
+    assert_true(source_init(&source, &triples, 0, 1, 3, 4, 1));
     assert_true(batch_init(&batch, 3, 4));
     source_next(&source, 3, &batch);
     assert_int_equal(batch.entities.n, 3);
@@ -312,25 +312,25 @@ static void copy_value(void *context, uint64_t key, void *value, size_t length)
     memcpy(value, ((struct values *)context)->of[key], N * sizeof(float));
 }
 
-static bool is_known(const struct graph *graph, struct fact fact)
+static bool is_known(const struct graph *graph, struct triple triple)
 {
-    const struct facts *parts[] = {&graph->train, &graph->valid, &graph->test};
+    const struct triples *parts[] = {&graph->train, &graph->valid, &graph->test};
     for (size_t i = 0; i < 3; i++)
         for (size_t j = 0; j < parts[i]->n; j++)
-            if (memcmp(&parts[i]->at[j], &fact, sizeof fact) == 0)
+            if (memcmp(&parts[i]->at[j], &triple, sizeof triple) == 0)
                 return true;
     return false;
 }
 
 /* 1 + the entities that are better, half of those that are as good, without known answers. */
 static double defined_rank(const struct graph *graph, const struct values *entities,
-                           const struct values *relations, struct fact fact, bool ask_object)
+                           const struct values *relations, struct triple triple, bool ask_object)
 {
     double rank = 1;
-    const float *r = relations->of[fact.relation];
-    double right = score(KGE_COMPLEX, entities->of[fact.subject], r, entities->of[fact.object]);
+    const float *r = relations->of[triple.relation];
+    double right = score(KGE_COMPLEX, entities->of[triple.subject], r, entities->of[triple.object]);
     for (uint32_t i = 0; i < MANY; i++) {
-        struct fact other = fact;
+        struct triple other = triple;
         *(ask_object ? &other.object : &other.subject) = i;
         if (is_known(graph, other))
             continue;
@@ -348,29 +348,29 @@ static void fill_whole(struct dice *dice, struct values *values)
             values->of[i][k] = (float)dice_below(dice, 5) - 2;
 }
 
-static struct fact random_fact(struct dice *dice)
+static struct triple random_triple(struct dice *dice)
 {
-    return (struct fact){(uint32_t)dice_below(dice, MANY), (uint32_t)dice_below(dice, 3),
-                         (uint32_t)dice_below(dice, MANY)};
+    return (struct triple){(uint32_t)dice_below(dice, MANY), (uint32_t)dice_below(dice, 3),
+                           (uint32_t)dice_below(dice, MANY)};
 }
 
 static void ranks(bool plain)
 {
     static struct values entities, relations;
-    struct fact facts[3][N_TEST];
+    struct triple triples[3][N_TEST];
     struct dice dice = {7};
     fill_whole(&dice, &entities);
     fill_whole(&dice, &relations);
     for (size_t i = 0; i < 3 * N_TEST; i++)
-        facts[i / N_TEST][i % N_TEST] = random_fact(&dice);
-    /* Some facts of the test share a question with one to learn from. */
+        triples[i / N_TEST][i % N_TEST] = random_triple(&dice);
+    /* Some triples of the test share a question with one to learn from. */
     for (size_t i = 0; i < N_TEST; i += 2) {
-        facts[0][i].subject = facts[2][i].subject;
-        facts[0][i].relation = facts[2][i].relation;
+        triples[0][i].subject = triples[2][i].subject;
+        triples[0][i].relation = triples[2][i].relation;
     }
-    struct graph graph = {.train = {N_TEST, N_TEST, facts[0]},
-                          .valid = {N_TEST, N_TEST, facts[1]},
-                          .test = {N_TEST, N_TEST, facts[2]}};
+    struct graph graph = {.train = {N_TEST, N_TEST, triples[0]},
+                          .valid = {N_TEST, N_TEST, triples[1]},
+                          .test = {N_TEST, N_TEST, triples[2]}};
     struct known known;
     struct train train;
     struct train_options options = {.n_threads = 3, .plain = plain, .json = true};
@@ -383,7 +383,7 @@ static void ranks(bool plain)
     assert_true(evaluate(&train, KGE_COMPLEX, N, e, r, &graph.test, &known, &ranking));
     double mrr = 0, hits_10 = 0;
     for (size_t i = 0; i < 2 * N_TEST; i++) {
-        double rank = defined_rank(&graph, &entities, &relations, facts[2][i / 2], i % 2 == 0);
+        double rank = defined_rank(&graph, &entities, &relations, triples[2][i / 2], i % 2 == 0);
         mrr += 1 / rank / (2 * N_TEST);
         hits_10 += (rank <= 10) / (2.0 * N_TEST);
     }
@@ -412,8 +412,8 @@ static void set_fractions(void *context, uint64_t key, void *value, size_t lengt
 static void entities_of_equal_vectors_share_a_rank(void **state)
 {
     enum { WIDE = 100 };
-    struct fact facts[] = {{1, 0, 2}, {3, 0, 4}, {5, 0, 6}, {7, 0, 8}, {9, 0, 10}};
-    struct graph graph = {.test = {5, 5, facts}};
+    struct triple triples[] = {{1, 0, 2}, {3, 0, 4}, {5, 0, 6}, {7, 0, 8}, {9, 0, 10}};
+    struct graph graph = {.test = {5, 5, triples}};
     struct known known;
     struct train train;
     struct train_options options = {.n_threads = 1, .plain = true};
@@ -435,8 +435,8 @@ static void entities_of_equal_vectors_share_a_rank(void **state)
 static void a_model_that_is_not_a_number_is_no_good(void **state)
 {
     static struct values values;
-    struct fact fact[] = {{1, 0, 2}};
-    struct graph graph = {.test = {1, 1, fact}};
+    struct triple triple[] = {{1, 0, 2}};
+    struct graph graph = {.test = {1, 1, triple}};
     struct known known;
     struct train train;
     struct train_options options = {.n_threads = 1, .plain = true};
@@ -461,7 +461,7 @@ int main(void)
         cmocka_unit_test(penalties_have_their_gradient),
         cmocka_unit_test(the_step_follows_the_gradient),
         cmocka_unit_test(a_step_of_extreme_scores_stays_finite),
-        cmocka_unit_test(a_source_visits_every_fact_once_per_epoch),
+        cmocka_unit_test(a_source_visits_every_triple_once_per_epoch),
         cmocka_unit_test(a_batch_lists_every_entity_once),
         cmocka_unit_test(ranks_are_as_defined),
         cmocka_unit_test(entities_of_equal_vectors_share_a_rank),

@@ -223,7 +223,7 @@ static void likelihood_is_the_chain_rule(void **state)
     uint64_t of_word[N_WORDS][N_TOPICS] = {0}, totals[N_TOPICS] = {0};
     uint64_t of_document[N_DOCUMENTS][N_TOPICS] = {0}, lengths[N_DOCUMENTS] = {0};
     struct rng rng = rng_seed(5, 5);
-    struct riser of_beta, of_alpha;
+    struct log_rising of_beta, of_alpha;
     double chain = 0, sum = 0;
     (void)state;
     for (size_t i = 0; i < N; i++) {
@@ -233,20 +233,20 @@ static void likelihood_is_the_chain_rule(void **state)
         chain +=
             log(((double)of_document[d][k]++ + alpha) / ((double)lengths[d]++ + N_TOPICS * alpha));
     }
-    riser_init(&of_beta, beta);
-    riser_init(&of_alpha, alpha);
+    log_rising_init(&of_beta, beta);
+    log_rising_init(&of_alpha, alpha);
     for (size_t k = 0; k < N_TOPICS; k++) {
         sum -= rise(N_WORDS * beta, totals[k]);
         for (size_t w = 0; w < N_WORDS; w++)
-            sum += riser_at(&of_beta, of_word[w][k]);
+            sum += log_rising_at(&of_beta, of_word[w][k]);
     }
     for (size_t d = 0; d < N_DOCUMENTS; d++) {
         sum -= rise(N_TOPICS * alpha, lengths[d]);
         for (size_t k = 0; k < N_TOPICS; k++)
-            sum += riser_at(&of_alpha, of_document[d][k]);
+            sum += log_rising_at(&of_alpha, of_document[d][k]);
     }
     assert_true(fabs(sum / chain - 1) < 1e-10);
-    assert_true(fabs(riser_at(&of_beta, 5000) / rise(beta, 5000) - 1) < 1e-12);
+    assert_true(fabs(log_rising_at(&of_beta, 5000) / rise(beta, 5000) - 1) < 1e-12);
 }
 
 int main(void)

@@ -17,6 +17,7 @@
 #include "common/rng.h"
 #include "mf/factors.h"
 #include "mf/loan.h"
+#include "mf/mf.h"
 #include "mf/mf_files.h"
 
 enum { N_ROWS = 7, N_CELLS = 100 };
@@ -49,7 +50,8 @@ static void climb(double *x, double *sum, double gradient, double rate)
 static double learn_plainly(const struct factors *model, struct reference *row,
                             struct reference *column, double value)
 {
-    double error = value - (double)model->mean - row->bias - column->bias;
+    double scale = (double)model->scale;
+    double error = (value - (double)model->mean) / scale - row->bias - column->bias;
     double rate = (double)model->rate, penalty = (double)model->penalty;
     for (size_t i = 0; i < model->rank; i++)
         error -= row->factors[i] * column->factors[i];
@@ -60,7 +62,7 @@ static double learn_plainly(const struct factors *model, struct reference *row,
     }
     climb(&row->bias, &row->bias_sum, error - penalty * row->bias, rate);
     climb(&column->bias, &column->bias_sum, error - penalty * column->bias, rate);
-    return error * error;
+    return error * error * scale * scale;
 }
 
 static void assert_same(const float *row, const struct reference *wanted, size_t rank)
@@ -79,7 +81,7 @@ static void assert_same(const float *row, const struct reference *wanted, size_t
 
 static void check_learning(size_t rank)
 {
-    const struct factors model = {rank, factors_width(rank), 3.5f, 1, 5, 0.1f, 0.05f};
+    const struct factors model = {rank, factors_width(rank), 3.5f, 1, 5, 1.5f, 0.1f, 0.05f};
     struct factors_start start = {9, rank};
     struct cell cells[N_CELLS + FACTORS_AHEAD] = {0};
     struct reference rows[N_ROWS], column;
@@ -115,7 +117,7 @@ static void learning_follows_the_formulas(void **state)
 
 static void predictions_are_possible_ratings(void **state)
 {
-    const struct factors model = {1, 8, 3, 1, 5, 0.1f, 0};
+    const struct factors model = {1, 8, 3, 1, 5, 1, 0.1f, 0};
     float row[18] = {2}, column[18] = {0.5f};
     (void)state;
     assert_true(fabsf(factors_predict(&model, row, column) - 4) < 1e-6f);
@@ -126,6 +128,39 @@ static void predictions_are_possible_ratings(void **state)
     assert_true(factors_predict(&model, row, column) == 5);
     row[0] = -100;
     assert_true(factors_predict(&model, row, column) == 1);
+    const struct factors wide = {1, 8, 30, 10, 50, 10, 0.1f, 0};
+    row[0] = 2;
+    assert_true(fabsf(factors_predict(&wide, row, column) - 37.5f) < 1e-5f);
+}
+
+/* Ratings on another scale give the same factors, so one rate and one penalty suit all. */
+static void the_scale_of_ratings_does_not_matter(void **state)
+{
+    enum { N = 4, ROWS = 2 };
+    const struct factors small = {2, 8, 3, 1, 5, 1.25f, 0.1f, 0.05f};
+    const struct factors large = {2, 8, 30, 10, 50, 12.5f, 0.1f, 0.05f};
+    struct cell cells[N + FACTORS_AHEAD] = {{0, 5}, {1, 1}, {0, 4}, {1, 2}};
+    struct cell tenfold[N + FACTORS_AHEAD] = {{0, 50}, {1, 10}, {0, 40}, {1, 20}};
+    struct factors_start start = {3, 2};
+    size_t length = factors_length(2);
+    float a[3 * 18], b[3 * 18];
+    (void)state;
+    for (size_t i = 0; i <= ROWS; i++)
+        factors_start(&start, i, a + i * length, length);
+    memcpy(b, a, sizeof a);
+    double loss = factors_learn(&small, cells, N, a, a + ROWS * length);
+    double tenfold_loss = factors_learn(&large, tenfold, N, b, b + ROWS * length);
+    assert_true(fabs(tenfold_loss / loss - 100) < 1e-3);
+    for (size_t i = 0; i < 3 * length; i++)
+        assert_true(fabsf(a[i] - b[i]) < 1e-6f);
+}
+
+/* About 100 ratings each, as in MovieLens 1M, need 0.05; fewer need more. */
+static void the_penalty_follows_the_number_of_ratings(void **state)
+{
+    (void)state;
+    assert_true(fabs(mf_penalty(200000, 1000, 1000) - 0.05) < 1e-9);
+    assert_true(fabs(mf_penalty(25000, 1000, 1000) - 0.1) < 1e-9);
 }
 
 /* ---- Loans ----------------------------------------------------------------------------------- */
@@ -219,8 +254,18 @@ static void files_bring_a_model_back(void **state)
     struct names users = {0}, items = {0};
     struct params written[2], read[2];
     struct factors_start start = {1, RANK}, other = {2, RANK};
-    const struct mf_facts facts = {RANK, 7, N_USERS, N_ITEMS, 3.25, 1, 5, 9, 0.25};
-    struct mf_facts got;
+    const struct mf_info info = {.rank = RANK,
+                                 .n_epochs = 7,
+                                 .n_users = N_USERS,
+                                 .n_items = N_ITEMS,
+                                 .mean = 3.25,
+                                 .low = 1,
+                                 .high = 5,
+                                 .scale = 1.5,
+                                 .seed = 9,
+                                 .penalty = 0.125,
+                                 .test_share = 0.25};
+    struct mf_info got;
     uint32_t key_of[2][N_USERS];
     size_t length = factors_length(RANK);
     (void)state;
@@ -239,9 +284,9 @@ static void files_bring_a_model_back(void **state)
                                     {"items", &items, &written[1], NULL}};
     const struct mf_side to[2] = {{"users", &users, &read[0], key_of[1]},
                                   {"items", &items, &read[1], NULL}};
-    assert_true(mf_files_write(folder, &facts, 0, from, NULL));
-    assert_true(mf_files_read_facts(folder, &got));
-    assert_memory_equal(&got, &facts, sizeof facts);
+    assert_true(mf_files_write(folder, &info, "rate 0.1\nseed 8\n", 0, from, NULL));
+    assert_true(mf_files_read_info(folder, &got));
+    assert_memory_equal(&got, &info, sizeof info);
     assert_true(mf_files_read_side(folder, RANK, &to[0], NULL));
     assert_true(mf_files_read_side(folder, RANK, &to[1], NULL));
     for (size_t i = 0; i < N_USERS; i++)
@@ -266,6 +311,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(learning_follows_the_formulas),
         cmocka_unit_test(predictions_are_possible_ratings),
+        cmocka_unit_test(the_scale_of_ratings_does_not_matter),
+        cmocka_unit_test(the_penalty_follows_the_number_of_ratings),
         cmocka_unit_test(loans_add_up),
         cmocka_unit_test(loans_of_an_array_are_its_rows),
         cmocka_unit_test(files_bring_a_model_back),

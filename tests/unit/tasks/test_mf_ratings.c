@@ -194,14 +194,15 @@ static void unknown_names_in_a_test_file(void **state)
     write_file("test.csv", "a,y,1\nc,y,2\nb,z,3\n", 18);
 
     assert_false(ratings_read(&ratings, &source));
-    assert_non_null(strstr(task_error(), "test.csv:2: user 'c' does not occur in the ratings"));
+    assert_non_null(
+        strstr(task_error(), "test.csv:2: user 'c' does not occur in the training ratings"));
     ratings_fini(&ratings);
 
     source.unknown = RATINGS_SKIP;
     assert_true(ratings_read(&ratings, &source));
     assert_int_equal(ratings.train.n, 2);
     assert_int_equal(ratings.test.n, 1);
-    assert_int_equal(ratings.n_skipped, 2);
+    assert_int_equal(ratings.n_unknown, 2);
     ratings_fini(&ratings);
 
     source.unknown = RATINGS_ADD;
@@ -209,6 +210,9 @@ static void unknown_names_in_a_test_file(void **state)
     assert_int_equal(ratings.test.n, 3);
     assert_int_equal(ratings.rows.n, 3);
     assert_int_equal(ratings.columns.n, 3);
+    assert_int_equal(ratings.n_unknown, 2);
+    assert_int_equal(ratings.n_trained_rows, 2);
+    assert_int_equal(ratings.n_trained_columns, 2);
     ratings_fini(&ratings);
     assert_int_equal(unlink(path_of("train.csv")), 0);
     assert_int_equal(unlink(path_of("test.csv")), 0);

@@ -126,7 +126,7 @@ static void a_model_of_other_words_is_refused(void **state)
     model->files.dim = DIM;
     assert_true(names_add(&model->names, "more", 4, &number));
     assert_false(wordfiles_read(&model->files, path_of("model"), &n_epochs));
-    assert_non_null(strstr(task_error(), "other words"));
+    assert_non_null(strstr(task_error(), "the words are not those of the data"));
     write_text("model/model.txt", "dim 3\nepochs x\n");
     assert_false(wordfiles_read(&model->files, path_of("model"), &n_epochs));
     assert_non_null(strstr(task_error(), "model.txt:2"));
@@ -135,18 +135,57 @@ static void a_model_of_other_words_is_refused(void **state)
 
 /* ---- Neighbours ------------------------------------------------------------------------------ */
 
+/* The n words that are closest to a sum of words, into `best`; best_fini() is due. */
+static void find_nearest(const struct lexicon *lexicon, struct term *terms, size_t n_terms,
+                         size_t n, struct best *best)
+{
+    assert_true(lexicon_find(lexicon, "file", terms, n_terms));
+    assert_true(best_init(best, n));
+    assert_true(lexicon_nearest(lexicon, terms, n_terms, best));
+}
+
 static void check_neighbours(const char *path)
 {
     struct lexicon lexicon;
-    struct neighbour found[10];
+    struct best best;
+    struct term queen[] = {{.name = words[3]}}, first[] = {{.name = words[0]}};
     assert_true(lexicon_read(&lexicon, path));
     assert_int_equal(lexicon.names.n, COUNT(words));
-    assert_int_equal(lexicon_nearest(&lexicon, 3, 10, found), 4);
-    assert_int_equal(found[3].word, 4);
-    assert_true(fabs((double)found[3].similarity - (-0.5 / sqrt(3 * 1.25))) < 1e-6);
-    assert_true(fabs((double)found[0].similarity - 2 / sqrt(6)) < 1e-6);
-    assert_int_equal(lexicon_nearest(&lexicon, 0, 2, found), 2);
-    assert_true(found[0].similarity >= found[1].similarity);
+    find_nearest(&lexicon, queen, 1, 10, &best);
+    assert_int_equal(best.n, 4);
+    assert_int_equal(best.at[3].number, 4);
+    assert_true(fabs((double)best.at[3].score - (-0.5 / sqrt(3 * 1.25))) < 1e-6);
+    assert_true(fabs((double)best.at[0].score - 2 / sqrt(6)) < 1e-6);
+    best_fini(&best);
+    find_nearest(&lexicon, first, 1, 2, &best);
+    assert_int_equal(best.n, 2);
+    assert_true(best.at[0].score >= best.at[1].score);
+    best_fini(&best);
+    lexicon_fini(&lexicon);
+}
+
+/* king - man + woman is queen, in a small world. */
+static void words_can_be_added_and_subtracted(void **state)
+{
+    struct lexicon lexicon;
+    struct best best;
+    struct term sum[] = {
+        {.name = "king"}, {.name = "man", .is_subtracted = true}, {.name = "woman"}};
+    struct term nothing[] = {{.name = "king"}, {.name = "king", .is_subtracted = true}};
+    (void)state;
+    write_text("v", "6 2\nman 1 0\nwoman 0 1\nking 1 0.1\nfish -1 -1\nqueen 0.1 1\nsir 1 0.2\n");
+    assert_true(lexicon_read(&lexicon, path_of("v")));
+    find_nearest(&lexicon, sum, 3, 1, &best);
+    assert_string_equal(names_at(&lexicon.names, best.at[0].number), "queen");
+    best_fini(&best);
+    assert_true(best_init(&best, 1) && lexicon_find(&lexicon, "v", nothing, 2));
+    assert_false(lexicon_nearest(&lexicon, nothing, 2, &best));
+    assert_non_null(strstr(task_error(), "the sum of the vectors is zero"));
+    best_fini(&best);
+    sum[2].name = "womam";
+    assert_false(lexicon_find(&lexicon, "v", sum, 3));
+    assert_non_null(
+        strstr(task_error(), "no vector of 'womam' among the 6 in v; did you mean 'woman'"));
     lexicon_fini(&lexicon);
 }
 
@@ -198,23 +237,25 @@ static bool examine(const char *questions, const char *similarity, struct train_
     struct model *model = make_model(put_vector);
     struct train train = {.n_nodes = 1, .n_threads = 2};
     struct wordtest test;
+    assert_true(progress_init(&train.progress, 2, false));
     bool ok = wordtest_read(&test, &model->names, questions, similarity, 1000) &&
               wordtest_run(&test, &train, &model->params, DIM, quality);
     wordtest_fini(&test);
+    progress_fini(&train.progress);
     free_model(model);
     return ok;
 }
 
 static void analogies_are_answered(void **state)
 {
-    struct train_quality quality;
+    struct train_quality quality = {0};
     (void)state;
     assert_true(
         examine(write_text("q", ": royalty\nMan woman KING queen\nman king woman fish\n"
                                 "man king unknown fish\n: gram1-sex\nking queen man woman\n"),
                 NULL, &quality));
-    assert_true(fabs(quality.value - 2.0 / 3) < 1e-9);
-    assert_string_equal(quality.text, "analogies 66.7% of 3 (semantic 50.0%, syntactic 100.0%)");
+    assert_true(fabs(quality.values[0] - 2.0 / 3) < 1e-9);
+    assert_true(fabs(quality.values[1] - 0.5) < 1e-9 && fabs(quality.values[2] - 1) < 1e-9);
     assert_false(examine(write_text("q", ": x\nman woman king\n"), NULL, &quality));
     assert_non_null(strstr(task_error(), "q:2: a question has four words"));
     assert_false(examine(write_text("q", "no such words here\n"), NULL, &quality));
@@ -223,14 +264,13 @@ static void analogies_are_answered(void **state)
 
 static void similarity_is_correlated(void **state)
 {
-    struct train_quality quality;
+    struct train_quality quality = {0};
     (void)state;
     assert_true(examine(NULL,
                         write_text("pairs.txt", "man woman 5\nman\tfish,1\nKing queen 9\n"
                                                 "man nobody 3\n"),
                         &quality));
-    assert_true(fabs(quality.value - 1) < 1e-9);
-    assert_string_equal(quality.text, "pairs 1.000");
+    assert_true(fabs(quality.values[0] - 1) < 1e-9 && fabs(quality.values[1] - 1) < 1e-9);
     assert_false(examine(NULL, write_text("pairs.txt", "man woman five\n"), &quality));
     assert_non_null(strstr(task_error(), "pairs.txt:1: 'five' is not a number"));
     assert_false(examine(NULL, write_text("pairs.txt", "man woman\n"), &quality));
@@ -258,6 +298,7 @@ int main(void)
         cmocka_unit_test(a_model_comes_back_as_it_was),
         cmocka_unit_test(a_model_of_other_words_is_refused),
         cmocka_unit_test(every_format_has_the_same_neighbours),
+        cmocka_unit_test(words_can_be_added_and_subtracted),
         cmocka_unit_test(files_that_are_no_vectors_are_refused),
         cmocka_unit_test(analogies_are_answered),
         cmocka_unit_test(similarity_is_correlated),

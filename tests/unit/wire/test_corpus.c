@@ -4,6 +4,8 @@
 /* The targets all have libFuzzer's one name; here they stand side by side under their own. */
 int fuzz_frame(const uint8_t *data, size_t size);
 int fuzz_keys(const uint8_t *data, size_t size);
+int fuzz_manifest(const uint8_t *data, size_t size);
+int fuzz_part(const uint8_t *data, size_t size);
 int fuzz_section(const uint8_t *data, size_t size);
 int fuzz_task(const uint8_t *data, size_t size);
 
@@ -12,6 +14,12 @@ int fuzz_task(const uint8_t *data, size_t size);
 #undef LLVMFuzzerTestOneInput
 #define LLVMFuzzerTestOneInput fuzz_keys
 #include "fuzz/fuzz_keys.c"
+#undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput fuzz_manifest
+#include "fuzz/fuzz_manifest.c"
+#undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput fuzz_part
+#include "fuzz/fuzz_part.c"
 #undef LLVMFuzzerTestOneInput
 #define LLVMFuzzerTestOneInput fuzz_section
 #include "fuzz/fuzz_section.c"
@@ -32,6 +40,18 @@ static void corpus_of_keys_holds(void **state)
     replay(fuzz_keys, "keys");
 }
 
+static void corpus_of_manifest_holds(void **state)
+{
+    (void)state;
+    replay(fuzz_manifest, "manifest");
+}
+
+static void corpus_of_part_holds(void **state)
+{
+    (void)state;
+    replay(fuzz_part, "part");
+}
+
 static void corpus_of_section_holds(void **state)
 {
     (void)state;
@@ -47,10 +67,9 @@ static void corpus_of_task_holds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(corpus_of_frame_holds),
-        cmocka_unit_test(corpus_of_keys_holds),
-        cmocka_unit_test(corpus_of_section_holds),
-        cmocka_unit_test(corpus_of_task_holds),
+        cmocka_unit_test(corpus_of_frame_holds),    cmocka_unit_test(corpus_of_keys_holds),
+        cmocka_unit_test(corpus_of_manifest_holds), cmocka_unit_test(corpus_of_part_holds),
+        cmocka_unit_test(corpus_of_section_holds),  cmocka_unit_test(corpus_of_task_holds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

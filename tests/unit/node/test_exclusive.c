@@ -9,7 +9,7 @@
 #undef fail /* cmocka's; status.h has another */
 #include "base/barrier.h"
 #define place node_place /* check.h has another */
-#include "node/alone.h"
+#include "node/exclusive.h"
 #undef place
 
 #ifdef UNDER_SANITIZER
@@ -22,40 +22,40 @@ enum { N_KEYS = 3, MAX_BATCH = 40, MAX_LENGTH = 32, N_TURNS = 100 * SCALE, N_CAL
 enum { MAX_PUSHED = 1 << 23 }; /* floats count exactly up to twice that */
 
 /* Whether the worker's next change is made without latches. */
-static bool is_alone(struct tern_worker *worker)
+static bool is_exclusive(struct tern_worker *worker)
 {
-    bool alone = alone_begin(worker);
-    alone_end(worker);
-    return alone;
+    bool exclusive = exclusive_begin(worker);
+    exclusive_end(worker);
+    return exclusive;
 }
 
-static void only_one_worker_is_alone(void **state)
+static void only_one_worker_is_exclusive(void **state)
 {
     struct place *place = *state;
     bool possible = barrier_prepare();
     struct tern_worker *second, *third;
-    assert_int_equal(is_alone(place->worker), possible);
+    assert_int_equal(is_exclusive(place->worker), possible);
     ok(tern_worker_open(place->node, &second));
-    assert_false(is_alone(place->worker) || is_alone(second));
+    assert_false(is_exclusive(place->worker) || is_exclusive(second));
     ok(tern_worker_open(place->node, &third));
     ok(tern_worker_close(second));
-    assert_false(is_alone(place->worker) || is_alone(third));
+    assert_false(is_exclusive(place->worker) || is_exclusive(third));
     ok(tern_worker_close(third));
-    assert_int_equal(is_alone(place->worker), possible);
+    assert_int_equal(is_exclusive(place->worker), possible);
     ok(tern_worker_open(place->node, &second));
     ok(tern_worker_close(place->worker));
-    assert_int_equal(is_alone(second), possible);
+    assert_int_equal(is_exclusive(second), possible);
     place->worker = second;
 }
 
 static enum tern_status note_latching(void *context, struct tern_task *task)
 {
-    *(bool *)context = !is_alone(task->worker);
+    *(bool *)context = !is_exclusive(task->worker);
     return TERN_OK;
 }
 
 /* A task's function has a worker of its own. */
-static void nobody_is_alone_beside_a_task(void **state)
+static void nobody_is_exclusive_beside_a_task(void **state)
 {
     struct place *place = *state;
     bool latches = false;
@@ -65,7 +65,7 @@ static void nobody_is_alone_beside_a_task(void **state)
     ok(tern_task_submit(place->worker, &options, &id));
     ok(tern_task_wait(place->worker, id, 0));
     assert_true(latches);
-    assert_false(is_alone(place->worker));
+    assert_false(is_exclusive(place->worker));
 }
 
 /* ---- Pushes while workers come and go -------------------------------------------------------- */
@@ -143,8 +143,8 @@ static void no_push_is_lost_when_a_second_worker_comes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        placed(only_one_worker_is_alone),
-        placed(nobody_is_alone_beside_a_task),
+        placed(only_one_worker_is_exclusive),
+        placed(nobody_is_exclusive_beside_a_task),
         placed(no_push_is_lost_when_a_second_worker_comes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

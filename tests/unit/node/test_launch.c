@@ -1,11 +1,11 @@
 /*
- * A process's place as its launcher's variables tell it, and the sentence for each thing that can be
+ * What a process learns from its launcher's variables, and the sentence for each thing that can be
  * wrong with them.
  *
- * Every case states the whole environment: variables that place.c knows and the case does not name
+ * Every case states the whole environment: variables that launch.c knows and the case does not name
  * are unset.
  */
-#include "node/place.h"
+#include "node/launch.h"
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,6 +31,7 @@ static const char *const known[] = {
     "TERN_AUTHORITY",
     "TERN_INSECURE",
     "TERN_DEADLINE",
+    "TERN_JOIN_DEADLINE",
     "TERN_SHARDS",
     "RANK",
     "WORLD_SIZE",
@@ -71,37 +72,47 @@ static void environment(const char *const *settings)
     }
 }
 
-static struct place check_found(const char *file, int line, const char *const *settings)
+/* The token is the job's name and a secret of 32 hexadecimal digits. */
+static void assert_secret(const char *token, const char *job)
 {
-    struct place place;
+    size_t n = strlen(job);
+    assert_memory_equal(token, job, n);
+    assert_int_equal(token[n], '-');
+    assert_int_equal(strlen(token + n + 1), 32);
+    assert_int_equal(strspn(token + n + 1, "0123456789abcdef"), 32);
+}
+
+static struct launch check_found(const char *file, int line, const char *const *settings)
+{
+    struct launch launch;
     environment(settings);
-    enum tern_status status = place_find(&place);
+    enum tern_status status = launch_find(&launch);
     if (status != TERN_OK) {
-        print_error("place_find is %s: %s\n", tern_status_name(status), tern_error());
+        print_error("launch_find is %s: %s\n", tern_status_name(status), tern_error());
         _fail(file, line);
     }
-    return place;
+    return launch;
 }
 
 static void check_refused(const char *file, int line, const char *word, const char *other,
                           const char *const *settings)
 {
-    struct place place, before;
-    memset(&place, 0xa5, sizeof place);
-    before = place;
+    struct launch launch, before;
+    memset(&launch, 0xa5, sizeof launch);
+    before = launch;
     environment(settings);
-    enum tern_status status = place_find(&place);
+    enum tern_status status = launch_find(&launch);
     const char *sentence = status == TERN_OK ? "" : tern_error();
     bool refused = status == TERN_INVALID || status == TERN_NETWORK;
     if (!refused || strstr(sentence, word) == NULL || strstr(sentence, other) == NULL ||
-        memcmp(&place, &before, sizeof place) != 0) {
+        memcmp(&launch, &before, sizeof launch) != 0) {
         print_error("wanted a refusal with '%s' and '%s', got %s: %s\n", word, other,
                     tern_status_name(status), sentence);
         _fail(file, line);
     }
 }
 
-/* The place for the settings. */
+/* What the settings give. */
 #define found(...) check_found(__FILE__, __LINE__, (const char *const[]){__VA_ARGS__, NULL})
 
 /* The settings are refused, as invalid or as no address, with a sentence that holds both words; the
@@ -109,21 +120,21 @@ static void check_refused(const char *file, int line, const char *word, const ch
 #define refused(word, other, ...) \
     check_refused(__FILE__, __LINE__, word, other, (const char *const[]){__VA_ARGS__, NULL})
 
-static void assert_alone(struct place place)
+static void assert_alone(struct launch launch)
 {
-    assert_int_equal(place.node, 0);
-    assert_int_equal(place.n_nodes, 1);
-    assert_string_equal(place.coordinator, "");
-    assert_string_equal(place.listen, "");
+    assert_int_equal(launch.node, 0);
+    assert_int_equal(launch.n_nodes, 1);
+    assert_string_equal(launch.coordinator, "");
+    assert_string_equal(launch.listen, "");
 }
 
-static void assert_place(struct place place, uint32_t node, uint32_t n_nodes,
+static void assert_place(struct launch launch, uint32_t node, uint32_t n_nodes,
                          const char *coordinator, const char *listen)
 {
-    assert_int_equal(place.node, node);
-    assert_int_equal(place.n_nodes, n_nodes);
-    assert_string_equal(place.coordinator, coordinator);
-    assert_string_equal(place.listen, listen);
+    assert_int_equal(launch.node, node);
+    assert_int_equal(launch.n_nodes, n_nodes);
+    assert_string_equal(launch.coordinator, coordinator);
+    assert_string_equal(launch.listen, listen);
 }
 
 /* ---- Alone ----------------------------------------------------------------------------------- */
@@ -132,14 +143,14 @@ static void nothing_is_alone(void **state)
 {
     (void)state;
     const char *const none[] = {NULL};
-    struct place place = check_found(__FILE__, __LINE__, none);
-    assert_alone(place);
-    assert_string_equal(place.token, "tern");
-    assert_string_equal(place.certificate, "");
-    assert_string_equal(place.key, "");
-    assert_string_equal(place.authority, "");
-    assert_false(place.insecure);
-    assert_int_equal(place.deadline_ns, UINT64_C(10000000000));
+    struct launch launch = check_found(__FILE__, __LINE__, none);
+    assert_alone(launch);
+    assert_string_equal(launch.token, "tern");
+    assert_string_equal(launch.certificate, "");
+    assert_string_equal(launch.key, "");
+    assert_string_equal(launch.authority, "");
+    assert_false(launch.insecure);
+    assert_int_equal(launch.deadline_ns, UINT64_C(10000000000));
 }
 
 static void a_world_of_one_is_alone(void **state)
@@ -202,11 +213,11 @@ static void listening_elsewhere(void **state)
 static void listening_towards_a_distant_coordinator(void **state)
 {
     (void)state;
-    struct place place = found("TERN_NODE=1", "TERN_NODES=2", "TERN_COORDINATOR=192.0.2.1:4711");
-    size_t n = strlen(place.listen);
+    struct launch launch = found("TERN_NODE=1", "TERN_NODES=2", "TERN_COORDINATOR=192.0.2.1:4711");
+    size_t n = strlen(launch.listen);
     assert_true(n > 2);
-    assert_string_equal(place.listen + n - 2, ":0");
-    assert_null(strstr(place.listen, "127."));
+    assert_string_equal(launch.listen + n - 2, ":0");
+    assert_null(strstr(launch.listen, "127."));
 }
 
 static void half_a_place(void **state)
@@ -303,6 +314,34 @@ static void long_values(void **state)
 
 /* ---- What is the same under every launcher --------------------------------------------------- */
 
+/* On loopback TCP the user's secret follows the job's name; on Unix sockets and with certificates it need not. */
+static void secrets(void **state)
+{
+    (void)state;
+    char token[65];
+    snprintf(token, sizeof token, "%s",
+             found("TERN_NODE=0", "TERN_NODES=2", "TERN_COORDINATOR=127.0.0.1:4711").token);
+    assert_secret(token, "tern");
+    assert_string_equal(
+        found("TERN_NODE=1", "TERN_NODES=2", "TERN_COORDINATOR=localhost:4711").token, token);
+    assert_string_equal(found("TERN_NODE=1", "TERN_NODES=2", "TERN_COORDINATOR=unix:/c").token,
+                        "tern");
+    assert_string_equal(
+        found("TERN_NODE=1", "TERN_NODES=2", "TERN_COORDINATOR=127.0.0.1:4711", "TERN_TOKEN=mine")
+            .token,
+        "mine");
+    assert_string_equal(found("TERN_NODE=1", "TERN_NODES=2", "TERN_COORDINATOR=192.0.2.1:4711",
+                              "TERN_CERTIFICATE=c", "TERN_KEY=k", "TERN_AUTHORITY=a")
+                            .token,
+                        "tern");
+    refused("TERN_TOKEN", "openssl rand", "TERN_NODE=1", "TERN_NODES=2",
+            "TERN_COORDINATOR=192.0.2.1:4711", "TERN_INSECURE=1");
+    assert_string_equal(found("TERN_NODE=1", "TERN_NODES=2", "TERN_COORDINATOR=192.0.2.1:4711",
+                              "TERN_INSECURE=1", "TERN_TOKEN=mine")
+                            .token,
+                        "mine");
+}
+
 static void tokens(void **state)
 {
     (void)state;
@@ -319,12 +358,12 @@ static void tokens(void **state)
 static void credentials(void **state)
 {
     (void)state;
-    struct place place = found("TERN_CERTIFICATE=c.pem", "TERN_KEY=k.pem", "TERN_AUTHORITY=a.pem",
-                               "TERN_INSECURE=0");
-    assert_string_equal(place.certificate, "c.pem");
-    assert_string_equal(place.key, "k.pem");
-    assert_string_equal(place.authority, "a.pem");
-    assert_false(place.insecure);
+    struct launch launch = found("TERN_CERTIFICATE=c.pem", "TERN_KEY=k.pem", "TERN_AUTHORITY=a.pem",
+                                 "TERN_INSECURE=0");
+    assert_string_equal(launch.certificate, "c.pem");
+    assert_string_equal(launch.key, "k.pem");
+    assert_string_equal(launch.authority, "a.pem");
+    assert_false(launch.insecure);
     refused("TERN_KEY is set", "TERN_AUTHORITY is not", "TERN_CERTIFICATE=c", "TERN_KEY=k");
     refused("TERN_AUTHORITY is set", "TERN_KEY is not", "TERN_CERTIFICATE=c", "TERN_AUTHORITY=a");
     refused("TERN_AUTHORITY is set", "TERN_CERTIFICATE is not", "TERN_KEY=k", "TERN_AUTHORITY=a");
@@ -368,7 +407,19 @@ static void deadlines(void **state)
         snprintf(setting, sizeof setting, "TERN_DEADLINE=%s", bad[i]);
         snprintf(quoted, sizeof quoted, "'%s'", bad[i]);
         refused("TERN_DEADLINE", quoted, setting);
+        snprintf(setting, sizeof setting, "TERN_JOIN_DEADLINE=%s", bad[i]);
+        refused("TERN_JOIN_DEADLINE", quoted, setting);
     }
+}
+
+/* To join takes longer than to answer: hosts are started one after the other. */
+static void join_deadlines(void **state)
+{
+    (void)state;
+    assert_int_equal(found("TERN_DEADLINE=3").join_deadline_ns, UINT64_C(300000000000));
+    assert_int_equal(found("TERN_DEADLINE=600").join_deadline_ns, UINT64_C(600000000000));
+    assert_int_equal(found("TERN_JOIN_DEADLINE=20.5").join_deadline_ns, UINT64_C(20500000000));
+    assert_int_equal(found("TERN_JOIN_DEADLINE=1").join_deadline_ns, UINT64_C(10000000000));
 }
 
 static void shards(void **state)
@@ -391,18 +442,19 @@ static void shards(void **state)
 static void torchrun(void **state)
 {
     (void)state;
-    struct place place = found("RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1",
-                               "MASTER_PORT=29500", "TORCHELASTIC_RUN_ID=run 9");
-    assert_place(place, 0, 2, "127.0.0.1:29501", "127.0.0.1:29501");
-    assert_string_equal(place.token, "torchrun-run_9");
-    place = found("RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29500");
-    assert_place(place, 1, 2, "127.0.0.1:29501", "127.0.0.1:0");
-    assert_string_equal(place.token, "tern");
+    struct launch launch = found("RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1",
+                                 "MASTER_PORT=29500", "TORCHELASTIC_RUN_ID=run 9");
+    assert_place(launch, 0, 2, "127.0.0.1:29501", "127.0.0.1:29501");
+    assert_secret(launch.token, "torchrun-run_9");
+    launch = found("RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29500");
+    assert_place(launch, 1, 2, "127.0.0.1:29501", "127.0.0.1:0");
+    assert_secret(launch.token, "tern");
     assert_string_equal(
         found("RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=::1", "MASTER_PORT=29500").coordinator,
         "[::1]:29501");
     char coordinator[128], listen[132];
-    snprintf(coordinator, sizeof coordinator, "unix:/tmp/tern-%u-torchrun-29500", (unsigned)getuid());
+    snprintf(coordinator, sizeof coordinator, "unix:/tmp/tern-%u/torchrun-29500",
+             (unsigned)getuid());
     snprintf(listen, sizeof listen, "%s.1", coordinator);
     assert_place(found("RANK=1", "WORLD_SIZE=2", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1",
                        "MASTER_PORT=29500"),
@@ -414,7 +466,7 @@ static void torchrun(void **state)
     char folder[128] = "TMPDIR=/";
     memset(folder + 8, 'a', 100);
     assert_place(found("RANK=0", "WORLD_SIZE=2", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1",
-                       "MASTER_PORT=29500", folder),
+                       "MASTER_PORT=29500", folder, "TERN_TOKEN=t"),
                  0, 2, "127.0.0.1:29501", "127.0.0.1:29501");
     refused("LOCAL_WORLD_SIZE", "'0'", "RANK=1", "WORLD_SIZE=2", "LOCAL_WORLD_SIZE=0",
             "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29500");
@@ -430,19 +482,19 @@ static void open_mpi(void **state)
 {
     (void)state;
     char coordinator[128], listen[132];
-    snprintf(coordinator, sizeof coordinator, "unix:/tmp/tern-%u-mpi-93", (unsigned)getuid());
+    snprintf(coordinator, sizeof coordinator, "unix:/tmp/tern-%u/mpi-93", (unsigned)getuid());
     snprintf(listen, sizeof listen, "%s.3", coordinator);
-    struct place place = found("OMPI_COMM_WORLD_RANK=3", "OMPI_COMM_WORLD_SIZE=4",
-                               "OMPI_COMM_WORLD_LOCAL_SIZE=4", "OMPI_MCA_ess_base_jobid=93");
-    assert_place(place, 3, 4, coordinator, listen);
-    assert_string_equal(place.token, "mpi-93");
+    struct launch launch = found("OMPI_COMM_WORLD_RANK=3", "OMPI_COMM_WORLD_SIZE=4",
+                                 "OMPI_COMM_WORLD_LOCAL_SIZE=4", "OMPI_MCA_ess_base_jobid=93");
+    assert_place(launch, 3, 4, coordinator, listen);
+    assert_string_equal(launch.token, "mpi-93");
 
-    snprintf(coordinator, sizeof coordinator, "unix:/var/tmp/tern-%u-mpi-prterun-h-1_1",
+    snprintf(coordinator, sizeof coordinator, "unix:/var/tmp/tern-%u/mpi-prterun-h-1_1",
              (unsigned)getuid());
-    place =
+    launch =
         found("OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=4", "OMPI_COMM_WORLD_LOCAL_SIZE=4",
               "PMIX_NAMESPACE=prterun-h-1@1", "TMPDIR=/var/tmp");
-    assert_place(place, 0, 4, coordinator, coordinator);
+    assert_place(launch, 0, 4, coordinator, coordinator);
 
     assert_place(found("OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=4",
                        "OMPI_COMM_WORLD_LOCAL_SIZE=2", "TERN_COORDINATOR=127.0.0.1:4711"),
@@ -474,10 +526,10 @@ static void slurm(void **state)
     for (size_t i = 0; i < COUNT(lists); i++) {
         char coordinator[64];
         snprintf(coordinator, sizeof coordinator, "%s:24567", lists[i].first);
-        struct place place = found("SLURM_PROCID=0", "SLURM_NTASKS=2", "SLURM_JOB_ID=1234567",
-                                   "SLURM_STEP_ID=3", lists[i].list);
-        assert_place(place, 0, 2, coordinator, coordinator);
-        assert_string_equal(place.token, "slurm-1234567.3");
+        struct launch launch = found("SLURM_PROCID=0", "SLURM_NTASKS=2", "SLURM_JOB_ID=1234567",
+                                     "SLURM_STEP_ID=3", lists[i].list);
+        assert_place(launch, 0, 2, coordinator, coordinator);
+        assert_secret(launch.token, "slurm-1234567.3");
     }
     assert_place(found("SLURM_PROCID=1", "SLURM_NTASKS=2", "SLURM_JOB_ID=1", "SLURM_STEP_ID=0",
                        "SLURM_JOB_NODELIST=x[1-9]", "SLURM_STEP_NODELIST=127.0.0.1"),
@@ -487,7 +539,7 @@ static void slurm(void **state)
                  1, 2, "127.0.0.1:4711", "127.0.0.1:0");
 
     char coordinator[128];
-    snprintf(coordinator, sizeof coordinator, "unix:/tmp/tern-%u-slurm-12.3", (unsigned)getuid());
+    snprintf(coordinator, sizeof coordinator, "unix:/tmp/tern-%u/slurm-12.3", (unsigned)getuid());
     assert_place(found("SLURM_PROCID=0", "SLURM_NTASKS=2", "SLURM_JOB_ID=12", "SLURM_STEP_ID=3",
                        "SLURM_STEP_NODELIST=x1", "SLURM_STEP_NUM_NODES=1"),
                  0, 2, coordinator, coordinator);
@@ -527,9 +579,9 @@ static void long_job_names_are_told_apart_by_their_ends(void **state)
     char setting[200] = "TORCHELASTIC_RUN_ID=";
     memset(setting + 20, 'r', 100);
     strcpy(setting + 120, "-7");
-    struct place place = found("RANK=0", "WORLD_SIZE=1", setting);
-    assert_int_equal(strlen(place.token), 64);
-    assert_string_equal(place.token + 62, "-7");
+    struct launch launch = found("RANK=0", "WORLD_SIZE=1", setting);
+    assert_int_equal(strlen(launch.token), 64);
+    assert_string_equal(launch.token + 62, "-7");
 }
 
 static void precedence(void **state)
@@ -568,10 +620,12 @@ int main(void)
         cmocka_unit_test(bad_numbers),
         cmocka_unit_test(bad_addresses),
         cmocka_unit_test(long_values),
+        cmocka_unit_test(secrets),
         cmocka_unit_test(tokens),
         cmocka_unit_test(credentials),
         cmocka_unit_test(insecure),
         cmocka_unit_test(deadlines),
+        cmocka_unit_test(join_deadlines),
         cmocka_unit_test(shards),
         cmocka_unit_test(torchrun),
         cmocka_unit_test(open_mpi),
@@ -581,5 +635,5 @@ int main(void)
         cmocka_unit_test(long_job_names_are_told_apart_by_their_ends),
         cmocka_unit_test(precedence),
     };
-    return cmocka_run_group_tests_name("place", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("launch", tests, NULL, NULL);
 }

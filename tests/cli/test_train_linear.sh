@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# `tern train linear` and `tern predict linear`: planted weights are found in every way of running, files of all formats
+# give the same model, and what goes wrong is said in a sentence.
+. "$(dirname "$0")/lib.sh"
+
+# Examples of 8 of 200 features, the first ones more frequent; the label depends on ten of them.
+awk 'BEGIN {
+    srand(7)
+    for (i = 0; i < 2000; i++) {
+        line = ""; margin = 0; n = 0
+        for (k = 0; k < 8; k++) {
+            j = 1 + int(200 * rand() * rand())
+            margin += j <= 10 ? (j % 2 ? 1.5 : -1.5) : 0
+            line = line " " j ":1"
+        }
+        print (rand() < 1 / (1 + exp(-margin)) ? 1 : -1) line
+    }
+}' >"$tmp/train.svm"
+head -1000 "$tmp/train.svm" >"$tmp/test.svm"
+
+# figure NAME FILE - a figure of the last epoch.
+figure() {
+    sed -n "s/.*\"$1\":\([-0-9.]*\).*/\1/p" "$2" | tail -1
+}
+
+# near A B X - whether two figures differ by at most a share X.
+near() {
+    awk -v a="$1" -v b="$2" -v x="$3" 'BEGIN { d = a - b; exit !(a != "" && b != "" && d <= x * b && -d <= x * b) }'
+}
+
+train() {
+    try "$tern" train linear --data "$tmp/train.svm" --json --intercept penalised --epochs 400 \
+        --tolerance 1e-5 --eval-every 4 "$@"
+}
+
+# ---- The optimum, in all ways ----------------------------------------------------------------------
+
+for penalty in "--l1 1" "--l1 0 --l2 1" "--l1 0.5 --l2 2"; do
+    # shellcheck disable=SC2086
+    train --plain --threads 1 --kkt 1 $penalty
+    check "plain arrays converge with $penalty" [ "$status" -eq 0 ]
+    best=$(figure objective "$out")
+    for way in "--threads 1" "--threads 2 --kkt 0.1" "--nodes 2 --threads 1" \
+        "--nodes 2 --threads 2 --delay 3" "--nodes 3 --threads 1 --delay 8 --kkt 0"; do
+        # shellcheck disable=SC2086
+        train $penalty $way
+        check "the same optimum with $penalty $way" near "$(figure objective "$out")" "$best" 1e-5
+    done
+done
+train --l1 20
+check "an l1 penalty makes weights 0" awk -v n="$(figure nonzeros "$out")" 'BEGIN { exit !(n > 0 && n < 50) }'
+check "and leaves out what stays 0" awk -v n="$(figure active "$out")" 'BEGIN { exit !(n < 0.9) }'
+for loss in squared squared-hinge; do
+    train --plain --threads 1 --l1 0 --l2 1 --loss $loss
+    best=$(figure objective "$out")
+    train --nodes 2 --threads 1 --l1 0 --l2 1 --loss $loss
+    check "the same optimum with the $loss loss" near "$(figure objective "$out")" "$best" 1e-5
+done
+
+# ---- Online ----------------------------------------------------------------------------------------
+
+online() {
+    try "$tern" train linear --solver online --data "$tmp/train.svm" --test "$tmp/test.svm" --json --l1 0 --epochs 4 "$@"
+}
+online --plain --threads 1
+best=$(figure auc "$out")
+check "the online solver learns" awk -v q="$best" 'BEGIN { exit !(q > 0.75) }'
+for way in "--threads 1" "--threads 2" "--nodes 2 --threads 1" "--nodes 2 --policy static" "--loss hinge --threads 1"; do
+    # shellcheck disable=SC2086
+    online $way
+    check "as good online with $way" near "$(figure auc "$out")" "$best" 0.02
+done
+
+# ---- Formats ---------------------------------------------------------------------------------------
+
+train --l1 1 --threads 1
+best=$(figure objective "$out")
+sed 's/ / | /' "$tmp/train.svm" | gzip >"$tmp/train.vw.gz"
+try "$tern" train linear --data "$tmp/train.vw.gz" --json --intercept penalised --epochs 400 --tolerance 1e-5 --eval-every 4
+check "Vowpal Wabbit's form, compressed, is the same" near "$(figure objective "$out")" "$best" 1e-6
+{
+    echo label,colour,size
+    awk 'BEGIN { srand(3); for (i = 0; i < 500; i++) { red = rand() < 0.5; print (rand() < (red ? 0.8 : 0.2)) "," (red ? "red" : "blue") "," rand() } }'
+} >"$tmp/table.csv"
+try "$tern" train linear --data "$tmp/table.csv" --numeric size --json --l1 0.1
+check "columns are read" near "$(figure accuracy "$out")" 0.8 0.1
+
+# ---- The model -------------------------------------------------------------------------------------
+
+train --l1 1 --threads 1 --out "$tmp/model"
+check "the model is written" grep -q '^[0-9]* [-0-9.e]*$' "$tmp/model/weights.txt"
+check "with as many weights as are not 0" [ "$(wc -l <"$tmp/model/weights.txt")" -eq "$(figure nonzeros "$out" | cut -d. -f1)" ]
+quality=$(figure auc "$out")
+try "$tern" predict linear "$tmp/model" "$tmp/train.svm" --json
+check "it predicts as well as it was measured" near "$(figure auc "$out")" "$quality" 1e-4
+"$tern" predict linear "$tmp/model" - <"$tmp/test.svm" >"$tmp/predictions"
+check "a line for each example of a pipe" [ "$(wc -l <"$tmp/predictions")" -eq 1000 ]
+train --l1 1 --threads 2 --resume "$tmp/model" --epochs 500 --out "$tmp/model"
+check "it goes on where it was" near "$(figure objective "$out")" "$best" 1e-5
+cp -r "$tmp/model" "$tmp/other"
+sed -i 's/^task linear/task mf/' "$tmp/other/model.txt"
+try "$tern" predict linear "$tmp/other" "$tmp/test.svm"
+check "a model of another kind is refused" [ "$status" -eq 1 ]
+
+# ---- What goes wrong -------------------------------------------------------------------------------
+
+# refuses WHAT WORDS ARGUMENTS... - training fails with these words, and writes nothing.
+refuses() {
+    local what=$1 words=$2
+    shift 2
+    try "$tern" train linear --out "$tmp/nothing" "$@"
+    check "$what is refused" grep -q "$words" "$err"
+    check "$what writes nothing" [ "$status" -ne 0 ] && [ ! -e "$tmp/nothing" ]
+}
+printf '1 1:1\n-1 x\n' >"$tmp/bad"
+refuses "a line that is no example" "bad:2: 'x' is no feature" --data "$tmp/bad"
+refuses "a bad line at two nodes" "bad:2: 'x' is no feature" --data "$tmp/bad" --nodes 2
+printf '1 1:1\n-1 0:1\n' >"$tmp/bad"
+refuses "an index below the first" "bad:2: the index 0 is below" --data "$tmp/bad" --first-index 1
+printf '1 1:1\n3 2:1\n' >"$tmp/bad"
+refuses "a label that the loss cannot have" "bad:2: the label 3 is none of" --data "$tmp/bad"
+printf '1 1:1\n1 2:1\n' >"$tmp/bad"
+refuses "one class only" "all 2 examples have a positive label" --data "$tmp/bad"
+: >"$tmp/bad"
+refuses "an empty file" "has no example" --data "$tmp/bad"
+refuses "the hinge loss with dbpg" "not smooth" --data "$tmp/train.svm" --loss hinge
+refuses "an unknown metric" "no metric 'f1'" --data "$tmp/train.svm" --metric f1
+printf '1 1:1\n-1 2:1\n' >"$tmp/separable"
+try "$tern" train linear --data "$tmp/separable" --l1 0 --epochs 5 --tolerance 0
+check "a separable set ends at the limit, with a word" grep -q 'not converged: the limit of 5 epochs' "$err"
+
+# ---- Figures of others -----------------------------------------------------------------------------
+
+shared=${TERN_DATA:-$ROOT/../shared/data}
+if [ -r "$shared/a9a/a9a.zst" ]; then
+    try "$tern" train linear --solver online --data "$shared/a9a/a9a.zst" --test "$shared/a9a/a9a.t.zst" --json --l1 0 \
+        --epochs 5 --threads 1
+    check "a9a.t: AUC of 0.900 or more after five passes" awk -v q="$(figure auc "$out")" 'BEGIN { exit !(q >= 0.9) }'
+fi
+finish

@@ -1,0 +1,326 @@
+/*
+ * Several processes of one host share a table, and one of them dies or is stopped at any marked point (base/fault.h): with a
+ * latch, in the middle of a row, while it inserts or makes the index grow. The others see old rows, new rows, or errors.
+ *
+ * Processes are coroutines in one thread on virtual time. At each point the seed decides who goes on. Checked are:
+ *
+ *  1. a read is never torn, and has every push that was reported done before it began, and none twice;
+ *  2. a call fails only after a loss, and every wait ends within the patience;
+ *  3. in the end each row that is not latched is whole, has what was reported, and at most one more for a push that was not;
+ *  4. without a loss all rows are there, once, and counted.
+ *
+ * Built with TERN_DEFECTS, together with the sources of src/store. `test_shared SEED` runs one seed.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucontext.h>
+
+#include <cmocka.h>
+#undef fail
+
+#include "base/fault.h"
+#include "base/rand.h"
+#include "store/shared.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define IS_SANITIZED 1 /* which does not follow coroutines */
+#else
+#define IS_SANITIZED 0
+#endif
+
+enum {
+    N_PROCESSES = 3,
+    N_KEYS = 3000, /* enough for the index to grow */
+    N_HOT = 6,     /* that all use */
+    N_STEPS = 600,
+    LENGTH = 4,
+    STACK_BYTES = 512 << 10,
+    SEEDS = 200,
+};
+
+#define MS UINT64_C(1000000)
+#define PATIENCE_NS (200 * MS)
+#define DETECTION_NS (50 * MS)
+
+struct process {
+    ucontext_t context;
+    char *stack;
+    struct store store;
+    bool is_done, is_lost; /* lost: died or stopped */
+    uint64_t call_ns;      /* when its present call began */
+};
+
+struct run {
+    uint64_t seed, n_random, n_points;
+    ucontext_t scheduler;
+    struct process processes[N_PROCESSES];
+    uint32_t now;
+    uint32_t victim;       /* N_PROCESSES: none */
+    uint64_t victim_point; /* of its own points: where it is lost */
+    uint64_t victim_points;
+    bool is_detected; /* the loss becomes known; else it is found by patience alone */
+    uint64_t lost_ns;
+    uint64_t begun[N_KEYS], done[N_KEYS];
+    bool is_over; /* what is left is looked at: no process runs */
+    const char *violation;
+};
+
+enum fault_defect fault_defect;
+uint64_t fault_now_ns;
+static struct run *run;
+
+static uint64_t draw(uint64_t n)
+{
+    return rand_below(rand_at(hash_u64(run->seed), run->n_random++), n);
+}
+
+static void violate(const char *what)
+{
+    if (!run->violation)
+        run->violation = what;
+}
+
+static void leave(void)
+{
+    swapcontext(&run->processes[run->now].context, &run->scheduler);
+}
+
+void fault_point(void)
+{
+    if (!run || run->is_over)
+        return;
+    struct process *process = &run->processes[run->now];
+    fault_now_ns += MS / 10;
+    if (++run->n_points > 2000000)
+        violate("a process waits without end");
+    if (process->call_ns && fault_now_ns > process->call_ns + 40 * PATIENCE_NS)
+        violate("a call takes longer than its patience");
+    if (run->now == run->victim && ++run->victim_points == run->victim_point) {
+        process->is_lost = true;
+        run->lost_ns = fault_now_ns;
+    }
+    if (process->is_lost || run->violation || draw(3) == 0)
+        leave();
+}
+
+/* Writes one element after the other, so that a process can be lost in between. */
+static void add(const struct tern_updater *updater, enum tern_type type, size_t length, void *row,
+                void *state, const void *update)
+{
+    (void)updater, (void)type, (void)state;
+    for (size_t i = 0; i < length; i++) {
+        ((int64_t *)row)[i] += ((const int64_t *)update)[i];
+        fault_point();
+    }
+}
+
+/* A call failed: that is right only after a loss. */
+static void check_failure(const struct process *process)
+{
+    if (run->victim == N_PROCESSES || !run->processes[run->victim].is_lost)
+        violate("a call fails though nobody was lost");
+    if (!store_check_lost(&process->store))
+        violate("a call fails without a reason");
+}
+
+static bool push(struct process *process, uint64_t index)
+{
+    static const int64_t ones[LENGTH] = {1, 1, 1, 1};
+    struct store *store = &process->store;
+    const uint64_t key = index * UINT64_C(0x9e3779b97f4a7c15);
+    run->begun[index]++;
+    bool done = !store_create(store, key) && store_push_one(store, key, ones);
+    if (!done)
+        check_failure(process);
+    run->done[index] += done;
+    return done;
+}
+
+static bool pull(struct process *process, uint64_t index)
+{
+    struct store *store = &process->store;
+    const uint64_t key = index * UINT64_C(0x9e3779b97f4a7c15), done = run->done[index];
+    int64_t row[LENGTH] = {0};
+    bool here = store_pull_one(store, key, row);
+    if (!here && (store_pull_new(store, key, row, &here) || !here)) {
+        check_failure(process);
+        return false;
+    }
+    for (int i = 1; i < LENGTH; i++)
+        if (row[i] != row[0])
+            violate("a read is torn");
+    if ((uint64_t)row[0] < done)
+        violate("a read lacks what was pushed before");
+    if ((uint64_t)row[0] > run->begun[index])
+        violate("a read has more than was pushed");
+    return true;
+}
+
+static void work(void)
+{
+    struct process *process = &run->processes[run->now];
+    bool goes_on = true;
+    for (int step = 0; goes_on && step < N_STEPS; step++) {
+        process->call_ns = fault_now_ns;
+        uint64_t index = draw(3) == 0 ? draw(N_HOT) : draw(N_KEYS);
+        goes_on = !store_check_lost(&process->store) &&
+                  (draw(3) ? push(process, index) : pull(process, index));
+        process->call_ns = 0;
+    }
+    process->is_done = true;
+    leave();
+}
+
+static void begin(uint32_t number, struct shared_table *shared,
+                  const struct tern_table_options *options)
+{
+    struct process *process = &run->processes[number];
+    struct store_home home = {.shared = shared};
+    assert_int_equal(store_init(&process->store, "shared", options, &home), TERN_OK);
+    process->stack = malloc(STACK_BYTES);
+    assert_non_null(process->stack);
+    getcontext(&process->context);
+    process->context.uc_stack.ss_sp = process->stack;
+    process->context.uc_stack.ss_size = STACK_BYTES;
+    makecontext(&process->context, work, 0);
+}
+
+/* Runs the processes until all that are left have finished. */
+static void schedule(struct watch *watch)
+{
+    for (;;) {
+        uint32_t ready[N_PROCESSES], n = 0;
+        for (uint32_t i = 0; i < N_PROCESSES; i++)
+            if (!run->processes[i].is_done && !run->processes[i].is_lost)
+                ready[n++] = i;
+        if (!n || run->violation)
+            return;
+        if (run->lost_ns && run->is_detected && fault_now_ns > run->lost_ns + DETECTION_NS)
+            watch_lose(watch, run->victim + 1);
+        run->now = ready[draw(n)];
+        swapcontext(&run->scheduler, &run->processes[run->now].context);
+    }
+}
+
+static void count_key(void *context, uint64_t key, uint64_t word)
+{
+    (void)key;
+    *(uint64_t *)context += entry_has_row(word);
+}
+
+/* What is in the memory in the end. */
+static void check_rows(struct store *store)
+{
+    const bool is_lost = run->lost_ns || watch_lost(store->watch);
+    uint64_t n_rows = 0, n_used = 0;
+    for (uint64_t index = 0; index < N_KEYS; index++) {
+        n_used += run->begun[index] > 0;
+        struct entry *entry = store_find(store, index * UINT64_C(0x9e3779b97f4a7c15));
+        uint64_t word = entry ? entry_read(entry) : 0;
+        if (!entry_readable(word)) {
+            if (!is_lost && run->begun[index])
+                violate("a row is not there");
+            continue;
+        }
+        const int64_t *row = slabs_at(&store->rows, entry_slot(word));
+        for (int i = 0; i < LENGTH; i++)
+            if (row[i] != row[0] || (uint64_t)row[i] < run->done[index] ||
+                (uint64_t)row[i] > run->begun[index])
+                violate("a row that is not latched has another value than was pushed");
+    }
+    if (is_lost)
+        return;
+    sparse_visit(store->sparse, count_key, &n_rows, NULL);
+    if (n_rows != n_used || store_rows(store) != n_used)
+        violate("rows are not there once, or counted wrong");
+}
+
+/* One simulation; what was found, or NULL. */
+static const char *simulate(uint64_t seed)
+{
+    struct tern_table_options options = {.struct_size = sizeof options,
+                                         .index = TERN_SPARSE,
+                                         .type = TERN_I64,
+                                         .length = LENGTH,
+                                         .updater = {.name = "add", .apply = add},
+                                         .memory_limit_bytes = 1 << 21};
+    struct run here = {.seed = seed, .victim = N_PROCESSES};
+    size_t bytes = shared_bytes(&options);
+    struct shared_table *shared = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+    assert_non_null(shared);
+    memset(shared, 0, bytes);
+    shared_format(shared, &options, PATIENCE_NS, seed);
+    run = &here;
+    fault_now_ns = MS;
+    if (draw(4)) {
+        here.victim = (uint32_t)draw(N_PROCESSES);
+        here.victim_point = 1 + draw(draw(2) ? 300 : 15000);
+        here.is_detected = draw(3);
+    }
+    for (uint32_t i = 0; i < N_PROCESSES; i++)
+        begin(i, shared, &options);
+    schedule(&shared->watch);
+    here.is_over = true;
+    if (!here.violation)
+        check_rows(&here.processes[0].store);
+    run = NULL;
+    for (uint32_t i = 0; i < N_PROCESSES; i++) {
+        store_fini(&here.processes[i].store);
+        free(here.processes[i].stack);
+    }
+    free(shared);
+    return here.violation;
+}
+
+static void survivors_see_old_new_or_errors(void **state)
+{
+    (void)state;
+    if (IS_SANITIZED)
+        skip();
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        const char *violation = simulate(seed);
+        if (violation)
+            print_error("seed %llu: %s; replay with: build/tests/sim/test_shared %llu\n",
+                        (unsigned long long)seed, violation, (unsigned long long)seed);
+        assert_null(violation);
+    }
+}
+
+static void every_defect_is_found(void **state)
+{
+    (void)state;
+    if (IS_SANITIZED)
+        skip();
+    int n_missed = 0;
+    for (int defect = FAULT_NONE + 1; defect < N_FAULTS; defect++) {
+        const char *found = NULL;
+        uint64_t seed = 0;
+        fault_defect = (enum fault_defect)defect;
+        while (!found && ++seed <= 4 * SEEDS)
+            found = simulate(seed);
+        fault_defect = FAULT_NONE;
+        print_message("defect %d: %s (seed %llu)\n", defect, found ? found : "NOT FOUND",
+                      (unsigned long long)seed);
+        n_missed += !found;
+    }
+    assert_int_equal(n_missed, 0);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1) {
+        const char *violation = simulate(strtoull(argv[1], NULL, 10));
+        printf("%s\n", violation ? violation : "no violation");
+        return violation != NULL;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(survivors_see_old_new_or_errors),
+        cmocka_unit_test(every_defect_is_found),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,100 @@
+/*
+ * Views: which nodes there are, and which of them share a memory.
+ */
+#include "core/view.h" /* before cmocka, whose macro fail() would hide the function */
+
+#include "core/placement.h"
+#include "support/check.h"
+#include "support/alloc.h"
+
+static void a_view_names_its_nodes_in_order(void **state)
+{
+    (void)state;
+    struct view *view = view_new(9, 5, NULL);
+    assert_non_null(view);
+    assert_int_equal(view_epoch(view), 9);
+    assert_int_equal(view_n_nodes(view), 5);
+    uint32_t n = 0;
+    view_each (i, view) {
+        assert_true(view_has(view, i) && i < view_capacity(view));
+        assert_int_equal(view_rank(view, i), n);
+        assert_int_equal(view_at(view, n), i);
+        n++;
+    }
+    assert_int_equal(n, 5);
+    assert_false(view_has(view, 5));
+    assert_false(view_has(view, UINT64_MAX));
+    n = 0;
+    view_each_while (i, view, n < 2)
+        n++;
+    assert_int_equal(n, 2);
+    view_free(view);
+}
+
+static void nodes_are_members_of_their_own_unless_they_share(void **state)
+{
+    (void)state;
+    struct view *apart = view_new(1, 4, NULL);
+    struct view *shared = view_new(1, 4, (const uint32_t[]){0, 0, 1, 0});
+    assert_non_null(apart);
+    assert_non_null(shared);
+    assert_int_equal(view_n_members(apart), 4);
+    assert_int_equal(view_n_members(shared), 2);
+    view_each (i, apart) {
+        assert_int_equal(view_member(apart, i), i);
+        assert_int_equal(view_n_sharing(apart, i), 1);
+        assert_int_equal(view_member(shared, i), i == 2);
+    }
+    assert_int_equal(view_n_sharing(shared, 0), 3);
+    assert_int_equal(view_n_sharing(shared, 1), 1);
+    /* Memory does not matter to where keys are at home. */
+    for (uint64_t key = 0; key < 1000; key++)
+        assert_int_equal(ring_home(apart, key), ring_home(shared, key));
+    view_free(apart);
+    view_free(shared);
+}
+
+static void a_node_in_no_cluster_has_a_view_of_itself(void **state)
+{
+    (void)state;
+    assert_int_equal(view_n_nodes(&view_alone), 1);
+    assert_int_equal(view_n_members(&view_alone), 1);
+    assert_true(view_has(&view_alone, 0));
+    assert_int_equal(range_home(&view_alone, 7, 10), 0);
+    assert_int_equal(range_end(&view_alone, 0, 10), 10);
+}
+
+static void the_size_of_a_view_has_limits(void **state)
+{
+    (void)state;
+    check_forget();
+    assert_null(view_new(1, 0, NULL));
+    assert_non_null(strstr(tern_error(), "a cluster of 0 nodes"));
+    assert_null(view_new(1, VIEW_MAX_NODES + 1, NULL));
+    assert_non_null(strstr(tern_error(), "65537"));
+}
+
+static void a_view_without_memory_is_null(void **state)
+{
+    (void)state;
+    for (uint64_t n = 1; n <= 5; n++) {
+        check_forget();
+        alloc_fail_at(n);
+        assert_null(view_new(1, 3, (const uint32_t[]){0, 0, 0}));
+        alloc_fail_at(0);
+        assert_non_null(strstr(tern_error(), "no memory for a cluster of 3 nodes"));
+    }
+    view_free(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_view_names_its_nodes_in_order),
+        cmocka_unit_test(nodes_are_members_of_their_own_unless_they_share),
+        cmocka_unit_test(a_node_in_no_cluster_has_a_view_of_itself),
+        cmocka_unit_test(the_size_of_a_view_has_limits),
+        cmocka_unit_test(a_view_without_memory_is_null),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
