@@ -3,8 +3,10 @@
 #   make CC=clang        another compiler
 #   make SAN=address     AddressSanitizer and UBSan, into build/address
 #   make SAN=thread      ThreadSanitizer, into build/thread
+#   make DEBUG=1         without optimisation, with invariants checked (as with SAN), into build/debug
 #   make WERROR=1        warnings are errors, as in CI
 #   make V=1             show whole commands
+#   make test T=NAMES    only the tests so named: core/manager, 'cluster/*', cli/train_lda
 
 VERSION   := $(shell sed -n 's/^\#define TERN_VERSION_[A-Z]* //p' include/tern/tern.h | paste -sd.)
 SOVERSION := $(firstword $(subst ., ,$(VERSION)))
@@ -13,8 +15,9 @@ q   := $(if $(V),,@)
 say := @$(if $(V),true,echo ' ')
 
 SAN    ?=
+DEBUG  ?=
 WERROR ?=
-BUILD  ?= build$(if $(SAN),/$(SAN))
+BUILD  ?= build$(if $(SAN),/$(SAN),$(if $(DEBUG),/debug))
 PREFIX ?= /usr/local
 OBJCOPY ?= objcopy
 ARCH   := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
@@ -22,12 +25,15 @@ ARCH   := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 WARN := -Wall -Wextra -Wshadow -Wconversion -Wdouble-promotion -Wstrict-prototypes \
         -Wmissing-prototypes -Wvla -Wundef -Wformat=2 -Wimplicit-fallthrough \
         $(if $(WERROR),-Werror)
-OPT    ?= $(if $(SAN),-O1,-O3)
+OPT    ?= $(if $(SAN),-O1,$(if $(DEBUG),-O0,-O3))
 CFLAGS ?= -g
-# What is given, on the command line, too, comes behind what the project needs.
+# Flags of the user, also from the command line, come after those of the project.
 override CFLAGS := -std=c17 $(OPT) $(WARN) -fPIC -fvisibility=hidden -fno-common \
                    -ffp-contract=off -fno-math-errno -pthread $(CFLAGS)
 override CPPFLAGS := -D_GNU_SOURCE -Iinclude -MMD -MP $(CPPFLAGS)
+ifneq ($(SAN)$(DEBUG),)
+  override CPPFLAGS += -DTERN_INVARIANTS
+endif
 override LDLIBS += -lssl -lcrypto -lm -pthread
 TASK_LIBS := -lz -lzstd
 
@@ -39,7 +45,7 @@ else ifneq ($(SAN),)
   $(error SAN is address or thread, not '$(SAN)')
 endif
 
-# One file per instruction set; the others are left out on a machine of another kind.
+# One file per instruction set; files for other machines are left out.
 KERNELS_x86_64  := scalar avx2 avx512
 KERNELS_aarch64 := scalar neon
 KERNEL_FILES    := $(patsubst %,src/kernel/%.c,scalar avx2 avx512 neon)
@@ -61,15 +67,18 @@ CLUSTER := $(patsubst %.c,$(BUILD)/%,$(CLUSTER_SRC))
 EXAMPLES := $(patsubst %.c,$(BUILD)/%,$(EXAMPLE_SRC))
 BENCHES  := $(patsubst %.c,$(BUILD)/%,$(BENCH_SRC))
 
-# The simulator against protocols with deliberate defects, compiled in for it alone.
+# The simulator and a core with deliberate defects, compiled in for this test alone.
 DEFECT_SRC := $(sort $(wildcard src/core/*.c src/sim/*.c)) tests/sim/test_defects.c
 DEFECT_OBJ := $(patsubst %.c,$(BUILD)/obj/defects/%.o,$(DEFECT_SRC))
 TESTS += $(BUILD)/tests/sim/test_defects
+SHARED_SRC := $(sort $(wildcard src/store/*.c)) src/base/spin.c tests/sim/test_shared.c
+SHARED_OBJ := $(patsubst %.c,$(BUILD)/obj/defects/%.o,$(SHARED_SRC))
+TESTS += $(BUILD)/tests/sim/test_shared
 
 # Tests count allocations and make chosen ones fail.
 WRAP := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=mmap
 
-.PHONY: force all lib cli tests examples benches test demo bench fuzz sim check deps install uninstall clean help
+.PHONY: force all lib cli tests examples benches test demo bench fuzz sim check format deps install uninstall clean help
 .DELETE_ON_ERROR:
 .SECONDARY: # keep objects, so that nothing is compiled twice
 
@@ -80,9 +89,8 @@ tests: $(TESTS) $(CLUSTER)
 examples: $(EXAMPLES)
 benches: $(BENCHES)
 
-# Written when what they say has changed: the flags, on which all objects depend, and the files that libraries and the
-# command are made of.
-# Sorted, because a make inside a make finds some of them twice.
+# Files that are rewritten when their content changes: the flags, on which all objects depend, and the lists of sources of
+# the libraries and the command. Sorted, because a recursive make finds some flags twice.
 FLAGS   := $(sort $(CC) $(CPPFLAGS) $(filter-out -Werror,$(CFLAGS)) $(LDFLAGS) $(LDLIBS))
 SOURCES := $(LIB_SRC) $(TASK_SRC) $(CLI_SRC)
 $(BUILD)/obj/flags:   export SAID = $(FLAGS)
@@ -118,13 +126,18 @@ $(BUILD)/tests/sim/test_defects: $(DEFECT_OBJ) $(BUILD)/obj/libtern.a
 	$(say) LD $@
 	$(q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -lcmocka -o $@
 
-# With all names, for the tests of what is inside.
+$(BUILD)/tests/sim/test_shared: $(SHARED_OBJ) $(BUILD)/obj/libtern.a
+	@mkdir -p $(@D)
+	$(say) LD $@
+	$(q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -lcmocka -o $@
+
+# With all symbols, for unit tests.
 $(BUILD)/obj/libtern.a: $(LIB_OBJ) $(BUILD)/obj/sources
 	@rm -f $@
 	$(say) AR $@
 	$(q)$(AR) rcs $@ $(LIB_OBJ)
 
-# With the public names alone, which are no other program's.
+# With public symbols alone.
 $(BUILD)/libtern.a: $(LIB_OBJ) $(BUILD)/obj/sources
 	@rm -f $@
 	$(say) AR $@
@@ -174,29 +187,62 @@ $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libtasks.a $(BUILD)/obj/libter
 	$(say) LD $@
 	$(q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(TASK_LIBS) $(LDLIBS) -o $@
 
+.PHONY: python test-torch deb
+
+# The Python package, ready to import with PYTHONPATH=$(BUILD)/python. It holds the library, unless PYTHON_LINK=shared.
+PYTHON      ?= $(firstword $(wildcard /usr/bin/python3) python3)
+PYTHON_LINK ?= static
+PY_SRC   := $(sort $(wildcard python/src/*.c))
+PY_FILES := $(sort $(wildcard python/tern/*.py python/tern/*.pyi python/tern/py.typed))
+PY_INCLUDE = $(shell $(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("include"))')
+PY_MODULE := $(BUILD)/python/tern/_tern.abi3.so
+
+python: $(PY_MODULE) $(patsubst python/%,$(BUILD)/python/%,$(PY_FILES)) ## the Python package, in build/python
+
+$(BUILD)/obj/python/%.o: override CPPFLAGS += -isystem $(PY_INCLUDE)
+
+$(PY_MODULE): $(call obj,$(PY_SRC)) $(if $(filter shared,$(PYTHON_LINK)),$(BUILD)/libtern.so,$(BUILD)/libtern.a)
+	@mkdir -p $(@D)
+	$(say) LD $@
+	$(q)$(CC) $(CFLAGS) -shared $(LDFLAGS) $(call obj,$(PY_SRC)) \
+	    $(if $(filter shared,$(PYTHON_LINK)),-L$(BUILD) -ltern,$(BUILD)/libtern.a $(LDLIBS)) -o $@
+
+$(BUILD)/python/%: python/%
+	@mkdir -p $(@D)
+	$(q)cp $< $@
+
 deps: ## install the Debian packages that are missing
 	@tools/install-deps
 
-# The two commands of README start a second make, so that what `deps` installs is seen by it.
-test: deps ## build and run every test
-	@$(MAKE) --no-print-directory all tests examples
-	@tools/run-tests $(BUILD)
+# `test` and `demo` start a second make, which sees what `deps` installed.
+test: deps ## build and run every test; T='core/manager cluster/*' chooses some
+	@targets=$$(tools/run-tests --targets "$(T)" $(BUILD)) && \
+	    $(MAKE) --no-print-directory $${targets:-all tests examples}
+	@tools/run-tests --only "$(T)" $(BUILD)
+
+test-torch: deps ## the Python package against torch, which it installs
+	@tools/install-deps --torch
+	@$(MAKE) --no-print-directory all python
+	@PYTEST_MARK=torch tools/run-tests --only cli/python $(BUILD)
 
 demo: deps ## train something real and show the result
 	@$(MAKE) --no-print-directory all examples
 	@tools/demo $(BUILD)
 
-bench: all benches ## the figures of README and docs/RATIONALE.md
+bench: all benches ## some of the figures of docs/BENCHMARKS.md
 	$(BUILD)/tern bench local
 	$(BUILD)/bench/latch
 	$(BUILD)/bench/pages
 
 FUZZ_SECONDS ?= 60
+# FUZZ_RUNS=N instead: N inputs from a fixed seed, the same for the same code, as in .ci/run.
+FUZZ_RUNS    ?=
+FUZZ_LIMIT    = $(if $(FUZZ_RUNS),-seed=1 -runs=$(FUZZ_RUNS),-max_total_time=$(FUZZ_SECONDS))
 FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 
 fuzz: $(FUZZ_TARGETS:%=fuzz-%) ## fuzz every decoder for FUZZ_SECONDS (60); needs clang
 
-# The library as the targets use it: with the counters that guide the fuzzer.
+# The library with the counters that guide the fuzzer.
 FUZZ_LIB := $(BUILD)/fuzz/address/obj/libtern.a
 
 .PHONY: fuzz-lib
@@ -210,25 +256,49 @@ fuzz-%: tests/fuzz/fuzz_%.c fuzz-lib
 	$(q)clang -g -O1 -std=c17 $(WARN) -D_GNU_SOURCE -Iinclude -Isrc -Itests \
 	    -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
 	    $< $(FUZZ_LIB) $(LDLIBS) -o $(BUILD)/fuzz/$*
-	$(q)$(BUILD)/fuzz/$* -max_total_time=$(FUZZ_SECONDS) -max_len=2048 \
+	$(q)$(BUILD)/fuzz/$* $(FUZZ_LIMIT) -max_len=2048 \
 	    -artifact_prefix=$(BUILD)/fuzz/ $(BUILD)/fuzz/found-$* tests/fuzz/corpus/$*
 
 sim: cli ## 10,000 simulated clusters under all faults
 	tests/sim/many.sh $(BUILD)/tern
 
-check: ## the rules of layering
+check: ## the layering, the format of the sources, and what clang-tidy finds
 	@tools/check-layers
+	@tools/format --check
+	@tools/lint
+
+format: ## format the C sources
+	@tools/format
 
 root = $(DESTDIR)$(PREFIX)
 
-install: all ## headers, libraries, command, pkg-config; DESTDIR and PREFIX are honoured
-	install -d "$(root)/include/tern" "$(root)/lib/pkgconfig" "$(root)/bin"
+# The pages and the completion are written by the command itself, from its tables of options.
+.PHONY: man
+man: $(BUILD)/man/tern.1
+$(BUILD)/man/tern.1: $(BUILD)/tern
+	@mkdir -p $(BUILD)/man/bash
+	$(say) MAN $(BUILD)/man
+	$(q)rm -f $(BUILD)/man/*.1
+	$(q)$(BUILD)/tern help --completion > $(BUILD)/man/bash/tern
+	$(q)$(BUILD)/tern help --man $(BUILD)/man
+
+# STRIP=: installs the command and the shared library with their debug information.
+STRIP   ?= strip
+man1    := share/man/man1
+bashdir := share/bash-completion/completions
+
+install: all man ## headers, libraries, command, man pages, completion; DESTDIR, PREFIX and STRIP are honoured
+	install -d "$(root)/include/tern" "$(root)/lib/pkgconfig" "$(root)/bin" "$(root)/$(man1)" "$(root)/$(bashdir)"
+	install -m 644 $(BUILD)/man/*.1 "$(root)/$(man1)/"
+	install -m 644 $(BUILD)/man/bash/tern "$(root)/$(bashdir)/"
 	install -m 644 include/tern/tern.h include/tern/sim.h "$(root)/include/tern/"
 	install -m 644 "$(BUILD)/libtern.a" "$(root)/lib/"
 	install -m 755 "$(BUILD)/libtern.so.$(VERSION)" "$(root)/lib/"
 	ln -sf libtern.so.$(VERSION) "$(root)/lib/libtern.so.$(SOVERSION)"
 	ln -sf libtern.so.$(VERSION) "$(root)/lib/libtern.so"
 	install -m 755 "$(BUILD)/tern" "$(root)/bin/"
+	$(if $(STRIP),$(STRIP) "$(root)/bin/tern")
+	$(if $(STRIP),$(STRIP) --strip-unneeded "$(root)/lib/libtern.so.$(VERSION)")
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' tools/tern.pc.in \
 	    > "$(root)/lib/pkgconfig/tern.pc"
 	chmod 644 "$(root)/lib/pkgconfig/tern.pc"
@@ -236,8 +306,19 @@ install: all ## headers, libraries, command, pkg-config; DESTDIR and PREFIX are 
 uninstall: ## what install put there
 	rm -f "$(root)/include/tern/tern.h" "$(root)/include/tern/sim.h" "$(root)/lib/libtern.a" \
 	    "$(root)/lib/libtern.so" "$(root)/lib/libtern.so.$(SOVERSION)" \
-	    "$(root)/lib/libtern.so.$(VERSION)" "$(root)/lib/pkgconfig/tern.pc" "$(root)/bin/tern"
+	    "$(root)/lib/libtern.so.$(VERSION)" "$(root)/lib/pkgconfig/tern.pc" "$(root)/bin/tern" \
+	    "$(root)/$(man1)"/tern.1 "$(root)/$(man1)"/tern-*.1 "$(root)/$(bashdir)/tern"
 	-rmdir "$(root)/include/tern"
+
+# In a copy of the tree, since debhelper writes beside the sources.
+DEB := build/deb
+deb: ## Debian packages, in build/deb; needs debhelper, dh-python and python3-dev
+	rm -rf $(DEB)
+	mkdir -p $(DEB)/tern-$(VERSION)
+	tar -cf - --exclude=./build --exclude=./.git . | tar -xf - -C $(DEB)/tern-$(VERSION)
+	cd $(DEB)/tern-$(VERSION) && dpkg-buildpackage -b -us -uc
+	rm -rf $(DEB)/tern-$(VERSION)
+	@ls $(DEB)/*.deb
 
 clean: ## remove build/
 	rm -rf build
