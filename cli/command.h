@@ -55,6 +55,7 @@ int checkpoint_ls_command(int argc, char **argv);
 int checkpoint_verify_command(int argc, char **argv);
 int data_command(int argc, char **argv);
 int data_bow_command(int argc, char **argv);
+int data_clicks_command(int argc, char **argv);
 int data_gcide_command(int argc, char **argv);
 int data_text_command(int argc, char **argv);
 int data_wordnet_command(int argc, char **argv);

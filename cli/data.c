@@ -55,6 +55,7 @@ int data_wordnet_command(int argc, char **argv)
 
 static const struct command data_sets[] = {
     {"bow", "bags of words of any text, to find topics in", data_bow_command},
+    {"clicks", "examples with skewed features, for linear models", data_clicks_command},
     {"gcide", "text of an English dictionary, for word vectors", data_gcide_command},
     {"text", "text of letters alone, for word vectors", data_text_command},
     {"wordnet", "a knowledge graph of the meanings of English words", data_wordnet_command},

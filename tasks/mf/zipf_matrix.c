@@ -8,57 +8,12 @@
 #include "common/outputs.h"
 #include "common/rng.h"
 #include "common/sentence.h"
+#include "common/zipf.h"
 
 enum {
     TRUE_RANK = 10,
     DRAWS_PER_CELL = 100, /* that a row may take in the mean */
 };
-
-/* ---- Zipf ------------------------------------------------------------------------------------ */
-
-/*
- * Numbers k = 1 .. n with probabilities in proportion to k^-skew, by rejection-inversion (Hörmann and
- * Derflinger, 1996): a continuous density that is as large near k as the wanted one is inverted, and
- * the few draws that lie above k^-skew are taken back. `area` is its integral.
- */
-struct zipf {
-    double skew;
-    double n;
-    double low, high; /* areas between which to draw */
-    double sure;      /* a number that is rounded up by at most this is never taken back */
-};
-
-static double area(double x, double skew)
-{
-    return fabs(skew - 1) < 1e-9 ? log(x) : (pow(x, 1 - skew) - 1) / (1 - skew);
-}
-
-static double inverse_area(double y, double skew)
-{
-    return fabs(skew - 1) < 1e-9 ? exp(y) : pow(1 + y * (1 - skew), 1 / (1 - skew));
-}
-
-static struct zipf zipf_make(double skew, int64_t n)
-{
-    return (struct zipf){
-        .skew = skew,
-        .n = (double)n,
-        .low = area(1.5, skew) - 1,
-        .high = area((double)n + 0.5, skew),
-        .sure = 2 - inverse_area(area(2.5, skew) - pow(2, -skew), skew),
-    };
-}
-
-static int64_t zipf_draw(const struct zipf *zipf, struct rng *rng)
-{
-    for (;;) {
-        double y = zipf->low + rng_unit(rng) * (zipf->high - zipf->low);
-        double x = inverse_area(y, zipf->skew);
-        double k = fmin(fmax(round(x), 1), zipf->n);
-        if (k - x <= zipf->sure || y >= area(k + 0.5, zipf->skew) - pow(k, -zipf->skew))
-            return (int64_t)k;
-    }
-}
 
 /* ---- The matrix ------------------------------------------------------------------------------ */
 

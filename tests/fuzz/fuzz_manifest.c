@@ -39,8 +39,8 @@ static bool is_same_part(const struct manifest_part *a, const struct manifest_pa
 
 static bool is_same(const struct manifest *a, const struct manifest *b)
 {
-    bool same = a->n_nodes == b->n_nodes && a->n_tables == b->n_tables && a->n_parts == b->n_parts &&
-                a->n_clocks == b->n_clocks;
+    bool same = a->n_nodes == b->n_nodes && a->n_tables == b->n_tables &&
+                a->n_parts == b->n_parts && a->n_clocks == b->n_clocks;
     for (size_t i = 0; same && i < a->n_tables; i++)
         same = is_same_table(&a->tables[i], &b->tables[i]);
     for (size_t i = 0; same && i < a->n_parts; i++)
