@@ -19,8 +19,7 @@ static const struct option options[] = {
      .help = "files of test examples; without, dbpg is measured on the training examples"},
     EXAMPLES_OPTIONS(examples),
     {"loss", OPTION_STRING, &loss, "logistic", "NAME",
-     "logistic, squared, hinge (online) or squared-hinge", .choices = linear_losses,
-     .group = "Model"},
+     "logistic, squared, hinge (online) or squared-hinge", .choices = loss_names, .group = "Model"},
     {"intercept", OPTION_STRING, &intercept, "free", "WHAT",
      "a weight that every example has: none, free or penalised like the others",
      .choices = linear_intercepts},
@@ -81,7 +80,7 @@ static bool check(void)
 {
     if (train_args.data == NULL)
         complain("which examples? --data FILES; see 'tern train linear --help'");
-    else if (args.solver == LINEAR_DBPG && args.loss == LINEAR_HINGE)
+    else if (args.solver == LINEAR_DBPG && args.loss == LOSS_HINGE)
         complain("the hinge loss is not smooth, which dbpg needs: use --solver online, or --loss "
                  "squared-hinge");
     else if (args.solver == LINEAR_DBPG && train_args.policy != NULL)
@@ -97,7 +96,7 @@ int train_linear_command(int argc, char **argv)
     if (!train_begin(&option_set, argc, argv, &status))
         return status;
     args.solver = (enum linear_solver)position(linear_solvers, solver);
-    args.loss = (enum linear_loss)position(linear_losses, loss);
+    args.loss = (enum loss_kind)position(loss_names, loss);
     args.intercept = (enum linear_intercept)position(linear_intercepts, intercept);
     args.examples = examples_chosen(&examples);
     if (!check())

@@ -6,7 +6,7 @@
 
 #include "common/dense.h"
 #include "linear/coordinate.h"
-#include "linear/loss.h"
+#include "common/loss.h"
 
 /* First derivative of a row's loss, and the bound of the second one, both with the weight of the example. */
 struct dbpg_slope {
@@ -235,13 +235,13 @@ static void other_slopes(const struct dbpg *dbpg, size_t thread, size_t n, doubl
 {
     const struct slice *slice = &dbpg->columns.slices[thread];
     const struct dbpg_space *space = &dbpg->spaces[thread];
-    const enum linear_loss loss = dbpg->options->loss;
+    const enum loss_kind loss = dbpg->options->loss;
     for (size_t i = 0; i < n; i++) {
         const uint32_t row = space->touched[i], count = count_sharers(dbpg, space, row);
         const double label = (double)slice->labels[row], margin = slice->margins[row];
         const double weight = (double)slice->weights[row];
         double second = 1;
-        if (loss == LINEAR_SQUARED_HINGE)
+        if (loss == LOSS_SQUARED_HINGE)
             second = 1 - label * margin > -(double)count * move ? 2 : 0;
         space->slopes[row].first = (float)(weight * loss_slope(loss, margin, label));
         space->slopes[row].second = (float)(weight * (double)count * second);
@@ -268,7 +268,7 @@ size_t dbpg_measure(struct dbpg *dbpg, size_t thread, const struct dbpg_job *job
     const size_t n_active = dbpg_list(dbpg, thread, job);
     const size_t n_touched = touch_rows(dbpg, thread, n_active);
     const double move = largest_move(dbpg, thread, n_active);
-    if (dbpg->options->loss == LINEAR_LOGISTIC)
+    if (dbpg->options->loss == LOSS_LOGISTIC)
         logistic_slopes(dbpg, thread, n_touched, move);
     else
         other_slopes(dbpg, thread, n_touched, move);

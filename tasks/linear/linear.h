@@ -2,33 +2,31 @@
  * linear - sparse linear models: a weight for each feature, and the sum of weights times values predicts the label.
  *
  *   linear_train.c   reads data, opens the solver, measures, saves
- *   loss.h           losses and their slopes
  *   columns.c        a thread's examples by feature, for dbpg
  *   dbpg.c           the batch solver: delayed block proximal gradient (M. Li, Algorithm 5)
  *   coordinate.c     its step, which happens where a weight is
  *   online.c         the solver that reads a stream
- *   scores.c         log loss, AUC and accuracy
  *   linear_files.c   the folder of a model
  */
 #ifndef TASKS_LINEAR_LINEAR_H
 #define TASKS_LINEAR_LINEAR_H
 
 #include "common/examples.h"
+#include "common/loss.h"
 #include "common/train.h"
 
-enum linear_loss { LINEAR_LOGISTIC, LINEAR_SQUARED, LINEAR_HINGE, LINEAR_SQUARED_HINGE };
 enum linear_solver { LINEAR_DBPG, LINEAR_ONLINE };
 enum linear_intercept { LINEAR_NO_INTERCEPT, LINEAR_FREE, LINEAR_PENALISED };
 
 /* The names of the enumerators above, in their order; NULL past the last. */
-extern const char *const linear_losses[], *const linear_solvers[], *const linear_intercepts[];
+extern const char *const linear_solvers[], *const linear_intercepts[];
 
 /* The key of the intercept, which every example has with the value 1. */
 #define LINEAR_INTERCEPT_KEY (UINT64_MAX - 1)
 
 struct linear_options {
     enum linear_solver solver;
-    enum linear_loss loss;
+    enum loss_kind loss;
     enum linear_intercept intercept;
     double l1, l2;          /* dbpg: penalties of the sum of losses; online: ftrl's */
     double positive_weight; /* of examples with a positive label, beside their own */

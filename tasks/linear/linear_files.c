@@ -18,7 +18,7 @@ static void list_lines(struct linear_info *info, struct model_line lines[N_LINES
     const struct model_line all[N_LINES] = {
         {"epochs", MODEL_WHOLE, .value = &info->n_epochs},
         {"weights", MODEL_WHOLE, .value = &info->n_weights},
-        {"loss", MODEL_CHOICE, .value = &info->loss, .choices = linear_losses},
+        {"loss", MODEL_CHOICE, .value = &info->loss, .choices = loss_names},
         {"format", MODEL_CHOICE, .value = &info->format, .choices = examples_formats},
         {"hash-bits", MODEL_WHOLE, .value = &info->hash_bits},
         {"first-violation", MODEL_REAL, .value = &info->first_violation},

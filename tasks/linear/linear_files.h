@@ -12,7 +12,7 @@ struct outfile;
 struct linear_info {
     uint64_t n_epochs, n_weights, hash_bits, n_grams;
     double first_violation; /* dbpg: of the optimality condition in the first epoch */
-    int loss, format;       /* of linear_losses and examples_formats */
+    int loss, format;       /* of loss_names and examples_formats */
 };
 
 /* Gives the next weights, at most `capacity`; *n is 0 at the end. */

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "linear/linear_files.h"
-#include "linear/loss.h"
-#include "linear/scores.h"
+#include "common/loss.h"
+#include "common/scores.h"
 
 struct weight {
     uint64_t key;
@@ -54,7 +54,7 @@ static double weight_of(const struct query *query, uint64_t key)
 /* Predicts the examples of a list, one line each. */
 static void answer(struct query *query, const struct examples *list)
 {
-    const bool is_margin = query->question->margins || query->info.loss == LINEAR_SQUARED;
+    const bool is_margin = query->question->margins || query->info.loss == LOSS_SQUARED;
     for (size_t row = 0; row < list->n; row++) {
         double margin = 0;
         for (size_t i = list->start[row]; i < list->start[row + 1]; i++)
@@ -73,7 +73,7 @@ static void print_scores(const struct query *query)
 {
     const struct scores *scores = &query->scores;
     printf("{\"examples\":%.0f", query->n_labelled);
-    if (query->n_labelled > 0 && query->info.loss == LINEAR_SQUARED)
+    if (query->n_labelled > 0 && query->info.loss == LOSS_SQUARED)
         printf(",\"rmse\":%.6f", scores_rmse(scores));
     else if (query->n_labelled > 0) {
         double auc = scores_auc(scores);
@@ -95,7 +95,7 @@ static bool read_examples(struct query *query)
     reading.hash_bits = (uint32_t)query->info.hash_bits;
     reading.n_grams = (uint32_t)query->info.n_grams;
     reading.constant = LINEAR_INTERCEPT_KEY;
-    reading.is_binary = loss_is_binary((enum linear_loss)query->info.loss);
+    reading.is_binary = loss_is_binary((enum loss_kind)query->info.loss);
     if (reading.format == EXAMPLES_DETECT)
         reading.format = (enum examples_format)query->info.format;
     if (!examples_open(&source, strcmp(path, "-") == 0 ? "/dev/stdin" : path, &reading))

@@ -8,11 +8,10 @@
 #include "linear/coordinate.h"
 #include "linear/dbpg.h"
 #include "linear/linear_files.h"
-#include "linear/loss.h"
+#include "common/loss.h"
 #include "linear/online.h"
-#include "linear/scores.h"
+#include "common/scores.h"
 
-const char *const linear_losses[] = {"logistic", "squared", "hinge", "squared-hinge", NULL};
 const char *const linear_solvers[] = {"dbpg", "online", NULL};
 const char *const linear_intercepts[] = {"none", "free", "penalised", NULL};
 
@@ -31,9 +30,8 @@ struct model {
     bool is_converged;
     struct train_task task;
     struct train_measure measures[MAX_MEASURES];
-    struct scores *scores;         /* by thread */
-    struct examples_source source; /* of test examples, while they are read */
-    uint64_t next_key;             /* of what is saved */
+    struct scores *scores; /* by thread */
+    uint64_t next_key;     /* of what is saved */
     size_t next_feature;
 };
 
@@ -123,7 +121,7 @@ static void introduce(const struct model *model)
                 model->n_examples, model->n_positive, model->n_pairs / model->n_examples,
                 model->dbpg.columns.n_blocks);
     fprintf(stderr, "%s loss by %s, l1 %g, l2 %g; %u node%s with %zu thread%s%s\n",
-            linear_losses[model->options->loss], linear_solvers[model->options->solver],
+            loss_names[model->options->loss], linear_solvers[model->options->solver],
             model->options->l1, model->options->l2, train->n_nodes, train->n_nodes == 1 ? "" : "s",
             train->n_threads, train->n_threads == 1 ? "" : "s",
             train->node == NULL ? ", plain arrays" : "");
@@ -132,7 +130,8 @@ static void introduce(const struct model *model)
 /* The format of the training examples, which tests have, too. */
 static enum examples_format format_of(const struct model *model)
 {
-    return model->is_online && model->online.is_open ? model->online.source.format : model->format;
+    return model->is_online && model->online.batches.is_open ? model->online.batches.source.format
+                                                             : model->format;
 }
 
 /* ---- Weights ---------------------------------------------------------------------------------- */
@@ -177,8 +176,7 @@ static bool resume(struct model *model)
         return true;
     bool ok = train->self != 0 || linear_files_read_info(folder, &info);
     if (ok && train->self == 0 && info.loss != (int)model->options->loss)
-        ok = task_fail("the model in %s was trained with --loss %s", folder,
-                       linear_losses[info.loss]);
+        ok = task_fail("the model in %s was trained with --loss %s", folder, loss_names[info.loss]);
     ok = ok && (train->self != 0 || linear_files_read_weights(folder, set_weights, model));
     if (!train_share_saved(train, ok, sizeof info, &info))
         return false;
@@ -196,8 +194,9 @@ static void add_scores(struct scores *scores, const struct slice *slice)
 }
 
 /* Predicts the examples of a list. */
-static bool score_list(struct model *model, size_t thread, const struct examples *list)
+static bool score_list(void *context, size_t thread, const struct examples *list)
 {
+    struct model *model = context;
     double *weights = malloc((list->n_features + 1) * sizeof *weights);
     bool ok = weights != NULL || task_fail_memory("the test");
     ok = ok && pull_weights(model, thread, list->keys, list->n_features, weights);
@@ -209,23 +208,6 @@ static bool score_list(struct model *model, size_t thread, const struct examples
                    (double)list->weights[row]);
     }
     free(weights);
-    return ok;
-}
-
-/* Predicts chunks of the test examples, as long as there are any. */
-static bool score_test(void *context, size_t thread)
-{
-    struct model *model = context;
-    struct examples list = {0};
-    struct examples_chunk chunk = {0};
-    bool ok = true;
-    do {
-        examples_clear(&list);
-        ok = examples_take(&model->source, &chunk) &&
-             examples_parse(&model->source, &chunk, &list) && score_list(model, thread, &list);
-    } while (ok && chunk.n_bytes > 0);
-    examples_fini(&list);
-    examples_chunk_fini(&chunk);
     return ok;
 }
 
@@ -241,10 +223,7 @@ static bool score_all(struct model *model)
     }
     struct examples_options reading = model->reading;
     reading.format = format_of(model);
-    if (!examples_open(&model->source, model->options->test, &reading))
-        return false;
-    bool ok = team_run(n, score_test, NULL, model);
-    examples_close(&model->source);
+    bool ok = examples_visit(model->options->test, &reading, n, score_list, model);
     for (size_t i = 1; i < n; i++)
         scores_merge(&model->scores[0], &model->scores[i]);
     return ok;
@@ -366,14 +345,14 @@ static bool begin(void *context, struct train *train)
 {
     struct model *model = context;
     (void)train;
-    return !model->is_online || online_begin(&model->online);
+    return !model->is_online || batches_begin(&model->online.batches);
 }
 
 static bool epoch(void *context, struct train *train, size_t thread, int64_t number)
 {
     struct model *model = context;
     (void)train;
-    return model->is_online ? online_epoch(&model->online, thread)
+    return model->is_online ? batches_epoch(&model->online.batches, thread)
                             : dbpg_epoch(&model->dbpg, thread, number);
 }
 

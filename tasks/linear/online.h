@@ -1,16 +1,16 @@
 /*
  * online - learns from a stream of examples in small batches, by an updater of Tern.
  *
- * A thread takes chunks of the files as it finishes others (examples.h). For each batch it pulls the weights of all features
- * of the batch, adds up the slopes of the loss, and pushes them; the updater makes a step of each weight. The loss that is
- * reported is progressive: each example is predicted before it is learned from. The next chunk is always parsed ahead, and
- * intent signalled for its batches, if there are several nodes.
+ * For each batch (common/batches.h) a thread pulls the weights of all features of the batch, adds up the slopes of the
+ * loss, and pushes them; the updater makes a step of each weight. The loss that is reported is progressive: each example
+ * is predicted before it is learned from.
  *
  * With --plain the weights are an array of 2^bits, and keys are cut to so many bits.
  */
 #ifndef TASKS_LINEAR_ONLINE_H
 #define TASKS_LINEAR_ONLINE_H
 
+#include "common/batches.h"
 #include "linear/linear.h"
 
 struct online {
@@ -20,19 +20,13 @@ struct online {
     struct tern_table *table; /* NULL with --plain */
     float *values, *states;   /* with --plain; the intercept is the last */
     size_t n_values;
-    struct examples_options reading;
-    struct examples_source source; /* of this epoch */
-    bool is_open;                  /* `source` is */
-    struct online_space *spaces;   /* by thread */
+    struct batches batches;
+    struct online_space *spaces; /* by thread */
 };
 
 bool online_open(struct online *online, struct train *train, const struct linear_options *options,
                  const struct examples_options *reading);
 void online_close(struct online *online);
-
-/* Opens the files for an epoch; called by one thread. Then one thread's part of it. */
-bool online_begin(struct online *online);
-bool online_epoch(struct online *online, size_t thread);
 
 /* The weights of n keys, 0 for those that have none. */
 bool online_pull(struct online *online, struct tern_worker *worker, const uint64_t *keys, size_t n,

@@ -6,15 +6,15 @@
 #include "common/rng.h"
 #include "linear/columns.h"
 #include "linear/coordinate.h"
-#include "linear/loss.h"
-#include "linear/scores.h"
+#include "common/loss.h"
+#include "common/scores.h"
 
 static void slopes_are_those_of_the_losses(void **state)
 {
     struct rng rng = rng_seed(1, 0);
     (void)state;
     for (int i = 0; i < 4000; i++) {
-        enum linear_loss loss = (enum linear_loss)(i % 4);
+        enum loss_kind loss = (enum loss_kind)(i % 4);
         double margin = 8 * rng_unit(&rng) - 4, label = rng_below(&rng, 2) ? 1 : -1, h = 1e-6;
         if (fabs(1 - label * margin) < 1e-3)
             continue; /* the corner of the hinge */
@@ -22,8 +22,8 @@ static void slopes_are_those_of_the_losses(void **state)
             (loss_value(loss, margin + h, label) - loss_value(loss, margin - h, label)) / (2 * h);
         assert_true(fabs(slope - loss_slope(loss, margin, label)) < 1e-6);
     }
-    assert_true(loss_value(LINEAR_LOGISTIC, 1000, -1) == 1000);
-    assert_true(loss_value(LINEAR_LOGISTIC, 1000, 1) == 0);
+    assert_true(loss_value(LOSS_LOGISTIC, 1000, -1) == 1000);
+    assert_true(loss_value(LOSS_LOGISTIC, 1000, 1) == 0);
 }
 
 /* ---- Steps ------------------------------------------------------------------------------------ */

@@ -6,16 +6,20 @@
  *   hinge           max(0, 1 - ym)            y is -1 or 1; not smooth
  *   squared hinge   max(0, 1 - ym)^2
  */
-#ifndef TASKS_LINEAR_LOSS_H
-#define TASKS_LINEAR_LOSS_H
+#ifndef TASKS_LOSS_H
+#define TASKS_LOSS_H
 
 #include <math.h>
+#include <stdbool.h>
 
-#include "linear/linear.h"
+enum loss_kind { LOSS_LOGISTIC, LOSS_SQUARED, LOSS_HINGE, LOSS_SQUARED_HINGE };
 
-static inline bool loss_is_binary(enum linear_loss loss)
+/* Their names, in their order; NULL past the last. */
+extern const char *const loss_names[];
+
+static inline bool loss_is_binary(enum loss_kind loss)
 {
-    return loss != LINEAR_SQUARED;
+    return loss != LOSS_SQUARED;
 }
 
 /* log(1 + e^x) without overflow. */
@@ -24,34 +28,34 @@ static inline double log1p_exp(double x)
     return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
 }
 
-static inline double loss_value(enum linear_loss loss, double margin, double label)
+static inline double loss_value(enum loss_kind loss, double margin, double label)
 {
     double gap = 1 - label * margin;
     switch (loss) {
-    case LINEAR_LOGISTIC:
+    case LOSS_LOGISTIC:
         return log1p_exp(-label * margin);
-    case LINEAR_SQUARED:
+    case LOSS_SQUARED:
         return (margin - label) * (margin - label) / 2;
-    case LINEAR_HINGE:
+    case LOSS_HINGE:
         return gap > 0 ? gap : 0;
-    case LINEAR_SQUARED_HINGE:
+    case LOSS_SQUARED_HINGE:
         return gap > 0 ? gap * gap : 0;
     }
     return 0;
 }
 
 /* The derivative by the margin. */
-static inline double loss_slope(enum linear_loss loss, double margin, double label)
+static inline double loss_slope(enum loss_kind loss, double margin, double label)
 {
     double gap = 1 - label * margin;
     switch (loss) {
-    case LINEAR_LOGISTIC:
+    case LOSS_LOGISTIC:
         return -label / (1 + exp(label * margin));
-    case LINEAR_SQUARED:
+    case LOSS_SQUARED:
         return margin - label;
-    case LINEAR_HINGE:
+    case LOSS_HINGE:
         return gap > 0 ? -label : 0;
-    case LINEAR_SQUARED_HINGE:
+    case LOSS_SQUARED_HINGE:
         return gap > 0 ? -2 * label * gap : 0;
     }
     return 0;

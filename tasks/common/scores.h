@@ -4,10 +4,10 @@
  * Every example counts with its weight. The AUC is that of margins rounded to 2^-11 and cut off at -16 and 16, so that the
  * counts of all nodes can be added; of equal margins half counts as right. The error is below 1e-4 in practice.
  */
-#ifndef TASKS_LINEAR_SCORES_H
-#define TASKS_LINEAR_SCORES_H
+#ifndef TASKS_SCORES_H
+#define TASKS_SCORES_H
 
-#include "linear/linear.h"
+#include "common/train.h"
 
 enum { SCORES_BINS = 1 << 16, SCORES_SUMS = 4 };
 

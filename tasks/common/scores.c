@@ -1,9 +1,11 @@
 /* scores - how well margins predict labels. See scores.h. */
-#include "linear/scores.h"
+#include "common/scores.h"
 
 #include <stdlib.h>
 
-#include "linear/loss.h"
+#include "common/loss.h"
+
+const char *const loss_names[] = {"logistic", "squared", "hinge", "squared-hinge", NULL};
 
 enum { WEIGHT, LOG_LOSS, SQUARED_ERROR, RIGHT, N_ALL = SCORES_SUMS + 2 * SCORES_BINS };
 
