@@ -247,6 +247,21 @@ TERN_API struct tern_updater tern_updater_ftrl(double alpha, double beta, double
 #define TERN_MAX_ADMIT 65534
 #define TERN_MAX_EXPECTED_KEYS (UINT64_C(1) << 40)
 
+/*
+ * Where the keys of a table are at home, as a program knows better than a hash function: `tern partition` computes it from
+ * training data. Key keys[i] is at home at node homes[i]; a key may be named once. Keys that are not named are at home where
+ * they would be without a placement. Node replica_nodes[i] has a replica of replica_keys[i], under policies whose replicas are
+ * listed (graph:S); others ignore that list. All nodes give the same, in any order. The arrays are copied.
+ */
+struct tern_placement {
+    const uint64_t *keys;
+    const uint32_t *homes;
+    size_t n_keys;
+    const uint64_t *replica_keys;
+    const uint32_t *replica_nodes;
+    size_t n_replicas;
+};
+
 /* What a table is. Zero is the default of every member but struct_size, length and, for dense
  * tables, n_keys. */
 struct tern_table_options {
@@ -269,6 +284,8 @@ struct tern_table_options {
                                Counting takes 2 bytes for each, whatever comes */
     uint32_t staleness_ms;  /* age that replicas may have; 0: 10. See Freshness below */
     uint32_t max_rounds_per_s; /* rounds of management in a second; 0: as many as are needed */
+    const struct tern_placement *placement; /* homes of keys; NULL: of none. Any policy takes it;
+                                               where main copies move, they begin there */
 };
 
 /*

@@ -13,6 +13,7 @@
 
 #include <stdatomic.h>
 
+#include "core/placed.h"
 #include "core/placement.h"
 #include "core/policy.h"
 #include "store/store.h"
@@ -70,6 +71,8 @@ static inline bool core_has_closed(const struct core *core, uint16_t number)
 /* The node that has the main copy of a key unless it was moved, and always knows where it is. */
 static inline uint32_t core_home(const struct core *core, const struct store *store, uint64_t key)
 {
+    if (store->home.placed)
+        return placed_home(store->home.placed, key);
     return store->index == TERN_DENSE ? range_home(core->view, key, store->n_keys)
                                       : ring_home(core->view, key);
 }

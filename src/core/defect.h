@@ -98,6 +98,8 @@ enum defect {
     DEFECT_JOIN_TWICE,    /* another process may join as the same node */
     /* placement.c */
     DEFECT_RANGE_BEGIN, /* the first key of a range belongs to the node before */
+    /* placed.c */
+    DEFECT_PLACEMENT_FORGOTTEN, /* a node takes some keys for at home where they are without a placement */
     /* service.c */
     DEFECT_GUEST_FORGOTTEN, /* a lane of a process that has joined ends with its connection */
     DEFECT_OLD_CONNECTION,  /* the older connection of a lane stays open */

@@ -58,24 +58,28 @@ static bool is_at_home(const void *context, uint64_t key)
 }
 
 struct store_home technique_home(const struct core *core, const struct policy *policy,
-                                 const struct tern_table_options *options)
+                                 const struct tern_table_options *options,
+                                 const struct placed *placed)
 {
     const enum rows rows = technique_find(policy, false)->rows;
-    const uint64_t begin = range_begin(core->view, core->node, options->n_keys);
-    const uint64_t end = range_end(core->view, core->node, options->n_keys);
-    if (rows == ROWS_EVERYWHERE)
-        return (struct store_home){.rows_everywhere = true,
-                                   .end = options->n_keys,
-                                   .main_begin = begin,
-                                   .main_end = end,
-                                   .has = is_at_home,
-                                   .context = core};
-    return (struct store_home){.rows_move = rows == ROWS_MOVE,
-                               .begin = begin,
-                               .end = end,
-                               .has = is_at_home,
-                               .context = core,
-                               .n_shards = core->n_shards};
+    const uint64_t begin = placed ? 0 : range_begin(core->view, core->node, options->n_keys);
+    const uint64_t end = placed ? 0 : range_end(core->view, core->node, options->n_keys);
+    struct store_home home = {.has = placed ? placed_has : is_at_home,
+                              .context = placed ? (const void *)placed : core,
+                              .placed = placed,
+                              .n_placed = placed ? placed->n_here : 0};
+    if (rows == ROWS_EVERYWHERE) {
+        home.rows_everywhere = true;
+        home.end = options->n_keys;
+        home.main_begin = begin;
+        home.main_end = end;
+        return home;
+    }
+    home.rows_move = rows == ROWS_MOVE;
+    home.begin = begin;
+    home.end = end;
+    home.n_shards = core->n_shards;
+    return home;
 }
 
 bool technique_open(struct core *core, struct core_table *table,
@@ -106,7 +110,7 @@ uint32_t technique_where_home(const struct core *core, const struct core_table *
     const struct store *store = &table->store;
     const uint32_t node = core_home(core, store, key);
     *range = (struct key_range){0};
-    if (store->index == TERN_DENSE) {
+    if (store->index == TERN_DENSE && !store->home.placed) {
         range->begin = range_begin(core->view, node, store->n_keys);
         range->n_keys = range_end(core->view, node, store->n_keys) - range->begin;
     }

@@ -110,6 +110,8 @@ struct tern_table {
     struct policy policy;
     struct tern_table_options options; /* with which it was opened */
     char updater_name[32];
+    uint64_t placement_digest; /* placed_digest of its placement, */
+    struct placed *placed;     /* and the homes it gives; NULL: it has none, or all rows are here */
     struct generation *generation; /* in a cluster */
     struct table_segment *segment; /* that it is in; NULL: in this process's own memory */
     struct counts ended;           /* by workers that are closed */

@@ -11,7 +11,7 @@
 #include "node/explain.h"
 #include "wire/bytes.h"
 
-enum { SHAPE_BYTES = 512 };
+enum { SHAPE_BYTES = 576 }; /* a name, and what follows it in less than 512 */
 
 /* The processes of this node's member. */
 static uint32_t n_sharing(const struct core *core)
@@ -45,13 +45,13 @@ static uint64_t hash_seed(const struct tern_node *node, const char *name)
 }
 
 static enum tern_status init_store(const struct tern_node *node, const char *name,
-                                   struct tern_table *table)
+                                   struct tern_table *table, const struct placed *placed)
 {
     struct store_home home = {.end = table->options.n_keys, .hash_seed = hash_seed(node, name)};
     if (!node->engine)
         return store_init(&table->core.store, name, &table->options, &home);
     const struct core *core = &node->engine->core;
-    home = technique_home(core, &table->policy, &table->options);
+    home = technique_home(core, &table->policy, &table->options, placed);
     home.hash_seed = hash_seed(node, name);
     struct tern_table_options options = table->options;
     if (table->segment) {
@@ -78,8 +78,9 @@ static enum tern_status open_technique(struct tern_table *table,
     return fail(TERN_NO_MEMORY, "no memory to manage table '%s'", table->core.store.name);
 }
 
+/* Keeps `placed` if it succeeds. */
 static enum tern_status make(struct tern_node *node, uint32_t id, const char *name,
-                             const struct tern_table_options *options,
+                             const struct tern_table_options *options, struct placed *placed,
                              struct table_segment *segment, struct tern_table **table)
 {
     struct tern_table *made = calloc(1, sizeof *made);
@@ -97,8 +98,10 @@ static enum tern_status make(struct tern_node *node, uint32_t id, const char *na
     made->options.policy = made->policy.name;
     /* The caller's; needed while the table is opened only. */
     made->options.replicated = made->options.frequencies = NULL;
+    made->options.placement = NULL;
+    made->placement_digest = placed_digest(options->placement);
     made->segment = segment;
-    enum tern_status status = init_store(node, name, made);
+    enum tern_status status = init_store(node, name, made, placed);
     if (!status) {
         status = open_technique(made, options);
         if (status)
@@ -111,6 +114,7 @@ static enum tern_status make(struct tern_node *node, uint32_t id, const char *na
     made->is_admitted = made->core.technique->admit;
     if (!made->is_admitted) /* the very last 64-bit key takes the long way */
         atomic_init(&made->n_straight, made->core.store.last_key + (options->index == TERN_DENSE));
+    made->placed = placed;
     handle_init(&made->handle, HANDLE_TABLE);
     member_use(&node->member, segment);
     *table = made;
@@ -127,18 +131,19 @@ static size_t shape_bytes(const char *name, const struct tern_table_options *opt
     memcpy(bytes + 2, name, length);
     struct policy policy;
     policy_find(options->policy, &policy);
-    int n = snprintf((char *)bytes + 2 + length, SHAPE_BYTES - 2 - length,
-                     "index %d type %d keys %" PRIu64 " length %" PRIu32 " init %d %" PRIu64
-                     " %a %a updater %s %a %a %a %a %a state %" PRIu32 " %" PRIu32 " admit %" PRIu32
-                     " of %" PRIu64 " policy %s%s",
-                     (int)options->index, (int)options->type, options->n_keys, options->length,
-                     (int)options->init.kind, options->init.seed, options->init.a, options->init.b,
-                     options->updater.name ? options->updater.name : "add",
-                     options->updater.parameters[0], options->updater.parameters[1],
-                     options->updater.parameters[2], options->updater.parameters[3],
-                     options->updater.parameters[4], options->updater.state_per_element,
-                     options->updater.state_per_row, options->admit, options->expected_keys,
-                     policy.name, shares ? " in shared memory" : "");
+    int n =
+        snprintf((char *)bytes + 2 + length, SHAPE_BYTES - 2 - length,
+                 "index %d type %d keys %" PRIu64 " length %" PRIu32 " init %d %" PRIu64
+                 " %a %a updater %s %a %a %a %a %a state %" PRIu32 " %" PRIu32 " admit %" PRIu32
+                 " of %" PRIu64 " placement %" PRIx64 " policy %s%s",
+                 (int)options->index, (int)options->type, options->n_keys, options->length,
+                 (int)options->init.kind, options->init.seed, options->init.a, options->init.b,
+                 options->updater.name ? options->updater.name : "add",
+                 options->updater.parameters[0], options->updater.parameters[1],
+                 options->updater.parameters[2], options->updater.parameters[3],
+                 options->updater.parameters[4], options->updater.state_per_element,
+                 options->updater.state_per_row, options->admit, options->expected_keys,
+                 placed_digest(options->placement), policy.name, shares ? " in shared memory" : "");
     return 2 + length + (size_t)n;
 }
 
@@ -242,13 +247,14 @@ static void unmake(struct tern_table *table)
     technique_close(&table->core);
     member_leave(&table->node->member, table->segment);
     store_fini(&table->core.store);
+    placed_free(table->placed);
     handle_close(&table->handle);
 }
 
-/* Finds or makes a table. The caller holds the node's lock. */
+/* Finds or makes a table. The caller holds the node's lock. *placed is NULL from then on if the table has it. */
 static enum tern_status open_locked(struct tern_node *node, const char *name,
                                     const struct tern_table_options *options,
-                                    struct tern_table **table)
+                                    struct placed **placed, struct tern_table **table)
 {
     uint32_t free_id = TERN_MAX_TABLES;
     for (uint32_t i = TERN_MAX_TABLES; i-- > 0;) {
@@ -274,9 +280,10 @@ static enum tern_status open_locked(struct tern_node *node, const char *name,
     if (node->engine && !node->tables[number % TERN_MAX_TABLES])
         free_id = number % TERN_MAX_TABLES;
     if (!status)
-        status = make(node, free_id, name, options, segment, table);
+        status = make(node, free_id, name, options, *placed, segment, table);
     if (status)
         return status;
+    *placed = NULL;
     (*table)->core.number = number;
     (*table)->generation = generation;
     if ((*table)->core.state)
@@ -309,11 +316,16 @@ enum tern_status tern_table_open(struct tern_node *node, const char *name,
         return status;
 
     struct tern_table *opened = NULL;
+    struct placed *placed;
+    status = placed_new(node->engine ? &node->engine->core : NULL, name, options, &placed);
+    if (status)
+        return status;
     pthread_mutex_lock(&node->lock);
-    status = open_locked(node, name, options, &opened);
+    status = open_locked(node, name, options, &placed, &opened);
     if (!status)
         opened->n_open++;
     pthread_mutex_unlock(&node->lock);
+    placed_free(placed);
     if (!status)
         *table = opened;
     return status;

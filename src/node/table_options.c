@@ -171,6 +171,8 @@ enum tern_status table_check_same(const struct tern_table *table,
                     "table '%s' is open with staleness_ms %" PRIu32
                     " and max_rounds_per_s %" PRIu32,
                     name, then->staleness_ms, then->max_rounds_per_s);
+    if (table->placement_digest != placed_digest(now->placement))
+        return fail(TERN_MISMATCH, "table '%s' is open with another placement", name);
     if (then->memory_limit_bytes != now->memory_limit_bytes)
         return fail(TERN_MISMATCH, "table '%s' is open with memory_limit_bytes %" PRIu64, name,
                     then->memory_limit_bytes);

@@ -9,10 +9,10 @@
 
 enum { N_COUNTS = LAST_VALUES, MAX_LENGTH = TERN_SIM_MAX_NODES * 2 * WINDOW };
 
-bool check_init(struct check *check, uint32_t n_workers, uint64_t seed)
+bool check_init(struct check *check, uint32_t n_nodes, uint32_t n_workers, uint64_t seed)
 {
     *check = (struct check){.n_workers = n_workers};
-    tables_choose(&check->tables, n_workers, seed);
+    tables_choose(&check->tables, n_nodes, n_workers, seed);
     const size_t n_tallies = (size_t)N_COUNTS * KEYS * check->tables.length;
     check->tallies = calloc(n_tallies, sizeof *check->tallies);
     check->seen = calloc(n_workers * n_tallies, sizeof *check->seen);

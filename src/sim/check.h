@@ -57,7 +57,7 @@ struct check {
 };
 
 /* False when memory is used up. The seed chooses the tables. */
-bool check_init(struct check *check, uint32_t n_workers, uint64_t seed);
+bool check_init(struct check *check, uint32_t n_nodes, uint32_t n_workers, uint64_t seed);
 void check_fini(struct check *check);
 
 /* The worker that alone writes a key of LAST_VALUES. */

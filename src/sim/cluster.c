@@ -95,13 +95,9 @@ static void strike_stale(struct cluster *cluster)
 static void lose_table(struct cluster *cluster, const struct machine *machine, enum sim_table table)
 {
     struct check *check = &cluster->run.check;
-    bool dense = tables_options(&check->tables, table).index == TERN_DENSE;
-    for (uint32_t i = 0; !tables_managed(&check->tables, table) && i < KEYS; i++) {
-        uint64_t key = table_key(table, i);
-        uint32_t home =
-            dense ? range_home(machine->core.view, key, KEYS) : ring_home(machine->core.view, key);
-        check->lost[table][i] |= home == machine->core.node;
-    }
+    for (uint32_t i = 0; !tables_managed(&check->tables, table) && i < KEYS; i++)
+        check->lost[table][i] |=
+            tables_home(&check->tables, machine->core.view, table, i) == machine->core.node;
 }
 
 /* A process ends, with all that it had in memory, and another takes its place. */
@@ -187,7 +183,7 @@ static void check_home(struct cluster *cluster, enum sim_table table, uint32_t i
     const bool tracked = tables_tracked(&check->tables, table);
     const uint64_t key = table_key(table, index);
     const uint32_t home =
-        core_home(&cluster->machines[0]->core, &cluster->machines[0]->tables[table].store, key);
+        tables_home(&check->tables, cluster->machines[0]->core.view, table, index);
     for (uint32_t i = 0; i < cluster->run.n_machines; i++) {
         const struct machine *machine = cluster->machines[i];
         if (!machine->opened[table])
@@ -314,7 +310,8 @@ static enum tern_status init_cluster(struct cluster *cluster,
     run->phase = calloc(run->n_machines, sizeof *run->phase);
     cluster->machines = calloc(run->n_machines, sizeof(struct machine *));
     run->machines = cluster->machines;
-    bool ready = check_init(&run->check, run->n_machines * WORKERS, hash_u64(run->seed));
+    bool ready =
+        check_init(&run->check, run->n_machines, run->n_machines * WORKERS, hash_u64(run->seed));
     ready = ready && dists_init(&run->dists, &run->check.tables, rand_at(run->seed, 0));
     if (!ready || !run->sim || !run->joining || !run->phase || !cluster->machines)
         return fail(TERN_NO_MEMORY, "no memory for the simulation");

@@ -173,6 +173,8 @@ void machine_free(struct machine *machine)
     for (int i = 0; i < N_SIM_TABLES; i++)
         if (machine->opened[i])
             close_store(machine, &machine->tables[i]);
+    for (int i = 0; i < N_SIM_TABLES; i++)
+        placed_free(machine->placed[i]);
     worker_clocks_fini(&machine->sim_node.clocks);
     peers_fini(&machine->peers);
     view_free(machine->view);
@@ -205,8 +207,11 @@ static void open_store(struct machine *machine, enum sim_table table, uint16_t n
     struct core_table *made = &machine->tables[table];
     made->number = number;
     made->policy = &check->tables.policies[table];
-    struct store_home home = technique_home(core, made->policy, &options);
-    enum tern_status status = store_init(&made->store, table_name(table), &options, &home);
+    struct placed **placed = &machine->placed[table];
+    enum tern_status status = placed_new(core, table_name(table), &options, placed);
+    struct store_home home = technique_home(core, made->policy, &options, *placed);
+    if (!status)
+        status = store_init(&made->store, table_name(table), &options, &home);
     bool fresh = number < N_SIM_TABLES && !core->tables[number];
     check_that(check, !status && fresh, "table '%s' got number %" PRIu16 ": %s", table_name(table),
                number, status ? tern_error() : "in use");

@@ -59,6 +59,7 @@ struct machine {
     struct callee callees[SIM_MAX_SHARDS];
     struct core_table tables[N_SIM_TABLES];
     bool opened[N_SIM_TABLES];
+    struct placed *placed[N_SIM_TABLES]; /* the homes that were chosen; NULL: none */
     struct sim_node sim_node;
     struct worker workers[WORKERS];
     struct caller control, pulse_caller;

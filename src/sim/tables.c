@@ -37,7 +37,36 @@ static const char *preset_with(enum rows rows, uint64_t seed, char name[POLICY_N
     return name;
 }
 
-void tables_choose(struct tables *tables, uint32_t n_workers, uint64_t seed)
+/* Half of the tables have placements, which name half of their keys. */
+static void choose_placements(struct tables *tables, uint32_t n_nodes, uint64_t seed)
+{
+    for (uint32_t table = 0; table < N_SIM_TABLES; table++) {
+        const uint64_t stream = rand_at(seed, 64 + table);
+        size_t n = 0;
+        for (uint32_t i = 0; stream % 2 && i < KEYS; i++) {
+            const uint64_t drawn = rand_at(stream, i);
+            if (drawn % 2)
+                continue;
+            tables->placed_keys[table][n] = table_key((enum sim_table)table, i);
+            tables->placed_homes[table][n++] = (uint32_t)rand_below(drawn, n_nodes);
+        }
+        tables->placements[table] = (struct tern_placement){
+            .keys = tables->placed_keys[table], .homes = tables->placed_homes[table], .n_keys = n};
+    }
+}
+
+uint32_t tables_home(const struct tables *tables, const struct view *view, enum sim_table table,
+                     uint32_t index)
+{
+    const struct tern_placement *placement = &tables->placements[table];
+    const uint64_t key = table_key(table, index);
+    for (size_t i = 0; i < placement->n_keys; i++)
+        if (placement->keys[i] == key)
+            return placement->homes[i];
+    return is_dense(table) ? range_home(view, key, KEYS) : ring_home(view, key);
+}
+
+void tables_choose(struct tables *tables, uint32_t n_nodes, uint32_t n_workers, uint64_t seed)
 {
     static const char *const bounded[] = {"bsp",    "ssp:1",  "ssp:3",     "ssp:10",
                                           "essp:0", "essp:1", "essp:3",    "essp:10",
@@ -70,6 +99,7 @@ void tables_choose(struct tables *tables, uint32_t n_workers, uint64_t seed)
         policy_find(policies[i], &tables->policies[i]);
     for (uint32_t i = 0; i < LISTED_KEYS; i++)
         tables->listed[i] = table_key(MANAGED_COUNTS, i);
+    choose_placements(tables, n_nodes, seed);
 }
 
 /* The updater: adds, and keeps the sum of all it has added to a row as its state. So
@@ -97,6 +127,8 @@ struct tern_table_options tables_options(const struct tables *tables, enum sim_t
         .length = tables_length(tables, table),
         .policy = tables->policies[table].name,
     };
+    if (tables->placements[table].n_keys)
+        options.placement = &tables->placements[table];
     if (technique_find(&tables->policies[table], false)->collect)
         options.staleness_ms = tables->staleness_ms;
     if (table == DENSE_COUNTS || table == ADAPTIVE_COUNTS || table == BOUNDED_COUNTS)

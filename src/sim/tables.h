@@ -41,11 +41,18 @@ struct tables {
     uint32_t
         n_moves; /* of some keys that come and go, before the run: numbers of moves wrap around */
     struct policy policies[N_SIM_TABLES];
+    struct tern_placement placements[N_SIM_TABLES]; /* of tables that have one: n_keys is not 0 */
+    uint64_t placed_keys[N_SIM_TABLES][KEYS];
+    uint32_t placed_homes[N_SIM_TABLES][KEYS];
     uint64_t listed[LISTED_KEYS];
 };
 
-/* The tables of a run. */
-void tables_choose(struct tables *tables, uint32_t n_workers, uint64_t seed);
+/* The tables of a run. They stay where they are: the placements point into them. */
+void tables_choose(struct tables *tables, uint32_t n_nodes, uint32_t n_workers, uint64_t seed);
+
+/* The home of a key. */
+uint32_t tables_home(const struct tables *tables, const struct view *view, enum sim_table table,
+                     uint32_t index);
 
 struct tern_table_options tables_options(const struct tables *tables, enum sim_table table);
 

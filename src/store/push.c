@@ -311,10 +311,9 @@ enum tern_status store_reserve(struct store *store, const uint64_t *keys, size_t
 {
     /* A dense home range that is complete needs neither rows nor, in natural slots or the entries
      * themselves, entries. */
-    uint64_t n_home = store->home.end - store->home.begin;
     if (store->index == TERN_DENSE)
-        return (store->n_natural || store->inlined) &&
-                       atomic_load_explicit(&store->counts->n_rows, memory_order_acquire) == n_home
+        return atomic_load_explicit(&store->counts->n_rows, memory_order_acquire) ==
+                       store->n_complete
                    ? TERN_OK
                    : reserve_dense(store, keys, n, entries);
 #if defined(__x86_64__)

@@ -84,7 +84,7 @@ enum tern_status rows_list(struct store *store, struct rows_share share, struct 
 {
     struct listing listing = {.store = store, .share = share, .to = keys};
     *keys = (struct rows_keys){0};
-    if (store->index == TERN_DENSE && !store->home.rows_move) {
+    if (store->index == TERN_DENSE && !store->home.rows_move && !store->home.placed) {
         list_range(store, share, keys);
         return TERN_OK;
     }

@@ -21,10 +21,17 @@ static size_t slot_bytes(const struct store *store)
     return store->rows.stride + store->states.stride + store->bases.stride + store->facts.stride;
 }
 
+/* How many keys of a dense table have rows here in the end. */
+static uint64_t n_home(const struct store *store)
+{
+    const struct store_home *home = &store->home;
+    return home->placed && !home->rows_everywhere ? home->n_placed : home->end - home->begin;
+}
+
 /* A dense table's final size is known, so it is refused now rather than when it has filled memory. */
 static enum tern_status check_dense_fits(const struct store *store)
 {
-    uint64_t n_rows = store->home.end - store->home.begin;
+    uint64_t n_rows = n_home(store);
     double needed =
         (double)store->n_keys * sizeof(struct entry) + (double)n_rows * (double)slot_bytes(store);
     uint64_t machine = pages_machine_bytes();
@@ -189,6 +196,7 @@ enum tern_status store_init(struct store *store, const char *name,
         store_fini(store);
         return status;
     }
+    store->n_complete = store->n_natural || store->inlined ? n_home(store) : UINT64_MAX;
     store->pull = pull_loops_for(store);
     store->add = push_add_for(store);
     return TERN_OK;

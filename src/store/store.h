@@ -59,12 +59,18 @@ struct add_loops {
 /* The loops for a store, whose other members are set. */
 struct add_loops push_add_for(const struct store *store);
 
+struct placed;
+
 /* Which keys of a table are at home on this node, and get a row here when they are first used. */
 struct store_home {
     uint64_t begin, end; /* dense: a range */
     /* Sparse: whether a key is. NULL: all are. */
     bool (*has)(const void *context, uint64_t key);
     const void *context;
+    /* The homes that a program chose, which the store does not look into; NULL: none. In a dense table `has` then decides, the
+     * ranges of `begin` and `main_begin` are empty, and n_placed keys are at home here. */
+    const struct placed *placed;
+    uint64_t n_placed;
     /* Every key that is used here has a row here, and its changes are marked (delta.c). All keys then count as at
      * home; those outside the following range, or for which `has` says no, are replicas. */
     bool rows_everywhere;
@@ -121,6 +127,8 @@ struct store {
     /* Dense: the rows of the home range lie in the order of their keys, as far as slots reach. */
     uint64_t n_natural; /* keys, from home.begin on, with slots 0, 1, ... */
     uintptr_t natural;  /* where the row of key 0 would be */
+    uint64_t
+        n_complete; /* so many rows, and no reservation is needed any more; else never reached */
     struct pull_loops pull;
     /* For pushes that add; NULL: none for this type, length or place. The one case in which pushed
      * values need no alignment. */
@@ -248,7 +256,8 @@ static inline char *store_natural(const struct store *store, uint64_t key)
 static inline bool store_is_home(const struct store *store, uint64_t key)
 {
     if (store->index == TERN_DENSE)
-        return key - store->home.begin < store->home.end - store->home.begin;
+        return key - store->home.begin < store->home.end - store->home.begin ||
+               (store->home.placed && store->home.has(store->home.context, key));
     return store->home.rows_everywhere || !store->home.has ||
            store->home.has(store->home.context, key);
 }
@@ -257,7 +266,8 @@ static inline bool store_is_home(const struct store *store, uint64_t key)
 static inline bool store_tracks_main(const struct store *store, uint64_t key)
 {
     if (store->index == TERN_DENSE)
-        return key - store->home.main_begin < store->home.main_end - store->home.main_begin;
+        return key - store->home.main_begin < store->home.main_end - store->home.main_begin ||
+               (store->home.placed && store->home.has(store->home.context, key));
     return store->home.has(store->home.context, key);
 }
 

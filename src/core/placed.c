@@ -1,0 +1,128 @@
+/* placed - see placed.h. */
+#include "core/placed.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "core/core.h"
+#include "core/defect.h"
+
+/* The numbers of all items are added, so their order does not count. */
+uint64_t placed_digest(const struct tern_placement *placement)
+{
+    static const uint64_t home_salt = UINT64_C(0x686f6d6573), copy_salt = UINT64_C(0x636f70696573);
+    uint64_t sum = 0;
+    if (!placement)
+        return 0;
+    for (size_t i = 0; i < placement->n_keys; i++)
+        sum += hash_u64(hash_u64(placement->keys[i] + home_salt) + placement->homes[i]);
+    for (size_t i = 0; i < placement->n_replicas; i++)
+        sum += hash_u64(hash_u64(placement->replica_keys[i] + copy_salt) +
+                        placement->replica_nodes[i]);
+    return sum ? sum : 1;
+}
+
+/* Whether all keys are in the table and all nodes in the cluster. */
+static enum tern_status check_list(const struct view *view, const char *name,
+                                   const struct tern_table_options *options, const char *what,
+                                   const uint64_t *keys, const uint32_t *nodes, size_t n)
+{
+    if (n && (!keys || !nodes))
+        return fail(TERN_INVALID, "table '%s': a pointer to the %s of `placement` is NULL", name,
+                    what);
+    for (size_t i = 0; i < n; i++) {
+        if (options->index == TERN_DENSE && keys[i] >= options->n_keys)
+            return fail(TERN_RANGE,
+                        "table '%s' of %" PRIu64 " keys: `placement` has the %s of key %" PRIu64,
+                        name, options->n_keys, what, keys[i]);
+        if (!view_has(view, nodes[i]))
+            return fail(TERN_RANGE,
+                        "table '%s': `placement` has the %s of key %" PRIu64 " at node %" PRIu32
+                        ", but the cluster has %" PRIu32 " node%s",
+                        name, what, keys[i], nodes[i], view_n_nodes(view),
+                        view_n_nodes(view) == 1 ? "" : "s");
+    }
+    return TERN_OK;
+}
+
+/* Copies the homes. */
+static enum tern_status fill(struct placed *placed, const char *name,
+                             const struct tern_placement *placement)
+{
+    if (!keymap_reserve(&placed->homes, placement->n_keys))
+        return fail(TERN_NO_MEMORY, "no memory for the placement of table '%s'", name);
+    for (size_t i = 0; i < placement->n_keys; i++) {
+        if (keymap_get(&placed->homes, placement->keys[i]))
+            return fail(TERN_INVALID, "table '%s': `placement` names key %" PRIu64 " twice", name,
+                        placement->keys[i]);
+        keymap_set(&placed->homes, placement->keys[i], placement->homes[i] + 1);
+    }
+    return TERN_OK;
+}
+
+/* How many keys of a dense table are at home at this node. */
+static uint64_t count_here(const struct placed *placed, const struct tern_placement *placement)
+{
+    const struct core *core = placed->core;
+    uint64_t n = range_end(core->view, core->node, placed->n_keys) -
+                 range_begin(core->view, core->node, placed->n_keys);
+    for (size_t i = 0; i < placement->n_keys; i++) {
+        n += placement->homes[i] == core->node;
+        n -= range_home(core->view, placement->keys[i], placed->n_keys) == core->node;
+    }
+    return n;
+}
+
+enum tern_status placed_new(const struct core *core, const char *name,
+                            const struct tern_table_options *options, struct placed **placed)
+{
+    const struct tern_placement *placement = options->placement;
+    const struct view *view = core ? core->view : &view_alone;
+    *placed = NULL;
+    if (!placement)
+        return TERN_OK;
+    enum tern_status status = check_list(view, name, options, "home", placement->keys,
+                                         placement->homes, placement->n_keys);
+    if (!status)
+        status = check_list(view, name, options, "replica", placement->replica_keys,
+                            placement->replica_nodes, placement->n_replicas);
+    if (status)
+        return status;
+    struct placed *made = calloc(1, sizeof *made);
+    if (!made)
+        return fail(TERN_NO_MEMORY, "no memory for the placement of table '%s'", name);
+    *made = (struct placed){.core = core, .index = options->index, .n_keys = options->n_keys};
+    status = fill(made, name, placement);
+    if (status) {
+        placed_free(made);
+        return status;
+    }
+    if (core && options->index == TERN_DENSE)
+        made->n_here = count_here(made, placement);
+    *placed = made;
+    return TERN_OK;
+}
+
+void placed_free(struct placed *placed)
+{
+    if (!placed)
+        return;
+    keymap_free(&placed->homes);
+    free(placed);
+}
+
+uint32_t placed_home(const struct placed *placed, uint64_t key)
+{
+    const struct view *view = placed->core->view;
+    const uint32_t named = keymap_get(&placed->homes, key);
+    if (named && !(defect(DEFECT_PLACEMENT_FORGOTTEN) && key % 8 == placed->core->node))
+        return named - 1;
+    return placed->index == TERN_DENSE ? range_home(view, key, placed->n_keys)
+                                       : ring_home(view, key);
+}
+
+bool placed_has(const void *context, uint64_t key)
+{
+    const struct placed *placed = context;
+    return placed_home(placed, key) == placed->core->node;
+}

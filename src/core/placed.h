@@ -1,0 +1,38 @@
+/*
+ * placed - the homes of keys that a program chose (tern_table_options.placement). A key that it does not name is at home where
+ * it would be without a placement: on the ring or in a range (placement.h).
+ *
+ * It is made before its table and freed after it, and does not change: any thread may call anything else here.
+ */
+#ifndef CORE_PLACED_H
+#define CORE_PLACED_H
+
+#include "base/keymap.h"
+#include "base/status.h"
+#include "core/view.h"
+
+struct core;
+
+struct placed {
+    const struct core *core;
+    enum tern_index index;
+    uint64_t n_keys;     /* dense */
+    struct keymap homes; /* of the keys that are named: node + 1 */
+    uint64_t n_here;     /* dense: how many keys are at home at this node, whether named or not */
+};
+
+/* What a placement says as a number, whatever its order: nodes that give different ones notice. 0: there is none. */
+uint64_t placed_digest(const struct tern_placement *placement);
+
+/* Checks the placement of a table's options against the table and the cluster, and copies its homes. `core` is NULL at a single
+ * node. *placed is NULL, and the status TERN_OK, if there is no placement. */
+enum tern_status placed_new(const struct core *core, const char *name,
+                            const struct tern_table_options *options, struct placed **placed);
+void placed_free(struct placed *placed);
+
+uint32_t placed_home(const struct placed *placed, uint64_t key);
+
+/* Whether a key is at home at this node: `has` of a store, whose context is the placement. */
+bool placed_has(const void *context, uint64_t key);
+
+#endif
