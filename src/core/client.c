@@ -343,7 +343,9 @@ bool op_outran_replicas(const struct op *op)
 {
     if (op->kind == FRAME_PULL || op->kind == FRAME_COUNT || defect(DEFECT_CATCH_UP_SKIPPED))
         return false;
-    return op->behind || store_has_replica(&op->of->store, op->sorted, op->n);
+    /* Of rows that are everywhere the home always tells. An owner of rows that move may not know of a replica. */
+    const bool is_told = op->of->store.home.rows_everywhere && op->of->technique->wrote;
+    return op->behind || (!is_told && store_has_replica(&op->of->store, op->sorted, op->n));
 }
 
 bool op_outran_unregistered(const struct op *op, uint32_t shard)

@@ -135,6 +135,12 @@ void progress_draw(struct progress *progress)
     progress->bar_is_shown = true;
 }
 
+void progress_end(struct progress *progress)
+{
+    progress_draw(progress);
+    progress_erase(progress);
+}
+
 void progress_erase(struct progress *progress)
 {
     if (progress->bar_is_shown)

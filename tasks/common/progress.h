@@ -68,8 +68,9 @@ static inline void progress_add(struct progress *progress, size_t thread, uint64
 /* What all threads of this node have done so far. */
 void progress_sum(const struct progress *progress, uint64_t *n_examples, double *loss);
 
-/* Draws the bar again; removes it. */
+/* Draws the bar again; draws it for the last time and removes it, so that short work shows one as well; removes it. */
 void progress_draw(struct progress *progress);
+void progress_end(struct progress *progress);
 void progress_erase(struct progress *progress);
 
 /* "45 s", "3 min 20 s", "2 h 5 min". */

@@ -306,6 +306,6 @@ bool train_team(struct train *train, const struct progress_phase *phase, team_fu
     struct shown_work shown = {train, work, context};
     progress_begin(&train->progress, phase);
     bool ok = team_run(train->n_threads, do_shown_work, tick_shown_work, &shown);
-    progress_erase(&train->progress);
+    progress_end(&train->progress);
     return ok;
 }

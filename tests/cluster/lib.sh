@@ -8,7 +8,7 @@
 #   until_says K WORD       waits until node K has printed WORD; fails after 60 paced seconds
 #   end PID                 kills a process of the script's own and waits for it
 #   new_unix, new_tcp       set $coordinator to a fresh address
-#   run_cut N COMMAND...    runs N nodes while their connections are cut, $cut_ms milliseconds apart on average (5), for
+#   run_cut N COMMAND...    runs N nodes while their connections are cut, $cut_ms paced milliseconds apart on average (5), for
 #                           $cut_s paced seconds, and collects them; $n_cut is how many were, and $path*.log tell
 #   is_followed INDEX shared   whether ThreadSanitizer, if this is its build, can follow such a table
 #   make_certificates       certificates for TLS in $tmp/certs; with_tls K COMMAND... runs one with them
@@ -147,7 +147,7 @@ intercept() {
         sleep 0.01
     done
     mv "$1" "$1.real"
-    "$programs/proxy" -c "${cut_ms:-5}" -f "$(paced "$cut_s")" "unix:$1" "unix:$1.real" >"$1.log" 2>&1 &
+    "$programs/proxy" -c "$(paced "${cut_ms:-5}")" -f "$(paced "$cut_s")" "unix:$1" "unix:$1.real" >"$1.log" 2>&1 &
     proxies="$proxies $!"
     running="$running $!"
 }
