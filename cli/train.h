@@ -27,6 +27,16 @@ extern const struct option train_general[TRAIN_N_GENERAL];
                                                                      .group = "Training"   \
     }
 
+/* --placement, for models that take one. */
+#define TRAIN_PLACEMENT                                                                            \
+    {                                                                                              \
+        "placement", OPTION_STRING, &train_args.placement,                                         \
+            .takes = "DIR",                                                                        \
+            .help = "a folder of 'tern partition' for this data: each row is learned from at the " \
+                    "node of its part, and keys are at home where it says",                        \
+            .group = "Cluster"                                                                     \
+    }
+
 /*
  * Reads the command line. When it returns false the command is over with *status: there was something
  * wrong with it, or this process was to start nodes and has waited for them. Else it is one node, and

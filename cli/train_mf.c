@@ -36,6 +36,7 @@ static const struct option options[] = {
      "weight of the squares of factors and biases; 0: by the number of ratings", .min = 0,
      .max = 1e3, .aliases = "l2,regularization"},
     TRAIN_PATIENCE("3"),
+    TRAIN_PLACEMENT,
     {"formats", OPTION_STRINGS, &formats, "npy", "LIST",
      "formats of the factors: npy; text and binary of word2vec", .choices = format_names,
      .group = "Output"},

@@ -6,7 +6,8 @@
 enum { BLOCK_KEYS = 1024 };
 
 static bool open_table(struct params *params, struct tern_node *node, const char *policy,
-                       const char *name, tern_init_function *init, void *context)
+                       const struct tern_placement *placement, const char *name,
+                       tern_init_function *init, void *context)
 {
     const struct tern_table_options options = {
         .struct_size = sizeof options,
@@ -14,6 +15,7 @@ static bool open_table(struct params *params, struct tern_node *node, const char
         .length = (uint32_t)params->length,
         .init = {.kind = TERN_INIT_FUNCTION, .function = init, .context = context},
         .policy = policy,
+        .placement = placement,
     };
     return !tern_table_open(node, name, &options, &params->table) ||
            task_fail_tern("cannot open a table");
@@ -31,13 +33,20 @@ static bool make_array(struct params *params, tern_init_function *init, void *co
     return true;
 }
 
+bool params_open_at(struct params *params, struct tern_node *node, const char *policy,
+                    const struct tern_placement *placement, const char *name, uint64_t n_keys,
+                    size_t length, tern_init_function *init, void *context)
+{
+    *params = (struct params){.n_keys = n_keys, .length = length};
+    return node != NULL ? open_table(params, node, policy, placement, name, init, context)
+                        : make_array(params, init, context);
+}
+
 bool params_open(struct params *params, struct tern_node *node, const char *policy,
                  const char *name, uint64_t n_keys, size_t length, tern_init_function *init,
                  void *context)
 {
-    *params = (struct params){.n_keys = n_keys, .length = length};
-    return node != NULL ? open_table(params, node, policy, name, init, context)
-                        : make_array(params, init, context);
+    return params_open_at(params, node, policy, NULL, name, n_keys, length, init, context);
 }
 
 void params_close(struct params *params)

@@ -31,6 +31,11 @@ struct params {
 bool params_open(struct params *params, struct tern_node *node, const char *policy,
                  const char *name, uint64_t n_keys, size_t length, tern_init_function *init,
                  void *context);
+
+/* The same with a placement of its table, which is copied; or NULL. */
+bool params_open_at(struct params *params, struct tern_node *node, const char *policy,
+                    const struct tern_placement *placement, const char *name, uint64_t n_keys,
+                    size_t length, tern_init_function *init, void *context);
 void params_close(struct params *params);
 
 /* Copies n rows of a table. Policies that leave it to the program where rows are (`relocate`) are told to

@@ -148,6 +148,16 @@ static bool check_out(struct train *train)
                                   (may_replace(options) && outputs_try(options->out)));
 }
 
+static bool read_placement(struct train *train)
+{
+    const char *folder = train->options->placement;
+    if (folder == NULL)
+        return true;
+    if (train->options->plain)
+        return task_fail("--placement is about nodes, and --plain has none");
+    return train_agree(train, placement_read(&train->placement, folder, train->n_nodes));
+}
+
 bool train_open(struct train *train, const struct train_options *options)
 {
     *train = (struct train){.options = options,
@@ -156,7 +166,7 @@ bool train_open(struct train *train, const struct train_options *options)
                             .started_s = seconds_now()};
     bool ok = options->plain || (open_node(train) && check_number(train) && check_alike(train) &&
                                  open_workers(train));
-    ok = ok && check_out(train);
+    ok = ok && check_out(train) && read_placement(train);
     if (ok && options->task != NULL && options->out == NULL && train_speaks(train) &&
         !options->json)
         fprintf(stderr, "there is no --out DIR: the model will not be kept\n");
@@ -193,18 +203,26 @@ bool train_close(struct train *train, bool ok)
         if (train->params[i].values != NULL)
             params_close(&train->params[i]);
     progress_fini(&train->progress);
+    placement_fini(&train->placement);
     return ok && (closed || task_fail_tern("cannot close the node"));
+}
+
+struct params *train_params_at(struct train *train, const struct tern_placement *placement,
+                               const char *name, uint64_t n_keys, size_t length,
+                               tern_init_function *init, void *context)
+{
+    struct params *params = &train->params[train->n_params];
+    if (!params_open_at(params, train->node, train->options->policy, placement, name, n_keys,
+                        length, init, context))
+        return NULL;
+    train->n_params++;
+    return params;
 }
 
 struct params *train_params(struct train *train, const char *name, uint64_t n_keys, size_t length,
                             tern_init_function *init, void *context)
 {
-    struct params *params = &train->params[train->n_params];
-    if (!params_open(params, train->node, train->options->policy, name, n_keys, length, init,
-                     context))
-        return NULL;
-    train->n_params++;
-    return params;
+    return train_params_at(train, NULL, name, n_keys, length, init, context);
 }
 
 void train_watch(struct train *train, struct tern_table *table)

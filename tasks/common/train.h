@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 
 #include "common/params.h"
+#include "common/placement.h"
 #include "common/progress.h"
 #include "common/team.h"
 
@@ -27,19 +28,20 @@ struct train_options {
     int64_t n_threads; /* of each node */
     int64_t seed;
     int64_t n_epochs;
-    int64_t eval_every;   /* epochs between evaluations; the last epoch is always evaluated */
-    int64_t patience;     /* evaluations without improvement until training ends; 0: never */
-    double ahead_s;       /* of work that is prepared before it is used (loader.h) */
-    int64_t n_clocks;     /* of an epoch, for policies with bounds; 0: one for each batch */
-    double time_limit_s;  /* 0: none */
-    bool json;            /* a line per epoch on standard output */
-    bool plain;           /* arrays instead of tables */
-    bool overwrite;       /* `out` may be a model of another run */
-    const char *task;     /* "kge" */
-    const char *policy;   /* of the tables; NULL: Tern's default */
-    const char *data;     /* a file or folder */
-    const char *out;      /* the folder of the model; NULL: it is not kept */
-    const char *resume;   /* the folder of a model to go on with; NULL: begin anew */
+    int64_t eval_every;    /* epochs between evaluations; the last epoch is always evaluated */
+    int64_t patience;      /* evaluations without improvement until training ends; 0: never */
+    double ahead_s;        /* of work that is prepared before it is used (loader.h) */
+    int64_t n_clocks;      /* of an epoch, for policies with bounds; 0: one for each batch */
+    double time_limit_s;   /* 0: none */
+    bool json;             /* a line per epoch on standard output */
+    bool plain;            /* arrays instead of tables */
+    bool overwrite;        /* `out` may be a model of another run */
+    const char *task;      /* "kge" */
+    const char *policy;    /* of the tables; NULL: Tern's default */
+    const char *data;      /* a file or folder */
+    const char *out;       /* the folder of the model; NULL: it is not kept */
+    const char *placement; /* the folder of a partition of the data (placement.h); NULL: none */
+    const char *resume;    /* the folder of a model to go on with; NULL: begin anew */
     const char *settings; /* the options of the model, for model.txt: lines of a name and a value */
     const char *json_settings; /* all options as a JSON object */
     /* What all nodes must have alike, in lines: "has --epochs 20", "was not given --out". */
@@ -54,7 +56,8 @@ struct train {
     struct tern_worker **workers; /* one per thread; NULL with --plain */
     struct params params[TRAIN_MAX_PARAMS];
     size_t n_params;
-    int64_t n_epochs_done; /* set by a task that resumes */
+    struct placement placement; /* its folder is NULL: there is none */
+    int64_t n_epochs_done;      /* set by a task that resumes */
     bool
         is_converged; /* set by evaluate() at all nodes alike: further epochs would change nothing */
     bool has_saved;   /* what is in options->out was written by this run */
@@ -116,6 +119,11 @@ bool train_close(struct train *train, bool ok);
 /* Opens parameters that train_close() closes; NULL after task_fail(). */
 struct params *train_params(struct train *train, const char *name, uint64_t n_keys, size_t length,
                             tern_init_function *init, void *context);
+
+/* The same with a placement of their table, which is copied; or NULL. */
+struct params *train_params_at(struct train *train, const struct tern_placement *placement,
+                               const char *name, uint64_t n_keys, size_t length,
+                               tern_init_function *init, void *context);
 
 /* Counts the accesses to a table that the task has opened itself; the table ends with the node. */
 void train_watch(struct train *train, struct tern_table *table);

@@ -44,10 +44,48 @@ struct model {
     struct factors factors;
     struct factors_start row_start, column_start;
     struct params *rows, *columns;
+    uint32_t *row_nodes;      /* with --placement: the node of each row */
     struct trainer *trainers; /* one per thread */
 };
 
 /* ---- Preparing ------------------------------------------------------------------------------- */
+
+/* The number that a name is: rows and keys of a placement are numbers. */
+static bool number_of(const struct names *names, uint32_t i, const char *folder, uint64_t *number)
+{
+    const char *name = names_at(names, i);
+    char *end;
+    *number = strtoull(name, &end, 10);
+    return (name[0] >= '0' && name[0] <= '9' && *end == '\0') ||
+           task_fail(
+               "--placement %s: '%s' is not a number, as the rows and keys of a partition are",
+               folder, name);
+}
+
+/* The node of each row. Rows that only the test has go anywhere. */
+static bool place_rows(struct model *model)
+{
+    const struct placement *placement = &model->train->placement;
+    const struct names *rows = &model->ratings.rows;
+    if (placement->folder == NULL)
+        return true;
+    model->row_nodes = malloc((rows->n + (size_t)1) * sizeof *model->row_nodes);
+    if (model->row_nodes == NULL)
+        return task_fail_memory("the rows");
+    for (uint32_t i = 0; i < rows->n; i++) {
+        uint64_t number;
+        if (!number_of(rows, i, placement->folder, &number))
+            return false;
+        if (number >= placement->n_rows && i < model->ratings.n_trained_rows)
+            return task_fail("--placement %s: it has %" PRIu64
+                             " rows, but the data have row %" PRIu64
+                             "; it is the partition of other data",
+                             placement->folder, placement->n_rows, number);
+        model->row_nodes[i] =
+            number < placement->n_rows ? placement->row_nodes[number] : i % model->train->n_nodes;
+    }
+    return true;
+}
 
 static bool load(struct model *model)
 {
@@ -55,10 +93,12 @@ static bool load(struct model *model)
     uint64_t seed = (uint64_t)train->options->seed;
     const struct ratings_source source = {train->options->data, model->options->test_share, seed,
                                           model->options->unknown};
-    const struct plan_workers workers = {train->self * train->n_threads, train->n_threads,
-                                         train->n_nodes * train->n_threads};
-    if (!ratings_read(&model->ratings, &source) ||
-        !plan_make(&model->plan, &model->ratings, workers, seed))
+    struct plan_workers workers = {train->self * train->n_threads, train->n_threads,
+                                   train->n_nodes * train->n_threads, NULL};
+    if (!ratings_read(&model->ratings, &source) || !place_rows(model))
+        return false;
+    workers.node_of_row = model->row_nodes;
+    if (!plan_make(&model->plan, &model->ratings, workers, seed))
         return false;
     ratings_forget(&model->ratings);
     return true;
@@ -128,9 +168,47 @@ static void set_factors(struct model *model)
     model->column_start = (struct factors_start){2 * seed + 1, rank};
 }
 
+/* A row is at home where it is learned from, a column where the placement says. */
+static bool open_placed(struct model *model, size_t length)
+{
+    const struct placement *placement = &model->train->placement;
+    const uint32_t n_rows = model->ratings.rows.n, n_columns = model->ratings.columns.n;
+    const size_t most = n_rows > n_columns ? n_rows : n_columns;
+    uint64_t *keys = malloc((most + 1) * sizeof *keys), number;
+    uint32_t *homes = malloc((most + 1) * sizeof *homes);
+    struct tern_placement homes_of = {.keys = keys, .homes = homes, .n_keys = n_rows};
+    bool ok = (keys != NULL && homes != NULL) || task_fail_memory("the placement");
+    for (uint32_t i = 0; ok && i < n_rows; i++) {
+        keys[i] = model->plan.key_of_row[i];
+        homes[i] = model->row_nodes[i];
+    }
+    model->rows = ok ? train_params_at(model->train, &homes_of, "rows", n_rows, length,
+                                       factors_start, &model->row_start)
+                     : NULL;
+    ok = model->rows != NULL;
+    homes_of.n_keys = 0;
+    for (uint32_t i = 0; ok && i < n_columns; i++) {
+        ok = number_of(&model->ratings.columns, i, placement->folder, &number);
+        keys[homes_of.n_keys] = i;
+        homes_of.n_keys += ok && placement_home(placement, number, &homes[homes_of.n_keys]);
+    }
+    ok = ok &&
+         (homes_of.n_keys > 0 ||
+          task_fail("--placement %s names none of the items; it is the partition of other data",
+                    placement->folder));
+    model->columns = ok ? train_params_at(model->train, &homes_of, "columns", n_columns, length,
+                                          factors_start, &model->column_start)
+                        : NULL;
+    free(keys);
+    free(homes);
+    return model->columns != NULL;
+}
+
 static bool open_params(struct model *model)
 {
     size_t length = factors_length(model->factors.rank);
+    if (model->row_nodes != NULL)
+        return open_placed(model, length);
     model->rows = train_params(model->train, "rows", model->ratings.rows.n, length, factors_start,
                                &model->row_start);
     if (model->rows == NULL)
@@ -458,6 +536,7 @@ bool mf_train(const struct train_options *train_options, const struct mf_options
     for (size_t i = 0; model.trainers != NULL && i < train.n_threads; i++)
         trainer_fini(&model.trainers[i]);
     free(model.trainers);
+    free(model.row_nodes);
     plan_fini(&model.plan);
     ratings_fini(&model.ratings);
     return train_close(&train, ok);

@@ -19,9 +19,10 @@ struct placed {
 /* What is only needed while the plan is made. */
 struct draft {
     const struct ratings *ratings;
-    uint64_t *before;  /* cells of the rows with keys below k; n_rows + 1 of them */
-    uint32_t *cuts;    /* the first row of each part of this node, and behind the last */
-    uint32_t *band_of; /* of each row of this node, among its bands */
+    uint64_t *before;    /* cells of the rows with keys below k; n_rows + 1 of them */
+    uint32_t begin, end; /* the rows of this node, if rows are dealt to nodes */
+    uint32_t *cuts;      /* the first row of each part of this node, and behind the last */
+    uint32_t *band_of;   /* of each row of this node, among its bands */
     struct placed *cells;
     size_t n_cells;
 };
@@ -40,6 +41,35 @@ static bool number_rows(struct plan *plan, uint64_t seed)
         plan->key_of_row[j] = i;
     }
     return true;
+}
+
+/* Renumbers the rows so that those of a node are consecutive; *begin .. *end - 1 are those of the node of these workers. */
+static bool group_rows(struct plan *plan, struct plan_workers workers, uint32_t *begin,
+                       uint32_t *end)
+{
+    const size_t n_nodes = workers.n_all / workers.n, node = workers.first / workers.n;
+    *begin = 0;
+    *end = plan->n_rows;
+    if (workers.node_of_row == NULL)
+        return true;
+    uint32_t *next = calloc(n_nodes + 1, sizeof *next);
+    uint32_t *row_of_key = malloc(plan->n_rows * sizeof *row_of_key);
+    bool ok = (next != NULL && row_of_key != NULL) || task_fail_memory("the rows");
+    for (uint32_t row = 0; ok && row < plan->n_rows; row++) {
+        row_of_key[plan->key_of_row[row]] = row;
+        next[workers.node_of_row[row] + 1]++;
+    }
+    for (size_t i = 0; ok && i < n_nodes; i++)
+        next[i + 1] += next[i];
+    if (ok) {
+        *begin = next[node];
+        *end = next[node + 1];
+    }
+    for (uint32_t key = 0; ok && key < plan->n_rows; key++)
+        plan->key_of_row[row_of_key[key]] = next[workers.node_of_row[row_of_key[key]]]++;
+    free(row_of_key);
+    free(next);
+    return ok;
 }
 
 static bool count_cells(const struct plan *plan, struct draft *draft)
@@ -85,8 +115,10 @@ static bool cut_parts(struct plan *plan, struct draft *draft, struct plan_worker
     draft->cuts = malloc((workers.n + 1) * sizeof *draft->cuts);
     if (plan->parts == NULL || draft->cuts == NULL)
         return task_fail_memory("the workers");
+    const bool is_placed = workers.node_of_row != NULL;
     for (size_t i = 0; i <= workers.n; i++)
-        draft->cuts[i] = cut(draft, 0, plan->n_rows, workers.first + i, workers.n_all);
+        draft->cuts[i] = is_placed ? cut(draft, draft->begin, draft->end, i, workers.n)
+                                   : cut(draft, 0, plan->n_rows, workers.first + i, workers.n_all);
     return true;
 }
 
@@ -243,9 +275,10 @@ bool plan_make(struct plan *plan, const struct ratings *ratings, struct plan_wor
 {
     struct draft draft = {.ratings = ratings};
     *plan = (struct plan){.n_rows = ratings->rows.n};
-    bool ok = number_rows(plan, seed) && count_cells(plan, &draft) &&
-              cut_parts(plan, &draft, workers) && make_bands(plan, &draft) &&
-              place_cells(plan, &draft) && make_visits(plan, &draft) && deal_tests(plan, &draft);
+    bool ok = number_rows(plan, seed) && group_rows(plan, workers, &draft.begin, &draft.end) &&
+              count_cells(plan, &draft) && cut_parts(plan, &draft, workers) &&
+              make_bands(plan, &draft) && place_cells(plan, &draft) && make_visits(plan, &draft) &&
+              deal_tests(plan, &draft);
     free(draft.before);
     free(draft.cuts);
     free(draft.band_of);

@@ -67,6 +67,7 @@ struct plan {
 struct plan_workers {
     size_t first, n; /* those of this node: first .. first + n - 1 */
     size_t n_all;
+    const uint32_t *node_of_row; /* the node that a row is dealt to; NULL: as is even */
 };
 
 /* plan_fini() is due in any case. */

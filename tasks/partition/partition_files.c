@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/npy.h"
 #include "common/outputs.h"
 
 enum { NPY_HEAD_BYTES = 128 };
@@ -88,49 +89,20 @@ bool partition_files_write(const char *folder, const struct job *job, const stru
 
 /* ---- Reading ----------------------------------------------------------------------------------- */
 
-/* Reads an array that write_array() has written, and nothing else; *n rows of n_columns words. */
-static bool read_words(const char *folder, const char *name, size_t n_columns, uint64_t *n,
-                       uint64_t **words)
-{
-    char path[4096], head[NPY_HEAD_BYTES + 1] = "", shape[32];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = fopen(path, "rb");
-    if (file == NULL)
-        return task_fail("cannot open %s: %s", path, strerror(errno));
-    size_t got = fread(head, 1, NPY_HEAD_BYTES, file);
-    const char *at = got == NPY_HEAD_BYTES ? strstr(head + 10, "'shape': (") : NULL;
-    char *end = NULL;
-    uint64_t n_rows = at != NULL ? strtoull(at + 10, &end, 10) : 0;
-    snprintf(shape, sizeof shape, n_columns > 1 ? ", %zu)" : ",)", n_columns);
-    bool ok = (memcmp(head, "\x93NUMPY\x01\x00", 8) == 0 && at != NULL &&
-               strstr(head + 10, "'<u8'") != NULL && strncmp(end, shape, strlen(shape)) == 0) ||
-              task_fail("%s is not an array of a partition into as many parts", path);
-    const uint64_t limit = UINT64_C(1) << 40;
-    ok = ok && (n_rows < limit / n_columns ||
-                task_fail("%s says that it has %" PRIu64 " rows", path, n_rows));
-    *words = ok ? malloc((n_rows + 1) * n_columns * sizeof **words) : NULL;
-    ok = ok && (*words != NULL || task_fail_memory(path));
-    ok = ok && (fread(*words, n_columns * sizeof **words, n_rows, file) == n_rows ||
-                task_fail("%s is shorter than its head says", path));
-    fclose(file);
-    if (!ok) {
-        free(*words);
-        *words = NULL;
-    }
-    *n = n_rows;
-    return ok;
-}
-
 bool partition_files_read_sets(const char *folder, uint32_t n_parts, uint64_t *n_keys,
                                uint64_t **keys, uint64_t **sets)
 {
     uint64_t n_sets;
+    void *read;
     *sets = NULL;
-    if (!read_words(folder, "keys.npy", 1, n_keys, keys))
+    if (!npy_read_array(folder, "keys.npy", "<u8", sizeof **keys, 1, n_keys, &read))
         return false;
-    bool ok = read_words(folder, "sets.npy", set_words(n_parts), &n_sets, sets) &&
-              (n_sets == *n_keys ||
-               task_fail("%s: keys.npy and sets.npy are not of one partition", folder));
+    *keys = read;
+    bool ok = npy_read_array(folder, "sets.npy", "<u8", sizeof **sets, set_words(n_parts), &n_sets,
+                             &read);
+    *sets = read;
+    ok = ok && (n_sets == *n_keys ||
+                task_fail("%s: keys.npy and sets.npy are not of one partition", folder));
     for (uint64_t i = 0; ok && n_parts % 64 && i < *n_keys; i++)
         ok = (*sets)[(i + 1) * set_words(n_parts) - 1] >> n_parts % 64 == 0 ||
              task_fail("%s is a partition into more than %u parts", folder, n_parts);

@@ -1,0 +1,140 @@
+/* placement - see placement.h. */
+#include "common/placement.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/npy.h"
+#include "common/sentence.h"
+
+enum { MAX_PARTS = 4096, MAX_PATH = 4096 };
+
+static FILE *open_text(const char *folder, const char *name, char path[MAX_PATH])
+{
+    snprintf(path, MAX_PATH, "%s/%s", folder, name);
+    FILE *file = fopen(path, "r");
+    if (file == NULL)
+        task_fail("cannot open %s: %s", path, strerror(errno));
+    return file;
+}
+
+/* partition.txt: "name value" per line. */
+static bool read_facts(struct placement *placement)
+{
+    char path[MAX_PATH], name[64];
+    double value;
+    FILE *file = open_text(placement->folder, "partition.txt", path);
+    if (file == NULL)
+        return false;
+    while (fscanf(file, "%63s %lf", name, &value) == 2) {
+        if (strcmp(name, "parts") == 0 && value >= 1 && value <= MAX_PARTS)
+            placement->n_parts = (uint32_t)value;
+        if (strcmp(name, "rows") == 0 && value >= 1 && value < 1e12)
+            placement->n_rows = (uint64_t)value;
+    }
+    fclose(file);
+    return (placement->n_parts && placement->n_rows) ||
+           task_fail("%s does not say how many parts and rows there are", path);
+}
+
+/* rows.txt: the part of each row. */
+static bool read_rows(struct placement *placement, uint32_t per_node)
+{
+    char path[MAX_PATH];
+    placement->row_nodes = malloc(placement->n_rows * sizeof *placement->row_nodes);
+    if (placement->row_nodes == NULL)
+        return task_fail_memory("the placement");
+    FILE *file = open_text(placement->folder, "rows.txt", path);
+    if (file == NULL)
+        return false;
+    bool ok = true;
+    for (uint64_t i = 0; ok && i < placement->n_rows; i++) {
+        uint32_t part;
+        ok = (fscanf(file, "%" SCNu32, &part) == 1 && part < placement->n_parts) ||
+             task_fail("%s:%" PRIu64 ": this is not a part below %" PRIu32, path, i + 1,
+                       placement->n_parts);
+        if (ok)
+            placement->row_nodes[i] = part / per_node;
+    }
+    fclose(file);
+    return ok;
+}
+
+/* Reads keys and, for each, a part, which becomes the part's node. */
+static bool read_keys(const struct placement *placement, const char *keys_name,
+                      const char *parts_name, uint32_t per_node, uint64_t *n, uint64_t **keys,
+                      uint32_t **nodes)
+{
+    uint64_t n_parts = 0;
+    void *read = NULL;
+    if (!npy_read_array(placement->folder, keys_name, "<u8", sizeof **keys, 1, n, &read))
+        return false;
+    *keys = read;
+    if (!npy_read_array(placement->folder, parts_name, "<u2", sizeof(uint16_t), 1, &n_parts, &read))
+        return false;
+    const uint16_t *parts = read;
+    *nodes = malloc((*n + 1) * sizeof **nodes);
+    bool ok = (n_parts == *n || task_fail("%s: %s and %s are not of one partition",
+                                          placement->folder, keys_name, parts_name)) &&
+              (*nodes != NULL || task_fail_memory("the placement"));
+    for (uint64_t i = 0; ok && i < *n; i++) {
+        ok = parts[i] < placement->n_parts ||
+             task_fail("%s/%s: item %" PRIu64 " is part %u of %" PRIu32, placement->folder,
+                       parts_name, i, parts[i], placement->n_parts);
+        (*nodes)[i] = parts[i] / per_node;
+    }
+    free(read);
+    return ok;
+}
+
+bool placement_read(struct placement *placement, const char *folder, uint32_t n_nodes)
+{
+    *placement = (struct placement){.folder = folder};
+    if (!read_facts(placement))
+        return false;
+    if (placement->n_parts % n_nodes)
+        return task_fail("%s is a partition into %" PRIu32
+                         " parts, which is no multiple of the %" PRIu32
+                         " nodes; use 'tern partition --parts %" PRIu32 "'",
+                         folder, placement->n_parts, n_nodes, n_nodes);
+    const uint32_t per_node = placement->n_parts / n_nodes;
+    bool ok =
+        read_rows(placement, per_node) &&
+        read_keys(placement, "keys.npy", "homes.npy", per_node, &placement->n_keys,
+                  &placement->keys, &placement->homes) &&
+        read_keys(placement, "replica_keys.npy", "replica_parts.npy", per_node,
+                  &placement->n_replicas, &placement->replica_keys, &placement->replica_nodes);
+    for (uint64_t i = 1; ok && i < placement->n_keys; i++)
+        ok = placement->keys[i - 1] < placement->keys[i] ||
+             task_fail("%s/keys.npy: keys do not ascend", folder);
+    return ok;
+}
+
+void placement_fini(struct placement *placement)
+{
+    free(placement->row_nodes);
+    free(placement->keys);
+    free(placement->homes);
+    free(placement->replica_keys);
+    free(placement->replica_nodes);
+    *placement = (struct placement){0};
+}
+
+bool placement_home(const struct placement *placement, uint64_t key, uint32_t *node)
+{
+    uint64_t low = 0, high = placement->n_keys;
+    while (low < high) {
+        const uint64_t middle = low + (high - low) / 2;
+        if (placement->keys[middle] < key)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == placement->n_keys || placement->keys[low] != key)
+        return false;
+    *node = placement->homes[low];
+    return true;
+}

@@ -1,0 +1,64 @@
+# test_train_placement.sh - tern train --placement: rows and keys go where tern partition says, and the remote accesses are
+# those that it predicted; what is wrong is refused.
+. "$(dirname "$0")/lib.sh"
+export TERN_SHARE=0
+
+# 800 users of 4 groups, each with items of its own; every fifth rating is of an item that all groups know.
+awk 'BEGIN { srand(7); for (u = 0; u < 800; u++) for (i = 0; i < 10; i++) {
+    item = i % 5 ? 100 + u % 4 * 100 + int(rand() * 100) : int(rand() * 50)
+    if (!((u, item) in seen)) { seen[u, item] = 1; print u, item, 1 + int(rand() * 5) } } }' >"$tmp/ratings.txt"
+awk '{ print $1, $2 }' "$tmp/ratings.txt" >"$tmp/edges.txt"
+
+# The value of a field of the last line of JSON in $out.
+field() {
+    sed -n "s/.*\"$1\": \{0,1\}\([^,}]*\).*/\1/p" "$out" | tail -1
+}
+
+# remote_accesses: of the last epoch.
+remote_accesses() {
+    awk -v a="$(field accesses)" -v s="$(field remote_share)" 'BEGIN { printf "%.0f", a * s }'
+}
+
+mf() {
+    try "$tern" train mf --data "$tmp/ratings.txt" --test-share 0 --threads 1 --policy static --epochs 2 --rank 4 --json "$@"
+}
+
+for nodes in 2 4; do
+    try "$tern" partition --parts $nodes --json "$tmp/edges.txt" --out "$tmp/parts$nodes"
+    check "$nodes parts" [ "$status" -eq 0 ]
+    predicted=$(field t_sum)
+    mf --nodes $nodes
+    check "mf, $nodes nodes" [ "$status" -eq 0 ]
+    bytes=$(field bytes)
+    mf --nodes $nodes --placement "$tmp/parts$nodes"
+    check "mf, $nodes nodes, placed" [ "$status" -eq 0 ]
+    check "mf, $nodes nodes: all examples" [ "$(field examples)" -eq "$(wc -l <"$tmp/ratings.txt")" ]
+    check "mf, $nodes nodes: as many remote accesses as predicted" [ "$(remote_accesses)" -eq "$predicted" ]
+    check "mf, $nodes nodes: fewer bytes" [ "$(field bytes)" -lt $((bytes / 2)) ]
+done
+mf --nodes 2 --placement "$tmp/parts4"
+check 'parts may be a multiple of the nodes' [ "$status" -eq 0 ]
+mf --placement "$tmp/parts4"
+check 'also of one node' [ "$status" -eq 0 ]
+
+mf --nodes 3 --placement "$tmp/parts4"
+check 'parts are a multiple of the nodes' [ "$status" -eq 1 ]
+check 'that is told' grep -q 'no multiple of the 3 nodes' "$err"
+try "$tern" train mf --data "$tmp/ratings.txt" --plain --placement "$tmp/parts4"
+check '--plain has no nodes' grep -q 'plain has none' "$err"
+mf --placement "$tmp/none"
+check 'no such folder' grep -q 'cannot open .*none/partition.txt' "$err"
+echo '900 3 1' >>"$tmp/ratings.txt"
+mf --nodes 2 --placement "$tmp/parts4"
+check 'other data' grep -q 'the partition of other data' "$err"
+sed 's/^/u/' "$tmp/ratings.txt" >"$tmp/named.txt"
+try "$tern" train mf --data "$tmp/named.txt" --nodes 2 --placement "$tmp/parts4"
+check 'rows are numbers' grep -q "'u0' is not a number" "$err"
+sed '7s/.*/9/' "$tmp/parts2/rows.txt" >"$tmp/rows.txt" && mv "$tmp/rows.txt" "$tmp/parts2"
+mf --nodes 2 --placement "$tmp/parts2"
+check 'a part that there is not' grep -q 'rows.txt:7: ' "$err"
+printf x >"$tmp/parts4/homes.npy"
+mf --nodes 2 --placement "$tmp/parts4"
+check 'no array' grep -q 'homes.npy is not an array' "$err"
+
+finish
