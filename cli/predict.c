@@ -164,6 +164,7 @@ int predict_mf_command(int argc, char **argv)
 /* ---- tern predict ---------------------------------------------------------------------------- */
 
 static const struct command models[] = {
+    {"fm", "the labels of examples, by a factorization machine", predict_fm_command},
     {"kge", "the missing part of a triple, or its score", predict_kge_command},
     {"lda", "the topics of a document", predict_lda_command},
     {"linear", "the labels of examples", predict_linear_command},

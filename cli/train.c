@@ -56,6 +56,7 @@ const struct option train_general[TRAIN_N_GENERAL] = {
 };
 
 static const struct command models[] = {
+    {"fm", "a factorization machine: weights and embeddings of sparse features", train_fm_command},
     {"kge", "embeddings of a knowledge graph", train_kge_command},
     {"lda", "topics of documents", train_lda_command},
     {"linear", "weights of sparse features: a classifier or a regression", train_linear_command},

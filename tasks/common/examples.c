@@ -292,6 +292,8 @@ bool example_end(const struct example_line *line, double label, double weight)
     struct examples *out = line->out;
     if (!check_label(line, &label))
         return false;
+    if (line->options->needs_features && out->n_features == (out->n > 0 ? out->start[out->n] : 0))
+        return example_fail(line, "the example has no feature");
     if (line->options->constant != 0) {
         if (!example_add(line, 0, 1, 0))
             return false;

@@ -52,6 +52,7 @@ struct examples_options {
     const char *ignore;     /* csv, tsv: columns that are no features */
     uint64_t constant;      /* a key that every example has with the value 1; 0: none */
     bool needs_labels;      /* an example without a label is a failure */
+    bool needs_features;    /* an example without a feature is a failure */
     bool is_binary;         /* labels must be -1, 0 or 1, and 0 becomes -1 */
     uint32_t part, n_parts; /* n_parts 0: there are no parts */
 };
