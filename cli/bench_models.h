@@ -12,8 +12,10 @@ struct bench_model {
     const char *name;
     const char *measure; /* of its quality; NULL: it has no zero, so 90 % of it means nothing */
     bool lower_is_better;
-    const char *data[BENCH_DATA_WORDS]; /* the command that makes data, without the output folder */
-    bool makes_bags;                    /* the data become bags of words */
+    const char *
+        data[BENCH_DATA_WORDS]; /* the command that makes data, without the output folder; none: the
+                                           benchmark makes its own there */
+    bool makes_bags;            /* the data become bags of words */
     bool adds; /* its updates add up: it can be trained under policies with bounds */
 };
 

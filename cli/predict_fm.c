@@ -21,10 +21,9 @@ static const struct option options[] = {
 
 static const struct option_set option_set = {
     .program = "tern predict fm",
-    .about =
-        "Predicts the labels of examples by a model that 'tern train fm --out MODEL' wrote:\n"
-        "prints, line by line, the probability of a positive label, or with the squared loss\n"
-        "the label itself.",
+    .about = "Predicts the labels of examples by a model that 'tern train fm --out MODEL' wrote:\n"
+             "prints, line by line, the probability of a positive label, or with the squared loss\n"
+             "the label itself.",
     .notes =
         "FILE has examples in the format of the training unless --format says otherwise; '-' is\n"
         "standard input. Give the same --label, --numeric and --ignore as for the training;\n"
@@ -44,10 +43,9 @@ int predict_fm_command(int argc, char **argv)
         complain("which examples? tern predict fm MODEL FILE");
         return EXIT_USAGE;
     }
-    return train_end(
-        fm_predict(&(struct fm_question){.folder = operands.at[0],
-                                                 .data = operands.at[1],
-                                                 .examples = examples_chosen(&examples),
-                                                 .margins = margins,
-                                                 .json = json}));
+    return train_end(fm_predict(&(struct fm_question){.folder = operands.at[0],
+                                                      .data = operands.at[1],
+                                                      .examples = examples_chosen(&examples),
+                                                      .margins = margins,
+                                                      .json = json}));
 }

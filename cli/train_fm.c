@@ -25,10 +25,11 @@ static const struct option options[] = {
      "learn from this share of negative examples, each with the weight 1/P", .min = 1e-6, .max = 1},
     {"positive-weight", OPTION_DOUBLE, &args.positive_weight, "1", "X",
      "weight of examples with a positive label", .min = 1e-9, .max = 1e9},
-    {"loss", OPTION_STRING, &loss, "logistic", "NAME", "logistic or squared",
-     .choices = fm_losses, .group = "Model"},
+    {"loss", OPTION_STRING, &loss, "logistic", "NAME", "logistic or squared", .choices = fm_losses,
+     .group = "Model"},
     {"dims", OPTION_STRING, &dims, .initial = "16@10", .takes = "K@N,...",
-     .help = "dimensions of embeddings, and the occurrences after which a feature has them; 0: none"},
+     .help =
+         "dimensions of embeddings, and the occurrences after which a feature has them; 0: none"},
     {"no-shrink", OPTION_FLAG, &args.no_shrink,
      .help = "use embeddings also of features whose weight is 0"},
     {"no-intercept", OPTION_FLAG, &no_intercept, .help = "leave out the weight of all examples"},
@@ -50,8 +51,8 @@ static const struct option options[] = {
     {"l2", OPTION_DOUBLE, &args.l2, "0", "X", "l2 of FTRL", .min = 0, .max = 1e12},
     {"v-rate", OPTION_DOUBLE, &args.v_rate, "0.2", "X", "rate of AdaGrad, which learns embeddings",
      .min = 1e-9, .max = 1e3},
-    {"v-beta", OPTION_DOUBLE, &args.v_beta, "0.1", "X", "what AdaGrad adds to the root", .min = 1e-12,
-     .max = 1e9},
+    {"v-beta", OPTION_DOUBLE, &args.v_beta, "0.1", "X", "what AdaGrad adds to the root",
+     .min = 1e-12, .max = 1e9},
     {"v-l2", OPTION_DOUBLE, &args.v_l2, "0.05", "X",
      "shrinks the embeddings of the features of a batch", .min = 0, .max = 1e9},
     {"v-scale", OPTION_DOUBLE, &args.v_scale, "0.1", "X", "embeddings start in [-X, X]",
@@ -92,7 +93,8 @@ int train_fm_command(int argc, char **argv)
         return EXIT_USAGE;
     }
     if (args.loss == LOSS_SQUARED && args.negatives < 1) {
-        complain("--negatives goes with --loss logistic: other labels are not negative or positive");
+        complain(
+            "--negatives goes with --loss logistic: other labels are not negative or positive");
         return EXIT_USAGE;
     }
     return train_end(fm_read_tiers(dims, &args) && fm_train(&train_args, &args));

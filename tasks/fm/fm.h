@@ -38,24 +38,26 @@ struct fm_options {
     struct fm_tier tiers[FM_MAX_TIERS];
     size_t n_tiers; /* 0: a linear model */
     bool has_intercept;
-    bool no_shrink;       /* embeddings are used also where the weight is 0 */
-    double rate, beta;    /* of weights, by ftrl */
-    double l1, l2;        /* of weights, as ftrl takes them */
-    double v_rate;        /* of embeddings, by adagrad */
+    bool no_shrink;    /* embeddings are used also where the weight is 0 */
+    double rate, beta; /* of weights, by ftrl */
+    double l1, l2;     /* of weights, as ftrl takes them */
+    double v_rate;     /* of embeddings, by adagrad */
     double v_beta;
-    double v_l2;          /* shrinks embeddings of the features of a batch (10.14) */
-    double v_scale;       /* embeddings start uniformly in [-v_scale, v_scale] */
-    double dropout;       /* share of the elements of V's gradient that become 0 */
-    double clip;          /* bound of the elements of V's gradient; 0: none */
-    bool normalise;       /* V's gradient is the mean over a feature's examples in the batch, not the sum */
-    int64_t min_count;    /* occurrences from which on a feature has a weight */
-    double negatives;     /* share of negative examples that are learned from, each with the weight 1 / share */
+    double v_l2;    /* shrinks embeddings of the features of a batch (10.14) */
+    double v_scale; /* embeddings start uniformly in [-v_scale, v_scale] */
+    double dropout; /* share of the elements of V's gradient that become 0 */
+    double clip;    /* bound of the elements of V's gradient; 0: none */
+    bool
+        normalise; /* V's gradient is the mean over a feature's examples in the batch, not the sum */
+    int64_t min_count; /* occurrences from which on a feature has a weight */
+    double
+        negatives; /* share of negative examples that are learned from, each with the weight 1 / share */
     double positive_weight;
-    int64_t n_expected;   /* different features, for counters */
+    int64_t n_expected; /* different features, for counters */
     int64_t n_batch;
     struct examples_options examples;
-    const char *test;     /* files of test examples, or NULL */
-    const char *metric;   /* that decides which model is the best; NULL: log loss or RMSE */
+    const char *test;   /* files of test examples, or NULL */
+    const char *metric; /* that decides which model is the best; NULL: log loss or RMSE */
 };
 
 /* Reads "16@10", "8@10,64@1000" or "16", which is "16@0"; "0" is no tier. Dimensions and thresholds must rise. */

@@ -52,8 +52,8 @@ static bool add_feature(void *context, const struct fm_feature *feature)
         !extend(&query->vectors, &query->number_capacity, query->n_numbers + n,
                 sizeof *query->vectors))
         return false;
-    query->features[query->n++] = (struct feature){
-        feature->key, feature->weight, (uint32_t)feature->n_tiers, query->n_numbers};
+    query->features[query->n++] = (struct feature){feature->key, feature->weight,
+                                                   (uint32_t)feature->n_tiers, query->n_numbers};
     if (n > 0)
         memcpy(query->vectors + query->n_numbers, feature->vectors, n * sizeof *query->vectors);
     query->n_numbers += n;

@@ -24,13 +24,13 @@ static bool open_array(struct fm_array *array, size_t n_slots, size_t length, ui
                        const struct tern_updater *updater)
 {
     const size_t n = n_slots + 1;
-    *array = (struct fm_array){
-        .length = length,
-        .threshold = threshold,
-        .values = calloc(n * length, sizeof(float)),
-        .states = calloc(n * length * updater->state_per_element, sizeof(float)),
-        .has = calloc(n, 1),
-        .counts = threshold > 0 ? calloc(n, sizeof(uint32_t)) : NULL};
+    *array =
+        (struct fm_array){.length = length,
+                          .threshold = threshold,
+                          .values = calloc(n * length, sizeof(float)),
+                          .states = calloc(n * length * updater->state_per_element, sizeof(float)),
+                          .has = calloc(n, 1),
+                          .counts = threshold > 0 ? calloc(n, sizeof(uint32_t)) : NULL};
     return (array->values != NULL && array->states != NULL && array->has != NULL &&
             (threshold == 0 || array->counts != NULL)) ||
            task_fail_memory("the model");
@@ -57,8 +57,8 @@ static bool open_arrays(struct fm_rows *rows)
     return ok;
 }
 
-static bool open_table(struct fm_rows *rows, const char *name,
-                       struct tern_table_options *options, struct tern_table **table)
+static bool open_table(struct fm_rows *rows, const char *name, struct tern_table_options *options,
+                       struct tern_table **table)
 {
     options->expected_keys = options->admit > 0 ? (uint64_t)rows->options->n_expected : 0;
     if (tern_table_open(rows->train->node, name, options, table))
@@ -87,8 +87,8 @@ static bool open_tables(struct fm_rows *rows)
                                        .policy = rows->train->options->policy};
     bool ok = open_table(rows, "weights", &table, &rows->weights);
     table.updater = rows->vector_updater;
-    table.init = (struct tern_init){
-        .kind = TERN_INIT_FUNCTION, .function = start_vector, .context = rows};
+    table.init =
+        (struct tern_init){.kind = TERN_INIT_FUNCTION, .function = start_vector, .context = rows};
     for (size_t t = 0; ok && t < options->n_tiers; t++) {
         const char name[] = {'t', 'i', 'e', 'r', (char)('1' + t), '\0'};
         table.length = options->tiers[t].n_dims;
@@ -137,8 +137,8 @@ static bool array_has(struct fm_rows *rows, struct fm_array *array, size_t slot)
     return array->has[slot] != 0;
 }
 
-static void array_pull(struct fm_rows *rows, struct fm_array *array, const uint64_t *keys,
-                       size_t n, float *values, bool *present)
+static void array_pull(struct fm_rows *rows, struct fm_array *array, const uint64_t *keys, size_t n,
+                       float *values, bool *present)
 {
     for (size_t i = 0; i < n; i++) {
         const size_t slot = slot_of(rows, keys[i]);
@@ -352,13 +352,13 @@ bool fm_rows_set(struct fm_rows *rows, struct tern_worker *worker, uint64_t key,
     return ok;
 }
 
-bool fm_rows_keys(struct fm_rows *rows, struct tern_worker *worker, uint64_t *next,
-                  size_t capacity, uint64_t *keys, size_t *n)
+bool fm_rows_keys(struct fm_rows *rows, struct tern_worker *worker, uint64_t *next, size_t capacity,
+                  uint64_t *keys, size_t *n)
 {
     *n = 0;
     if (rows->weights != NULL) {
-        if (*next != UINT64_MAX && tern_pull_range(worker, rows->weights, *next, UINT64_MAX,
-                                                   capacity, keys, NULL, n))
+        if (*next != UINT64_MAX &&
+            tern_pull_range(worker, rows->weights, *next, UINT64_MAX, capacity, keys, NULL, n))
             return task_fail_tern("cannot pull");
         *next = *n > 0 ? keys[*n - 1] + 1 : *next;
         return true;

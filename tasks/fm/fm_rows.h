@@ -51,7 +51,7 @@ bool fm_rows_set(struct fm_rows *rows, struct tern_worker *worker, uint64_t key,
                  const float *vectors, size_t n_tiers);
 
 /* The next keys that have a weight, at least *next; at most `capacity`. *n is 0 at the end. */
-bool fm_rows_keys(struct fm_rows *rows, struct tern_worker *worker, uint64_t *next,
-                  size_t capacity, uint64_t *keys, size_t *n);
+bool fm_rows_keys(struct fm_rows *rows, struct tern_worker *worker, uint64_t *next, size_t capacity,
+                  uint64_t *keys, size_t *n);
 
 #endif

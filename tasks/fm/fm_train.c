@@ -9,7 +9,7 @@
 #include "fm/fm_files.h"
 #include "fm/fm_rows.h"
 
-enum { MAX_MEASURES = 4, SAVED_AT_ONCE = 4096, SCORED_AT_ONCE = 1024 };
+enum { MAX_MEASURES = 4, KEYS_AT_ONCE = 1 << 20, SAVED_AT_ONCE = 4096, SCORED_AT_ONCE = 1024 };
 
 /* What a thread needs. */
 struct worker_space {
@@ -188,8 +188,7 @@ static bool evaluate(void *context, struct train *train, struct train_quality *q
     struct examples_options reading = model->reading;
     reading.format = format_of(model);
     for (size_t i = 0; i < train->n_threads; i++)
-        memset(model->spaces[i].scores.sums, 0,
-               (SCORES_SUMS + 2 * SCORES_BINS) * sizeof(double));
+        memset(model->spaces[i].scores.sums, 0, (SCORES_SUMS + 2 * SCORES_BINS) * sizeof(double));
     bool ok = examples_visit(model->options->test, &reading, train->n_threads, score_list, model);
     for (size_t i = 1; ok && i < train->n_threads; i++)
         scores_merge(all, &model->spaces[i].scores);
@@ -247,23 +246,35 @@ static bool give_features(const struct fm_step *step, float *vectors, fm_sink *s
     return ok;
 }
 
+/* Hands n features to a sink, some at a time. */
+static bool give_keys(struct model *model, const uint64_t *keys, size_t n, fm_sink *sink,
+                      void *context)
+{
+    struct tern_worker *worker = train_worker(model->train, 0);
+    struct fm_step *step = &model->spaces[0].step;
+    float *vectors = calloc(FM_MAX_DIMS, sizeof *vectors);
+    bool ok = vectors != NULL || task_fail_memory("the model's files");
+    for (size_t first = 0, some; ok && first < n; first += some) {
+        some = n - first < SAVED_AT_ONCE ? n - first : SAVED_AT_ONCE;
+        ok = fm_step_keys(step, keys + first, some) && fm_rows_pull(&model->rows, worker, step) &&
+             give_features(step, vectors, sink, context);
+    }
+    free(vectors);
+    return ok;
+}
+
+/* A table looks at its whole index to list keys, so many are listed at a time. */
 static bool each_feature(void *context, fm_sink *sink, void *sink_context)
 {
     struct model *model = context;
-    struct tern_worker *worker = train_worker(model->train, 0);
-    struct fm_step *step = &model->spaces[0].step;
-    uint64_t *keys = malloc(SAVED_AT_ONCE * sizeof *keys), next = 0;
-    float *vectors = calloc(FM_MAX_DIMS, sizeof *vectors);
+    uint64_t *keys = malloc(KEYS_AT_ONCE * sizeof *keys), next = 0;
     size_t n = 1;
-    bool ok = (keys != NULL && vectors != NULL) || task_fail_memory("the model's files");
-    while (ok && n > 0) {
-        ok = fm_rows_keys(&model->rows, worker, &next, SAVED_AT_ONCE, keys, &n);
-        if (ok && n > 0)
-            ok = fm_step_keys(step, keys, n) && fm_rows_pull(&model->rows, worker, step) &&
-                 give_features(step, vectors, sink, sink_context);
-    }
+    bool ok = keys != NULL || task_fail_memory("the model's files");
+    while (ok && n > 0)
+        ok = fm_rows_keys(&model->rows, train_worker(model->train, 0), &next, KEYS_AT_ONCE, keys,
+                          &n) &&
+             give_keys(model, keys, n, sink, sink_context);
     free(keys);
-    free(vectors);
     return ok;
 }
 
@@ -371,10 +382,10 @@ static bool open_model(struct model *model)
                                       .thin = options->negatives < 1 ? thin : NULL,
                                       .intend = intend,
                                       .learn = learn};
-    return train_agree(model->train, choose_measures(model) && open_spaces(model) &&
-                                         batches_open(&model->batches, model->train,
-                                                      &model->reading, (size_t)options->n_batch,
-                                                      &task)) &&
+    return train_agree(model->train,
+                       choose_measures(model) && open_spaces(model) &&
+                           batches_open(&model->batches, model->train, &model->reading,
+                                        (size_t)options->n_batch, &task)) &&
            train_agree(model->train, fm_rows_open(&model->rows, model->train, options));
 }
 

@@ -112,4 +112,14 @@ sed -i '2s/ [^ ]*$//' "$tmp/broken/weights.txt"
 refuses "a line that was cut" "weights.txt:2: the line is not a key, a weight and an embedding" --data "$tmp/train.svm" --dims 4@10 --resume "$tmp/broken"
 try "$tern" train fm --data "$tmp/train.svm" --loss squared --negatives 0.5
 check "fewer negatives of a regression are refused" [ "$status" -eq 2 ]
+
+# ---- The benchmark ---------------------------------------------------------------------------------
+
+try "$tern" bench fm --figure size --rows 2000 --features 1000 --epochs 1 --dims 2 --json --svg "$tmp/size.svg"
+entries() {
+    sed -n "s/.*\"setting\":\"$1\".*\"entries\":\([0-9]*\).*/\1/p" "$out"
+}
+check "a fixed machine has more entries than an adaptive one" [ "$(entries fixed)" -gt "$(entries threshold)" ]
+check "logistic regression has none" [ "$(entries 'logistic regression')" -eq 0 ]
+check "the figure is drawn" grep -q '^</svg>' "$tmp/size.svg"
 finish

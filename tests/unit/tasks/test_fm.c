@@ -96,8 +96,8 @@ static double loss_of(const struct batch *batch)
 {
     double sum = 0;
     for (size_t i = 0; i < N_EXAMPLES; i++)
-        sum += (double)batch->weights[i] * loss_value(batch->options.loss, margin_of(batch, i),
-                                                      (double)batch->labels[i]);
+        sum += (double)batch->weights[i] *
+               loss_value(batch->options.loss, margin_of(batch, i), (double)batch->labels[i]);
     return sum;
 }
 
@@ -183,8 +183,9 @@ static void tiers_must_rise(void **state)
     assert_int_equal(options.tiers[1].threshold, 1000);
     assert_true(fm_read_tiers("16", &options) && options.tiers[0].threshold == 0);
     assert_true(fm_read_tiers("0", &options) && options.n_tiers == 0);
-    const char *const wrong[] = {"8@10,8@20", "8@10,16@10", "16@10,8@20", "@3", "8@", "8@x", "",
-                                 "8@1,", "-1", "2000", "8@70000", "1,2,3,4,5", "8@10;9@11"};
+    const char *const wrong[] = {"8@10,8@20", "8@10,16@10", "16@10,8@20", "@3", "8@",
+                                 "8@x",       "",           "8@1,",       "-1", "2000",
+                                 "8@70000",   "1,2,3,4,5",  "8@10;9@11"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_false(fm_read_tiers(wrong[i], &options));
         assert_non_null(strstr(task_error(), "--dims"));
