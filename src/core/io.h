@@ -42,6 +42,10 @@ struct io {
     void (*leave)(void *driver);
     void (*wake)(void *driver);
     struct node_clock (*clock)(void *driver);
+
+    /* Of a worker (order.h): nobody else uses the managers of a shard between these. */
+    void (*enter_shard)(void *driver, uint32_t shard);
+    void (*leave_shard)(void *driver, uint32_t shard);
 };
 
 #endif

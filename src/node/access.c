@@ -222,41 +222,14 @@ static enum tern_status do_admitted(struct tern_worker *worker, struct tern_tabl
     return status;
 }
 
-/*
- * Of several sets of a key in one call the last one stays. If the key comes or goes meanwhile, some of them are done
- * here, and others would be done at another node later: of those that are left for others, only a key's last one
- * counts, and only if no later one was done here.
- */
-static enum tern_status leave_last(struct workspace *space, const uint64_t *keys, size_t n)
-{
-    struct keymap *last = &space->last;
-    if (!keymap_reserve(last, space->n_away))
-        return fail(TERN_NO_MEMORY, "no memory for a call on %zu keys", n);
-    for (size_t i = 0; i < space->n_away; i++)
-        keymap_set(last, keys[space->away[i]], 1);
-    for (size_t i = 0; i < n; i++)
-        if (keymap_get(last, keys[i]))
-            keymap_set(last, keys[i], (uint32_t)i + 1);
-    size_t n_left = 0;
-    for (size_t i = 0; i < space->n_away; i++) {
-        uint32_t position = space->away[i];
-        if (keymap_get(last, keys[position]) != position + 1)
-            continue;
-        keymap_set(last, keys[position], 0);
-        space->away[n_left++] = position;
-    }
-    space->n_away = n_left;
-    for (size_t i = 0; last->n && i < n; i++)
-        keymap_set(last, keys[i], 0);
-    return TERN_OK;
-}
-
 static enum tern_status set_here(struct tern_worker *worker, struct tern_table *table,
                                  const uint64_t *keys, size_t n, const char *values)
 {
+    struct workspace *space = worker->space;
     enum tern_status status = write_here(worker, table, FRAME_SET, keys, n, values);
-    if (!status && table->core.store.home.rows_move && n > 1 && worker->space->n_away)
-        status = leave_last(worker->space, keys, n);
+    if (!status)
+        status =
+            order_leave_last(&space->order, &table->core, keys, n, space->away, &space->n_away);
     return status;
 }
 

@@ -39,31 +39,26 @@ enum tern_status away_start(struct tern_worker *worker, const struct tern_table 
     return status;
 }
 
-static bool outran_unregistered(const struct tern_worker *worker, const struct op *op)
+static void io_enter_shard(void *driver, uint32_t shard)
 {
-    struct engine *engine = worker->node->engine;
-    bool outran = false;
-    for (uint32_t i = 0; !outran && i < op->of->store.n_shards; i++) {
-        pthread_mutex_lock(&engine->shards[i].lock);
-        outran = op_outran_unregistered(op, i);
-        pthread_mutex_unlock(&engine->shards[i].lock);
-    }
-    return outran;
+    const struct tern_worker *worker = driver;
+    pthread_mutex_lock(&worker->node->engine->shards[shard].lock);
 }
 
-/* A worker goes on from a write that was done at another node when it will see what it wrote: when all has come
- * that owners had to tell, of replicas that they knew of all the time. (One that is pinned may stay unknown for
- * as long as it is.) */
+static void io_leave_shard(void *driver, uint32_t shard)
+{
+    const struct tern_worker *worker = driver;
+    pthread_mutex_unlock(&worker->node->engine->shards[shard].lock);
+}
+
 enum tern_status away_catch_up(struct tern_worker *worker, const struct op *op)
 {
-    enum { MOST_SWEEPS = 16 };
+    static const struct io worker_io = {.enter_shard = io_enter_shard,
+                                        .leave_shard = io_leave_shard};
+    struct catch_up catch_up = {0};
     enum tern_status status = TERN_OK;
-    bool waits = op_outran_replicas(op);
-    for (int i = 0; !status && waits && i < MOST_SWEEPS; i++) {
-        waits = outran_unregistered(worker, op);
+    while (!status && order_catches_up(&catch_up, op, &worker_io, worker))
         status = engine_wait_changes(worker->node->engine);
-        waits |= !status && outran_unregistered(worker, op);
-    }
     return status;
 }
 
@@ -97,7 +92,7 @@ enum tern_status away_send_ahead(struct tern_worker *worker, struct tern_table *
 /* The outcome of an operation on keys that were at other nodes. */
 enum tern_status away_end(struct tern_worker *worker, struct op *op)
 {
-    enum tern_status status = op->status ? TERN_OK : away_catch_up(worker, op);
+    enum tern_status status = away_catch_up(worker, op);
     enum tern_status outcome = op_end(op);
     return outcome ? outcome : status;
 }

@@ -19,6 +19,7 @@
 
 #include "base/handle.h"
 #include "base/keymap.h"
+#include "core/order.h"
 #include "core/technique.h"
 #include "node/engine.h"
 #include "node/remote.h"
@@ -45,8 +46,7 @@ struct workspace {
     size_t n_away, max_away;
     uint64_t *gathered; /* keys of an intent that are in one shard */
     size_t max_gathered;
-    struct keymap last;      /* the last position of keys in a call; empty between calls */
-    struct keymap under_way; /* in how many operations keys of managed tables are (access.c) */
+    struct order order;                    /* of its operations on a key */
     struct keymap pins[TERN_MAX_TABLES];   /* how often the worker has pinned rows */
     struct unseen unseen[TERN_MAX_TABLES]; /* of tables bounded by value (admit.c) */
 };

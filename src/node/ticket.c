@@ -7,43 +7,18 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/*
- * Keys of a managed table that are at another node when an operation is started may be here when the
- * next one is, which must not overtake it; in a table with replicas of every key, that is so of sets that are
- * done at the main copy. So the keys under way are counted, and an operation on one of them waits until
- * those before it are done. (Keys that tables have in common count as one.)
- */
-static bool may_be_overtaken(const struct core_table *table)
+/* Notes that an operation is under way no more, once. */
+static void uncount(struct tern_worker *worker, struct pending *pending)
 {
-    return !store_is_homebound(&table->store);
-}
-
-static void count_under_way(struct tern_worker *worker, struct pending *pending, bool counts)
-{
-    struct keymap *under_way = &worker->space->under_way;
-    const struct op *op = &pending->op;
-    bool changes = may_be_overtaken(op->of) && pending->is_counted != counts;
-    for (size_t i = 0; changes && i < op->n; i++) {
-        uint32_t count = keymap_get(under_way, op->sorted[i]);
-        keymap_set(under_way, op->sorted[i], counts ? count + 1 : count - 1);
-    }
-    pending->is_counted = counts;
-}
-
-static bool is_under_way(const struct tern_worker *worker, const struct tern_table *table,
-                         const uint64_t *keys, size_t n)
-{
-    const struct keymap *under_way = &worker->space->under_way;
-    bool found = false;
-    for (size_t i = 0; may_be_overtaken(&table->core) && under_way->n && !found && i < n; i++)
-        found = keymap_get(under_way, keys[i]);
-    return found;
+    if (pending->is_counted)
+        order_ended(&worker->space->order, &pending->op);
+    pending->is_counted = false;
 }
 
 enum tern_status ticket_wait_for_turn(struct tern_worker *worker, const struct tern_table *table,
                                       const uint64_t *keys, size_t n)
 {
-    if (!is_under_way(worker, table, keys, n))
+    if (!order_must_wait(&worker->space->order, &table->core, keys, n))
         return TERN_OK;
     enum tern_status status = TERN_OK;
     for (struct pending *pending = worker->pending; pending && !status; pending = pending->next) {
@@ -52,7 +27,7 @@ enum tern_status ticket_wait_for_turn(struct tern_worker *worker, const struct t
         remote_wait(worker->remote, &pending->op, false);
         status = away_catch_up(worker, &pending->op);
         if (!status)
-            count_under_way(worker, pending, false);
+            uncount(worker, pending);
     }
     return status;
 }
@@ -77,8 +52,8 @@ static void give_pending(struct tern_worker *worker, struct pending *pending)
 /* Puts an operation that was started under the next ticket. */
 static void add_pending(struct tern_worker *worker, struct pending *pending)
 {
-    pending->is_counted = false;
-    count_under_way(worker, pending, true);
+    order_began(&worker->space->order, &pending->op);
+    pending->is_counted = true;
     atomic_fetch_add_explicit(&pending->table->n_under_way, 1, memory_order_relaxed);
     pending->ticket = worker->last_ticket + 1;
     pending->next = NULL;
@@ -94,8 +69,8 @@ static void add_pending(struct tern_worker *worker, struct pending *pending)
 static enum tern_status start_pending(struct tern_worker *worker, struct tern_table *table,
                                       enum frame_kind kind, const uint64_t *keys, void *values)
 {
-    bool has_room = !may_be_overtaken(&table->core) ||
-                    keymap_reserve(&worker->space->under_way, worker->space->n_away);
+    struct workspace *space = worker->space;
+    bool has_room = order_reserve(&space->order, &table->core, space->n_away);
     struct pending *pending = has_room ? take_pending(worker) : NULL;
     if (!pending)
         return fail(TERN_NO_MEMORY, "no memory for an operation under way");
@@ -179,7 +154,7 @@ static enum tern_status end_pending(struct tern_worker *worker, struct pending *
     *(pending->before ? &pending->before->next : &worker->pending) = pending->next;
     *(pending->next ? &pending->next->before : &worker->last_pending) = pending->before;
     bool is_behind = pending->is_counted; /* else it was waited for already */
-    count_under_way(worker, pending, false);
+    uncount(worker, pending);
     enum tern_status status = is_behind ? away_end(worker, &pending->op) : op_end(&pending->op);
     atomic_fetch_sub_explicit(&pending->table->n_under_way, 1, memory_order_release);
     give_pending(worker, pending);

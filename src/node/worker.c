@@ -138,8 +138,7 @@ enum tern_status tern_worker_close(struct tern_worker *worker)
     pthread_mutex_unlock(&node->lock);
     free(worker->space->away);
     free(worker->space->gathered);
-    keymap_free(&worker->space->last);
-    keymap_free(&worker->space->under_way);
+    order_fini(&worker->space->order);
     for (size_t i = 0; i < TERN_MAX_TABLES; i++)
         keymap_free(&worker->space->pins[i]);
     free(worker->space);

@@ -185,19 +185,31 @@ static enum tern_status pull_here(struct slot *slot, struct store *store)
     return status;
 }
 
-/* Does what can be done at this node; notes the positions of the other keys. */
-static enum tern_status do_here(struct slot *slot, struct store *store)
+/* Sets what can be set at this node. Which copy the other keys use is known at the end, if they are sent at all. */
+static enum tern_status set_here(struct order *order, struct slot *slot, struct core_table *table,
+                                 struct entry **entries)
 {
     const size_t n = slot->operation.n;
-    const int64_t *values = slot->operation.values;
+    slot->n_away =
+        store_set(&table->store, slot->keys, n, entries, slot->operation.values, slot->away);
+    for (size_t i = 0; i < slot->n_away; i++)
+        slot->copies[slot->away[i]] = USED_EITHER;
+    return order_leave_last(order, table, slot->keys, n, slot->away, &slot->n_away);
+}
+
+/* Does what can be done at this node; notes the positions of the other keys. */
+static enum tern_status do_here(struct order *order, struct slot *slot, struct core_table *table)
+{
+    const size_t n = slot->operation.n;
     struct entry *entries[MAX_KEYS];
     if (slot->kind == FRAME_PULL)
-        return pull_here(slot, store);
-    enum tern_status status = store_reserve(store, slot->keys, n, entries);
-    if (!status)
-        slot->n_away = slot->kind == FRAME_PUSH
-                           ? store_push(store, slot->keys, n, entries, values, slot->away)
-                           : store_set(store, slot->keys, n, entries, values, slot->away);
+        return pull_here(slot, &table->store);
+    enum tern_status status = store_reserve(&table->store, slot->keys, n, entries);
+    if (!status && slot->kind == FRAME_SET)
+        status = set_here(order, slot, table, entries);
+    else if (!status)
+        slot->n_away =
+            store_push(&table->store, slot->keys, n, entries, slot->operation.values, slot->away);
     return status;
 }
 
@@ -247,41 +259,22 @@ static void start_slot(struct worker *worker, struct slot *slot)
         check_read(sim_node->check, &slot->operation);
     else
         check_write(sim_node->check, &slot->operation, slot->kind == FRAME_SET);
-    enum tern_status status = do_here(slot, &sim_node->tables[slot->operation.table].store);
+    struct core_table *table = &sim_node->tables[slot->operation.table];
+    enum tern_status status = do_here(&worker->order, slot, table);
     bounds_pushed(worker, slot);
     want_missed(worker, slot);
+    if (!status && slot->n_away && !order_reserve(&worker->order, table, slot->n_away))
+        status = fail(TERN_NO_MEMORY, "no memory for an operation");
     if (!status && slot->n_away)
-        status = client_start(&worker->caller.client, &slot->op, slot->kind,
-                              &sim_node->tables[slot->operation.table], slot->keys,
+        status = client_start(&worker->caller.client, &slot->op, slot->kind, table, slot->keys,
                               slot->operation.values, slot->away, slot->n_away);
-    if (status || !slot->n_away)
+    if (status || !slot->n_away) {
         end_slot(worker, slot, status);
-    else if (slot->drawn || below(worker, 2))
-        worker->waits_for = slot;
-}
-
-/* ---- Tables whose keys come and go ------------------------------------------------------------ */
-
-static bool share_key(const struct slot *later, const struct slot *earlier)
-{
-    for (size_t i = 0; i < earlier->n_away; i++)
-        for (size_t k = 0; k < later->operation.n; k++)
-            if (earlier->keys[earlier->away[i]] == later->keys[k])
-                return true;
-    return false;
-}
-
-/* Whether an operation must wait for others. */
-static bool must_wait(const struct worker *worker, const struct slot *slot)
-{
-    const struct store *store = &worker->sim_node->tables[slot->operation.table].store;
-    for (int i = 0; !store_is_homebound(store) && i < SLOTS; i++) {
-        const struct slot *other = &worker->slots[i];
-        if (other != slot && other->used && other->operation.table == slot->operation.table &&
-            share_key(slot, other))
-            return !defect(DEFECT_TURN_SKIPPED);
+        return;
     }
-    return false;
+    order_began(&worker->order, &slot->op);
+    if (slot->drawn || below(worker, 2))
+        worker->waits_for = slot;
 }
 
 /* Ends an operation that could not be started. */
@@ -297,7 +290,8 @@ static void give_up(struct worker *worker, struct slot *slot, enum tern_status s
 static void try_slot(struct worker *worker, struct slot *slot)
 {
     enum tern_status status = TERN_OK;
-    bool waits = must_wait(worker, slot) ||
+    bool waits = order_must_wait(&worker->order, &worker->sim_node->tables[slot->operation.table],
+                                 slot->keys, slot->operation.n) ||
                  (tables_bounded(&worker->sim_node->check->tables, slot->operation.table) &&
                   !bounds_are_kept(worker, slot, &status));
     if (status) {
@@ -311,31 +305,28 @@ static void try_slot(struct worker *worker, struct slot *slot)
     }
 }
 
-static bool outran_unregistered(const struct op *op)
+/* There is one thread. */
+static void io_enter_shard(void *driver, uint32_t shard)
 {
-    bool outran = false;
-    for (uint32_t i = 0; i < op->of->store.n_shards; i++)
-        outran |= op_outran_unregistered(op, i);
-    return outran;
+    (void)driver;
+    (void)shard;
 }
 
 /* An operation is done at all nodes. */
 static void finish_slot(struct worker *worker, struct slot *slot)
 {
+    static const struct io worker_io = {.enter_shard = io_enter_shard,
+                                        .leave_shard = io_enter_shard};
     struct sim_node *sim_node = worker->sim_node;
-    bool is_first = !slot->awaits && !slot->op.status && op_outran_replicas(&slot->op);
-    bool is_over = slot->awaits && sim_node_is_swept(sim_node, &slot->awaited) && !slot->op.status;
-    bool is_untold = (is_first || is_over) && outran_unregistered(&slot->op);
-    if (is_first || (is_over && (slot->outran_unregistered || is_untold))) {
-        slot->awaits = true;
+    if (sim_node_is_swept(sim_node, &slot->awaited) &&
+        order_catches_up(&slot->catch_up, &slot->op, &worker_io, worker))
         slot->awaited = sim_node_next_sweeps(sim_node);
-        slot->outran_unregistered = is_untold;
-    }
-    bool waits = slot->awaits && !sim_node_is_swept(sim_node, &slot->awaited);
+    bool waits = !sim_node_is_swept(sim_node, &slot->awaited);
     if (waits && !sim_node->rounds_over) {
         sim_node_want_sweeps(sim_node, &slot->awaited);
         return;
     }
+    order_ended(&worker->order, &slot->op);
     enum tern_status status = op_end(&slot->op);
     if (!status && waits)
         status = fail(TERN_PEER, "there are no further rounds");
@@ -466,6 +457,7 @@ bool worker_run(struct worker *worker)
 void worker_fini(struct worker *worker)
 {
     caller_fini(&worker->caller);
+    order_fini(&worker->order);
     for (int i = 0; i < SLOTS; i++) {
         struct slot *slot = &worker->slots[i];
         if (!slot->used)

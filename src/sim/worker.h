@@ -1,18 +1,13 @@
 /*
  * worker - one worker of a simulated node: random pulls, pushes and sets, some waited for at once and
  * some left under way, on one key or many, some of them keys of samples (sample_check.h), and intents for keys
- * to come (plans.h). node/access.c and node/remote.c do the same for a program. Their rules for tables whose
- * keys come and go:
- *
- *  1. An operation waits for earlier ones on the same keys, as far as they are done at other nodes: it
- *     might be done here before them.
- *  2. A write that was done at another node ends with a further round if a replica has come here, which
- *     may be older than the write. So a worker sees what it wrote.
+ * to come (plans.h). core/order.h has the order of its operations on a key, bounds.h how it waits for bounded tables.
  */
 #ifndef SIM_WORKER_H
 #define SIM_WORKER_H
 
 #include "core/admit.h"
+#include "core/order.h"
 #include "sim/caller.h"
 #include "sim/sample_check.h"
 
@@ -34,9 +29,8 @@ struct slot {
     uint32_t away[MAX_KEYS];    /* positions of the keys that were not here */
     size_t n_away;
     bool was_local;           /* some of those keys may have been used here after all */
-    bool awaits;              /* news of owners: */
-    struct awaited awaited;   /* these sweeps */
-    bool outran_unregistered; /* one more is to follow (client.h) */
+    struct catch_up catch_up; /* of a write that is done: */
+    struct awaited awaited;   /* the sweeps that it waits for */
     uint64_t since_ns; /* when it began to wait for a bounded table to be ready; 0: it does not */
     struct access access;
 };
@@ -44,6 +38,7 @@ struct slot {
 struct worker {
     struct sim_node *sim_node;
     struct caller caller;
+    struct order order;
     struct plans plans;
     struct sample_check samples;
     uint32_t index;  /* among those of all nodes */
