@@ -151,6 +151,9 @@ enum tern_index {
      * and its initializer is not TERN_INIT_ZERO. Moving or replicating a key may also create its
      * entry, with the initial value. */
     TERN_SPARSE,
+    /* Any 64-bit key, in memory of a fixed size: a key has no row, but counters that it shares with
+     * others. See Sketches below. */
+    TERN_SKETCH,
 };
 
 enum tern_type {
@@ -262,6 +265,19 @@ struct tern_placement {
     size_t n_replicas;
 };
 
+#define TERN_MAX_SKETCH_DEPTH 16
+#define TERN_MAX_SKETCH_WIDTH (UINT64_C(1) << 40)
+#define TERN_MAX_SKETCH_COUNTERS (1 << 24)
+
+/* The size of a TERN_SKETCH: width and depth, or what they should achieve. */
+struct tern_sketch {
+    uint64_t width;        /* cells of a row; 0: e / epsilon */
+    uint32_t depth;        /* rows, at most TERN_MAX_SKETCH_DEPTH; 0: ln(1 / delta) */
+    uint32_t counters;     /* for tern_top, at each node: 40 to 60 bytes each; 0: none */
+    double epsilon, delta; /* between 0 and 1; 0 where width or depth is given */
+    bool conservative;     /* raise only the counters that must be: lower estimates, slower */
+};
+
 /* What a table is. Zero is the default of every member but struct_size, length and, for dense
  * tables, n_keys. */
 struct tern_table_options {
@@ -286,6 +302,7 @@ struct tern_table_options {
     uint32_t max_rounds_per_s; /* rounds of management in a second; 0: as many as are needed */
     const struct tern_placement *placement; /* homes of keys; NULL: of none. Any policy takes it;
                                                where main copies move, they begin there */
+    struct tern_sketch sketch;              /* of a TERN_SKETCH */
 };
 
 /*
@@ -473,6 +490,25 @@ TERN_API enum tern_status tern_count(struct tern_worker *worker, struct tern_tab
 TERN_API enum tern_status tern_pull_present(struct tern_worker *worker, struct tern_table *table,
                                             const uint64_t *keys, size_t n, void *values,
                                             bool *present);
+
+/*
+ * Sketches: counts of any number of keys in memory of a fixed size, in a table with index
+ * TERN_SKETCH, type i32 or i64 and length 1.
+ *
+ * A push adds counts, which must not be negative. A pull gives estimates, which are never too low. An
+ * estimate exceeds the true count by more than epsilon times the sum of all counts with a
+ * probability of at most delta (CountMin). Counters stop at the largest number of their type. Every
+ * key can be pulled. A sketch has no updater and no initializer. Its policy is `static`; at a single
+ * node, and in memory that processes share, any policy without bounded reads. The counters of a key
+ * are at its home, so that a count travels once. tern_set, tern_pin, tern_pull_present, ranges and
+ * checkpoints refuse a sketch.
+ *
+ * top  gives the k heaviest keys of all nodes, heaviest first: *n of them, fewer if there are no
+ *      more. counts[i] is at least the true count, and exceeds it by at most errors[i]
+ *      (space-saving); `errors` may be NULL. TERN_INVALID in a table without `sketch.counters`.
+ */
+TERN_API enum tern_status tern_top(struct tern_worker *worker, struct tern_table *table, size_t k,
+                                   uint64_t *keys, int64_t *counts, int64_t *errors, size_t *n);
 
 /*
  * Reads the existing entries with begin <= key < end in ascending order of their keys: at most

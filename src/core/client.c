@@ -9,6 +9,7 @@
 #include "core/defect.h"
 #include "core/technique.h"
 #include "wire/bytes.h"
+#include "wire/counts.h"
 #include "wire/keys.h"
 
 enum {
@@ -508,6 +509,26 @@ static void scatter(const struct part *part, const uint8_t *payload)
         move_values(part, from, bytes, true);
 }
 
+/* Whether the payload of a write is counts in variable length. */
+static bool sends_counts(const struct op *op)
+{
+    return op->kind == FRAME_PUSH && op->of->store.sketch;
+}
+
+/* The counts of a part that is pushed to a sketch; gives their bytes. */
+static size_t gather_counts(const struct part *part, uint8_t *payload)
+{
+    const struct op *op = part->op;
+    const size_t bytes = value_bytes(op);
+    uint8_t *at = payload;
+    for (uint32_t i = 0; i < part->count; i++) {
+        uint64_t count = 0;
+        memcpy(&count, op->values + op->order[part->begin + i] * bytes, bytes);
+        at = count_put(at, count);
+    }
+    return (size_t)(at - payload);
+}
+
 /* Appends the request of a part. Its values may be left in *rest, unless that is NULL. */
 static bool encode_part(const struct client *client, const struct lane *lane,
                         const struct part *part, struct buffer *out, struct slice *rest)
@@ -515,8 +536,9 @@ static bool encode_part(const struct client *client, const struct lane *lane,
     const struct op *op = part->op;
     if (is_call(op))
         return encode_call(client, part, out);
-    size_t payload = is_write(op) ? part->count * value_bytes(op) : 0;
-    const char *in_place = payload && rest ? values_together(part) : NULL;
+    const bool counts = sends_counts(op);
+    size_t payload = is_write(op) ? part->count * (counts ? COUNT_MAX_BYTES : value_bytes(op)) : 0;
+    const char *in_place = payload && rest && !counts ? values_together(part) : NULL;
     size_t copied = in_place ? 0 : payload;
     uint8_t *at = buffer_reserve(out, FRAME_HEADER_BYTES + keys_max_bytes(part->count) + copied);
     if (!at)
@@ -530,11 +552,13 @@ static bool encode_part(const struct client *client, const struct lane *lane,
     uint8_t *body = at + FRAME_HEADER_BYTES;
     frame.keys_bytes =
         (uint32_t)keys_encode(op->sorted + part->begin, part->count, body, &frame.flags);
+    if (counts)
+        payload = copied = gather_counts(part, body + frame.keys_bytes);
     frame.body_bytes = frame.keys_bytes + (uint32_t)payload;
     if (op->present)
         frame.flags |= FRAME_PRESENT;
     frame_encode(&frame, at);
-    if (copied)
+    if (copied && !counts)
         gather(part, body + frame.keys_bytes);
     out->end += FRAME_HEADER_BYTES + frame.keys_bytes + copied;
     if (in_place)

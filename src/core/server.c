@@ -9,6 +9,7 @@
 #include "core/reply.h"
 #include "core/technique.h"
 #include "wire/bytes.h"
+#include "wire/counts.h"
 #include "wire/keys.h"
 
 enum tern_status server_init(struct server *server, struct core *core, struct group *group)
@@ -154,9 +155,36 @@ static enum tern_status push_missed(struct server *server, struct store *store, 
     return status;
 }
 
+/* Counts the keys of a PUSH to a sketch. */
+static enum tern_status count_in_sketch(struct server *server, struct store *store,
+                                        const struct frame *request, const uint8_t *body)
+{
+    const uint8_t *at = body + request->keys_bytes, *end = body + request->body_bytes;
+    const uint64_t most = store->type == TERN_I64 ? INT64_MAX : INT32_MAX;
+    server->values.begin = server->values.end = 0;
+    uint8_t *counts = buffer_reserve(&server->values, request->count * sizeof(uint64_t) + 1);
+    if (!counts)
+        return fail(TERN_NO_MEMORY, "no memory for a PUSH");
+    for (uint32_t i = 0; at && i < request->count; i++) {
+        uint64_t count;
+        at = count_get(at, end, &count);
+        if (!at || count > most)
+            at = NULL;
+        else
+            memcpy(counts + i * store->value_bytes, &count, store->value_bytes);
+    }
+    if (at != end || request->kind != FRAME_PUSH)
+        return fail(TERN_INVALID, "a %s to the sketch '%s' has no counts of %" PRIu32 " keys",
+                    frame_kind_name(request->kind), store->name, request->count);
+    sketch_add(store->sketch, server->keys, request->count, counts, false, store->watch);
+    return store_check_lost(store);
+}
+
 static enum tern_status write_values(struct server *server, struct store *store,
                                      const struct frame *request, const uint8_t *body)
 {
+    if (store->sketch)
+        return count_in_sketch(server, store, request, body);
     const bool counts = request->kind == FRAME_COUNT;
     size_t bytes = request->count * (counts ? sizeof(uint32_t) : store->value_bytes);
     if (frame_payload_bytes(request) != bytes)
@@ -532,6 +560,44 @@ static enum served serve_range(struct server *server, struct server_lane *lane,
     return body ? SERVED : REFUSED;
 }
 
+/* The heaviest keys that are at home here. */
+static enum served serve_top(struct server *server, struct server_lane *lane,
+                             const struct frame *request, struct buffer *out)
+{
+    enum { BYTES = 3 * sizeof(uint64_t) };
+    struct core_table *table = find_table(server, request);
+    if (!table)
+        return hold_or_refuse(server, lane, request, out);
+    struct sketch *sketch = table->store.sketch;
+    const size_t n_counters = sketch ? sketch->n_counters : 0;
+    struct top_counter *found = malloc((n_counters + 1) * sizeof *found);
+    enum tern_status status = TERN_OK;
+    size_t n = 0;
+    if (!found)
+        status = fail(TERN_NO_MEMORY, "no memory for the heaviest keys of table '%s'",
+                      table->store.name);
+    else if (!n_counters)
+        status =
+            fail(TERN_INVALID, "table '%s' does not keep its heaviest keys", table->store.name);
+    else if (!sketch_heaviest(sketch, request->count, found, &n, table->store.watch))
+        status = store_check_lost(&table->store);
+    uint8_t *body = status ? NULL : reply_reserve(out, n * BYTES);
+    for (size_t i = 0; body && i < n; i++) {
+        put_u64(body + i * BYTES, found[i].key);
+        put_u64(body + i * BYTES + 8, found[i].count);
+        put_u64(body + i * BYTES + 16, found[i].least);
+    }
+    free(found);
+    if (status)
+        return answer_failure(server, request, status, out);
+    if (!body)
+        return REFUSED;
+    struct frame reply = reply_frame(request, view_epoch(server->core->view), FRAME_VALUES);
+    reply.body_bytes = (uint32_t)(n * BYTES);
+    reply_commit(out, &reply);
+    return SERVED;
+}
+
 /* A task, or the end of one: the node's threads do the rest. */
 static enum served serve_task(struct server *server, struct server_lane *lane,
                               const struct frame *request, const uint8_t *body, struct buffer *out)
@@ -577,6 +643,9 @@ enum served server_request(struct server *server, struct server_lane *lane,
     case FRAME_RANGE:
         advance(lane, request->number);
         return serve_range(server, lane, request, out);
+    case FRAME_TOP:
+        advance(lane, request->number);
+        return serve_top(server, lane, request, out);
     case FRAME_TASK:
     case FRAME_FINISHED:
         return serve_task(server, lane, request, body, out);

@@ -247,8 +247,9 @@ enum tern_status access_here(struct tern_worker *worker, struct tern_table *tabl
     enum tern_status status = access_check_all(worker, table);
     if (status)
         return status;
-    if (table->is_admitted)
-        return do_admitted(worker, table, kind, keys, n, values);
+    if (table->is_special)
+        return table->is_admitted ? do_admitted(worker, table, kind, keys, n, values)
+                                  : access_sketch(worker, table, kind, keys, n, values);
     switch (kind) {
     case FRAME_PULL:
         return pull_here(worker, table, keys, n, values);

@@ -16,7 +16,7 @@ enum tern_status access_refuse_key(const struct store *store, const uint64_t *ke
 static inline enum tern_status access_check_keys(const struct store *store, const uint64_t *keys,
                                                  size_t n)
 {
-    if (store->index == TERN_SPARSE)
+    if (store->index != TERN_DENSE)
         return TERN_OK;
     uint64_t last_key = store->last_key, outside = 0;
     for (size_t i = 0; i < n; i++)
@@ -35,6 +35,10 @@ typedef enum tern_status reserve_function(struct store *store, const uint64_t *k
 /* Makes the rows of keys at home here. */
 enum tern_status access_reserve_rows(struct tern_worker *worker, struct store *store,
                                      const uint64_t *keys, size_t n, reserve_function *reserve);
+
+/* The same as access_here in a sketch (sketch.c). */
+enum tern_status access_sketch(struct tern_worker *worker, struct tern_table *table,
+                               enum frame_kind kind, const uint64_t *keys, size_t n, void *values);
 
 /* Notes that the key at `position` of a call is at another node. */
 enum tern_status access_add_away(struct workspace *space, size_t position);

@@ -61,7 +61,7 @@ enum tern_status tern_count(struct tern_worker *worker, struct tern_table *table
     if (!access_allowed(worker, table, keys, n, keys))
         return access_refuse(worker, table, keys, keys, "keys");
     struct store *store = &table->core.store;
-    if (!store->counter_bytes)
+    if (!store->counter_bytes || store->sketch)
         return fail(TERN_INVALID, "table '%s' does not count its keys: it has no `admit`",
                     store->name);
     enum tern_status status = begin(worker, table, keys, n);
@@ -110,6 +110,10 @@ enum tern_status tern_pull_present(struct tern_worker *worker, struct tern_table
     struct store *store = &table->core.store;
     if (n && !present)
         return fail(TERN_INVALID, "table '%s': the pointer `present` is NULL", store->name);
+    if (store->sketch)
+        return fail(TERN_INVALID,
+                    "table '%s' is a sketch, which cannot tell whether a key was counted",
+                    store->name);
     if (store->home.rows_everywhere || table->is_admitted)
         return fail(TERN_INVALID,
                     "table '%s': tern_pull_present does not work under policy '%s', under which "

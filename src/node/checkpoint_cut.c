@@ -87,6 +87,9 @@ static enum tern_status add_table(struct checkpointing *cut, struct tern_table *
 {
     struct store *store = &table->core.store;
     struct rows_keys keys;
+    if (store->sketch)
+        return fail(TERN_INVALID, "table '%s' is a sketch, which checkpoints cannot hold",
+                    store->name);
     enum tern_status status =
         rows_list(store, table->segment ? share : (struct rows_share){0, 1}, &keys);
     if (status)

@@ -4,7 +4,7 @@
  * node.c opens and closes nodes, worker.c workers, table.c tables (table_options.c checks their options, table_stats.c
  * adds up their figures). access.c has pull, push and set, ticket.c their asynchronous forms, pin.c the direct use of
  * rows; range.c has the calls on ranges, intent.c those on intents, sample.c those on samples, task.c those on tasks,
- * explain.c tern_why and traces, checkpoint*.c checkpoints (checkpoint.h), and together.c what all nodes do
+ * explain.c tern_why and traces, sketch.c sketches, checkpoint*.c checkpoints (checkpoint.h), and together.c what all nodes do
  * at once. In a cluster, shard.c serves other nodes and remote.c asks them, unless all are on one host and have the
  * table in shared memory (member.c).
  *
@@ -106,6 +106,7 @@ struct tern_table {
     uint64_t n_open;
     uint32_t n_dists;             /* open on it */
     bool is_admitted;             /* the technique admits each operation first (admit.h) */
+    bool is_special;              /* it is admitted or a sketch: access takes the long way */
     _Atomic uint64_t n_under_way; /* operations that were started and not waited for */
     struct policy policy;
     struct tern_table_options options; /* with which it was opened */

@@ -31,6 +31,8 @@ enum tern_status tern_pin(struct tern_worker *worker, struct tern_table *table,
     if (!access_allowed(worker, table, keys, n, rows))
         return access_refuse(worker, table, keys, rows, "rows");
     struct store *store = &table->core.store;
+    if (store->sketch)
+        return fail(TERN_INVALID, "table '%s' is a sketch: it has no rows to pin", store->name);
     if (table->is_admitted)
         return fail(
             TERN_INVALID,

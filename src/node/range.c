@@ -16,6 +16,9 @@
 
 static enum tern_status check_range(const struct store *store, uint64_t begin, uint64_t end)
 {
+    if (store->sketch)
+        return fail(TERN_INVALID, "table '%s' is a sketch and has no ranges: it has no entries",
+                    store->name);
     if (begin > end)
         return fail(TERN_INVALID,
                     "table '%s': the range begins at %" PRIu64 " and ends at %" PRIu64, store->name,

@@ -112,7 +112,8 @@ static enum tern_status make(struct tern_node *node, uint32_t id, const char *na
         return status;
     }
     made->is_admitted = made->core.technique->admit;
-    if (!made->is_admitted) /* the very last 64-bit key takes the long way */
+    made->is_special = made->is_admitted || options->index == TERN_SKETCH;
+    if (!made->is_special) /* the very last 64-bit key takes the long way */
         atomic_init(&made->n_straight, made->core.store.last_key + (options->index == TERN_DENSE));
     made->placed = placed;
     handle_init(&made->handle, HANDLE_TABLE);
@@ -157,6 +158,22 @@ static bool is_shared(const struct tern_node *node, const struct tern_table_opti
            !technique_find(&policy, true)->admit && shared_bytes(options);
 }
 
+/* A sketch has no copies: its table is at one node, or in one memory, or its keys stay at home. */
+static enum tern_status check_sketch(const struct tern_node *node, const char *name,
+                                     const struct tern_table_options *options)
+{
+    struct policy policy;
+    if (options->index != TERN_SKETCH || !policy_find(options->policy, &policy))
+        return TERN_OK;
+    const struct technique *technique =
+        technique_find(&policy, !node->engine || is_shared(node, options));
+    if (technique->rows == ROWS_AT_HOME && !technique->admit)
+        return TERN_OK;
+    return fail(TERN_INVALID,
+                "table '%s' is a sketch, which has no copies: use policy 'static', not '%s'", name,
+                policy.name);
+}
+
 static struct generation *find_generation(struct tern_node *node, const char *name)
 {
     struct generation *generation = node->generations;
@@ -173,6 +190,15 @@ static struct generation *find_generation(struct tern_node *node, const char *na
     return generation;
 }
 
+/* What they must agree on of a sketch, as text behind the rest. */
+static size_t sketch_text(const struct tern_sketch *sketch, uint8_t *bytes, size_t room)
+{
+    const int n = snprintf(
+        (char *)bytes, room, " sketch %" PRIu64 " %" PRIu32 " %a %a %" PRIu32 " %d", sketch->width,
+        sketch->depth, sketch->epsilon, sketch->delta, sketch->counters, (int)sketch->conservative);
+    return (size_t)n < room ? (size_t)n : room;
+}
+
 /* The number by which all nodes of a cluster know a table, and the memory in which all have it: *segment is what this node
  * offers, and then what the first to open the table did. */
 static enum tern_status agree_on_number(struct tern_node *node, const char *name,
@@ -180,9 +206,12 @@ static enum tern_status agree_on_number(struct tern_node *node, const char *name
                                         uint64_t generation, uint16_t *number, uint64_t *segment)
 {
     uint8_t shape[SHAPE_BYTES];
+    size_t n_bytes = shape_bytes(name, options, shares, shape);
+    if (options->index == TERN_SKETCH)
+        n_bytes += sketch_text(&options->sketch, shape + n_bytes, sizeof shape - n_bytes);
     struct op op = {.fields.table = {generation, *segment},
                     .payload = shape,
-                    .payload_bytes = (uint32_t)shape_bytes(name, options, shares, shape)};
+                    .payload_bytes = (uint32_t)n_bytes};
     enum tern_status status = engine_call(&node->opening, 0, &op, FRAME_TABLE);
     if (status)
         return status;
@@ -312,6 +341,10 @@ enum tern_status tern_table_open(struct tern_node *node, const char *name,
     if (!table)
         return fail(TERN_INVALID, "tern_table_open: the pointer `table` for the result is NULL");
     status = table_check_options(name, options);
+    if (status)
+        return status;
+
+    status = check_sketch(node, name, options);
     if (status)
         return status;
 

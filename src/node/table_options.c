@@ -1,5 +1,6 @@
 /* table_options - checks of a table's name and options, by themselves and against a table that is open. See node.h. */
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "core/technique.h"
@@ -87,6 +88,61 @@ static enum tern_status check_admission(const char *name, const struct tern_tabl
     return TERN_OK;
 }
 
+/* Whether a share of a sketch's error makes sense, unless the size is given. */
+static bool is_share(double share)
+{
+    return share > 0 && share < 1;
+}
+
+/* What the options of a sketch say about its size. */
+static enum tern_status check_sketch_size(const char *name, const struct tern_sketch *sketch)
+{
+    if (!sketch->width && !is_share(sketch->epsilon))
+        return fail(TERN_INVALID,
+                    "table '%s': sketch.epsilon is %g; without a width it must be above 0 and "
+                    "below 1",
+                    name, sketch->epsilon);
+    if (!sketch->depth && !is_share(sketch->delta))
+        return fail(
+            TERN_INVALID,
+            "table '%s': sketch.delta is %g; without a depth it must be above 0 and below 1", name,
+            sketch->delta);
+    if ((sketch->width && sketch->epsilon != 0) || (sketch->depth && sketch->delta != 0))
+        return fail(
+            TERN_INVALID,
+            "table '%s': give the sketch a width or epsilon, and a depth or delta, not both", name);
+    if ((sketch->width ? (double)sketch->width : exp(1) / sketch->epsilon) >
+            (double)TERN_MAX_SKETCH_WIDTH ||
+        sketch->counters > TERN_MAX_SKETCH_COUNTERS)
+        return fail(TERN_LIMIT,
+                    "table '%s': a sketch has at most 2^40 cells in a row and %d counters", name,
+                    TERN_MAX_SKETCH_COUNTERS);
+    if (sketch_depth(sketch) > TERN_MAX_SKETCH_DEPTH)
+        return fail(TERN_LIMIT, "table '%s': a sketch has at most %d rows, not %" PRIu32, name,
+                    TERN_MAX_SKETCH_DEPTH, sketch_depth(sketch));
+    return TERN_OK;
+}
+
+/* What is said of a sketch, in the options of one or of another table. */
+static enum tern_status check_sketch(const char *name, const struct tern_table_options *options)
+{
+    const struct tern_sketch *sketch = &options->sketch;
+    if (options->index != TERN_SKETCH)
+        return sketch->width || sketch->depth || sketch->counters || sketch->epsilon != 0 ||
+                       sketch->delta != 0 || sketch->conservative
+                   ? fail(TERN_INVALID, "table '%s': `sketch` is for tables with index TERN_SKETCH",
+                          name)
+                   : TERN_OK;
+    if ((options->type != TERN_I32 && options->type != TERN_I64) || options->length != 1)
+        return fail(TERN_INVALID, "table '%s': a sketch has type i32 or i64 and length 1", name);
+    if (options->updater.apply || options->init.kind != TERN_INIT_ZERO)
+        return fail(TERN_INVALID,
+                    "table '%s': a sketch adds, and begins with 0; it has neither "
+                    "updater nor initializer",
+                    name);
+    return check_sketch_size(name, sketch);
+}
+
 enum tern_status table_check_options(const char *name, const struct tern_table_options *options)
 {
     if (!options)
@@ -96,7 +152,7 @@ enum tern_status table_check_options(const char *name, const struct tern_table_o
             TERN_INVALID,
             "table '%s': tern_table_options.struct_size is %zu; set it to sizeof, which is %zu",
             name, options->struct_size, sizeof *options);
-    if ((unsigned)options->index > TERN_SPARSE)
+    if ((unsigned)options->index > TERN_SKETCH)
         return fail(TERN_INVALID, "table '%s': index %d is unknown", name, (int)options->index);
     if ((unsigned)options->type > TERN_I64)
         return fail(TERN_INVALID, "table '%s': type %d is unknown", name, (int)options->type);
@@ -104,15 +160,18 @@ enum tern_status table_check_options(const char *name, const struct tern_table_o
         return fail(TERN_INVALID, "table '%s': length is 0", name);
     if (options->index == TERN_DENSE && !options->n_keys)
         return fail(TERN_INVALID, "table '%s': a dense table needs n_keys", name);
-    if (options->index == TERN_SPARSE && options->n_keys)
-        return fail(TERN_INVALID, "table '%s': n_keys of a sparse table must be 0, not %" PRIu64,
-                    name, options->n_keys);
+    if (options->index != TERN_DENSE && options->n_keys)
+        return fail(TERN_INVALID,
+                    "table '%s': n_keys of a table that is not dense must be 0, not %" PRIu64, name,
+                    options->n_keys);
     if (options->n_keys > TERN_MAX_DENSE_KEYS)
         return fail(TERN_LIMIT, "table '%s': n_keys %" PRIu64 " is above the limit of 2^40", name,
                     options->n_keys);
     enum tern_status status = check_policy(name, options);
     if (!status)
         status = check_admission(name, options);
+    if (!status)
+        status = check_sketch(name, options);
     if (!status)
         status = check_size(name, options);
     if (!status)
@@ -136,15 +195,21 @@ static bool same_updater(const struct tern_updater *a, const struct tern_updater
            !memcmp(a->parameters, b->parameters, sizeof a->parameters) && a->context == b->context;
 }
 
+static bool same_sketch(const struct tern_sketch *a, const struct tern_sketch *b)
+{
+    return a->width == b->width && a->depth == b->depth && a->counters == b->counters &&
+           a->epsilon == b->epsilon && a->delta == b->delta && a->conservative == b->conservative;
+}
+
 enum tern_status table_check_same(const struct tern_table *table,
                                   const struct tern_table_options *now)
 {
     const struct tern_table_options *then = &table->options;
     const char *name = table->core.store.name;
+    static const char *const index_names[] = {"dense", "sparse", "sketch"};
     if (then->index != now->index)
         return fail(TERN_MISMATCH, "table '%s' is open with another index: %s, not %s", name,
-                    then->index == TERN_DENSE ? "dense" : "sparse",
-                    now->index == TERN_DENSE ? "dense" : "sparse");
+                    index_names[then->index], index_names[now->index]);
     if (then->type != now->type)
         return fail(TERN_MISMATCH, "table '%s' is open with another type: %d, not %d", name,
                     (int)then->type, (int)now->type);
@@ -166,6 +231,8 @@ enum tern_status table_check_same(const struct tern_table *table,
         return fail(TERN_MISMATCH,
                     "table '%s' is open with admit %" PRIu32 " and expected_keys %" PRIu64, name,
                     then->admit, then->expected_keys);
+    if (!same_sketch(&then->sketch, &now->sketch))
+        return fail(TERN_MISMATCH, "table '%s' is open as a sketch of another size", name);
     if (then->staleness_ms != now->staleness_ms || then->max_rounds_per_s != now->max_rounds_per_s)
         return fail(TERN_MISMATCH,
                     "table '%s' is open with staleness_ms %" PRIu32

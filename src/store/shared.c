@@ -45,6 +45,12 @@ static struct extent measure(const struct tern_table_options *options)
     extent.index_bytes = options->n_keys * sizeof(struct entry);
     if (options->index == TERN_DENSE)
         return extent;
+    if (options->index == TERN_SKETCH) {
+        extent.n_slots = 1;
+        extent.index_bits = sparse_bits_for(1);
+        extent.index_bytes = sparse_room_bytes(extent.index_bits);
+        return extent;
+    }
     uint64_t machine = pages_machine_bytes(), limit = options->memory_limit_bytes;
     uint64_t most = (limit && limit < machine ? limit : machine) /
                     (extent.row_stride + extent.state_stride + KEY_BYTES);
@@ -60,7 +66,7 @@ uint64_t shared_bytes(const struct tern_table_options *options)
         return 0;
     struct extent extent = measure(options);
     return lay_out(extent.index_bytes, extent.n_slots, extent.row_stride, extent.state_stride,
-                   admission_bytes(options))
+                   admission_bytes(options) + sketch_bytes(options))
         .end;
 }
 
@@ -74,11 +80,13 @@ void shared_format(struct shared_table *shared, const struct tern_table_options 
     const struct layout layout =
         lay_out(extent.index_bytes, extent.n_slots, extent.row_stride, extent.state_stride, 0);
     char *memory = (char *)shared;
-    if (options->index == TERN_SPARSE)
+    if (options->index != TERN_DENSE)
         sparse_init_shared(&shared->sparse, (struct index_line *)(memory + layout.index),
                            extent.index_bits, hash_seed);
     if (options->admit)
         admission_init((struct admission *)(memory + layout.counters), options, hash_seed);
+    if (options->index == TERN_SKETCH)
+        sketch_init((struct sketch *)(memory + layout.counters), options, hash_seed);
 }
 
 bool shared_lay_out(struct store *store)
@@ -94,7 +102,9 @@ bool shared_lay_out(struct store *store)
     else
         store->sparse = &shared->sparse;
     store->latch_stripes = shared->sparse.latch_stripes;
-    if (store->counter_bytes)
+    if (store->index == TERN_SKETCH)
+        store->sketch = (struct sketch *)(memory + layout.counters);
+    else if (store->counter_bytes)
         store->admission = (struct admission *)(memory + layout.counters);
     store->counts = &shared->counts;
     store->watch = &shared->watch;

@@ -123,27 +123,31 @@ static enum tern_status init_index(struct store *store)
     return TERN_OK;
 }
 
-/* Makes the counters of a table that admits keys; in shared memory they are there. */
-static enum tern_status init_admission(struct store *store,
-                                       const struct tern_table_options *options)
+/* Makes the counters of a table that admits keys, or is a sketch; in shared memory they are there. */
+static enum tern_status init_counters(struct store *store, const struct tern_table_options *options)
 {
-    store->counter_bytes = admission_bytes(options);
-    store->reserve_new = options->admit ? store_leave : store_create;
+    store->counter_bytes = admission_bytes(options) + sketch_bytes(options);
+    store->reserve_new = store->counter_bytes ? store_leave : store_create;
     if (store->counter_bytes > store->limit_bytes)
         return fail(TERN_NO_MEMORY,
                     "table '%s': memory_limit_bytes %" PRIu64 " has no room for %" PRIu64
-                    " bytes of counters; expect fewer keys",
-                    store->name, store->limit_bytes, store->counter_bytes);
-    if (!options->admit || store->home.shared)
+                    " bytes of counters; %s",
+                    store->name, store->limit_bytes, store->counter_bytes,
+                    options->admit ? "expect fewer keys" : "make the sketch smaller");
+    if (!store->counter_bytes || store->home.shared)
         return TERN_OK;
-    const uint64_t align = _Alignof(struct admission);
-    const uint64_t bytes = (store->counter_bytes + align - 1) / align * align;
-    store->admission = bytes <= pages_machine_bytes() ? aligned_alloc(align, bytes) : NULL;
-    if (!store->admission)
+    void *counters =
+        store->counter_bytes <= pages_machine_bytes() ? pages_new(store->counter_bytes) : NULL;
+    if (!counters)
         return fail(TERN_NO_MEMORY, "table '%s': no memory for %" PRIu64 " bytes of counters",
                     store->name, store->counter_bytes);
-    memset(store->admission, 0, bytes);
-    admission_init(store->admission, options, store->home.hash_seed);
+    if (options->admit) {
+        store->admission = counters;
+        admission_init(store->admission, options, store->home.hash_seed);
+    } else {
+        store->sketch = counters;
+        sketch_init(store->sketch, options, store->home.hash_seed);
+    }
     return TERN_OK;
 }
 
@@ -180,7 +184,8 @@ enum tern_status store_init(struct store *store, const char *name,
     store->counts = &store->own_counts;
     strcpy(store->name, name);
     store->inlined = store->value_bytes == sizeof(uint32_t) && !store->updater.apply &&
-                     !store->home.rows_everywhere && !store->home.rows_move;
+                     store->index != TERN_SKETCH && !store->home.rows_everywhere &&
+                     !store->home.rows_move;
     pthread_mutex_init(&store->slot_lock, NULL);
     size_t element = type_bytes(store->type);
     enum tern_status status = TERN_OK;
@@ -189,7 +194,7 @@ enum tern_status store_init(struct store *store, const char *name,
         !slabs_init(&store->pins, sizeof(uint32_t)) || !init_tracking(store))
         status = fail(TERN_NO_MEMORY, "no memory for the rows of table '%s'", name);
     if (!status)
-        status = init_admission(store, options);
+        status = init_counters(store, options);
     if (!status)
         status = init_index(store);
     if (status) {
@@ -199,6 +204,8 @@ enum tern_status store_init(struct store *store, const char *name,
     store->n_complete = store->n_natural || store->inlined ? n_home(store) : UINT64_MAX;
     store->pull = pull_loops_for(store);
     store->add = push_add_for(store);
+    if (store->sketch)
+        store_use_sketch(store);
     return TERN_OK;
 }
 
@@ -215,7 +222,7 @@ void store_fini(struct store *store)
         free(store->sparse);
     }
     if (!store->home.shared)
-        free(store->admission);
+        pages_free(store->sketch ? (void *)store->sketch : store->admission, store->counter_bytes);
     slabs_fini(&store->rows);
     slabs_fini(&store->states);
     slabs_fini(&store->pins);

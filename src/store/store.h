@@ -37,6 +37,7 @@
 #include "store/location.h"
 #include "store/marks.h"
 #include "store/pull.h"
+#include "store/sketch.h"
 #include "store/slabs.h"
 #include "store/sparse.h"
 
@@ -142,6 +143,8 @@ struct store {
     struct tern_updater updater; /* apply is NULL for addition */
     struct tern_init init;
     struct admission *admission; /* NULL: a key gets its row when it is first written */
+    struct sketch
+        *sketch; /* of a TERN_SKETCH, which has no rows and an empty sparse index; else NULL */
     /* What store_reserve does for a key at home here without a row: store_create; or store_leave, where store_push_new
      * decides about it. */
     enum tern_status (*reserve_new)(struct store *store, uint64_t key);
@@ -151,7 +154,7 @@ struct store {
     struct store_counts own_counts;
     _Atomic uint64_t next_slot; /* the next that is not natural; changed under slot_lock */
     uint64_t limit_bytes;       /* UINT64_MAX: none */
-    uint64_t counter_bytes;     /* of `admission` */
+    uint64_t counter_bytes;     /* of `admission` or `sketch` */
     pthread_mutex_t slot_lock;
     uint32_t *free_slots; /* that had a row, to be used again; a stack under slot_lock */
     size_t n_free_slots, max_free_slots;
@@ -308,6 +311,13 @@ enum tern_status store_reserve_all(struct store *store, const uint64_t *keys, si
 
 /* Makes no row. */
 enum tern_status store_leave(struct store *store, uint64_t key);
+
+/* Lets the loops of a store's access use its sketch (sketch.c). */
+void store_use_sketch(struct store *store);
+
+/* Fails if one of the counts that are to be pushed to the n keys of a sketch is negative. */
+enum tern_status store_check_counts(const struct store *store, const uint64_t *keys, size_t n,
+                                    const void *counts);
 
 /*
  * Access to the rows of n keys (pull.c, push.c). The positions of keys that have no row are written to

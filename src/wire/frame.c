@@ -100,10 +100,11 @@ static enum tern_status check_kind(const struct frame *frame)
     return TERN_OK;
 }
 
-/* Whether `count` keys can take keys_bytes; the count of a RANGE is a limit and announces none. */
+/* Whether `count` keys can take keys_bytes; the count of a RANGE or TOP is a limit and announces none. */
 static bool keys_fit(const struct frame *frame)
 {
-    const uint64_t count = frame->kind == FRAME_RANGE ? 0 : frame->count;
+    const uint64_t count =
+        frame->kind == FRAME_RANGE || frame->kind == FRAME_TOP ? 0 : frame->count;
     if (frame->flags & FRAME_KEYS_DELTA)
         return frame->keys_bytes >= count && frame->keys_bytes <= 10 * count;
     return frame->keys_bytes == 8 * count;
@@ -160,19 +161,33 @@ enum tern_status frame_decode(const uint8_t header[FRAME_HEADER_BYTES], struct f
 const char *frame_kind_name(enum frame_kind kind)
 {
     static const char *const names[FRAME_KINDS] = {
-        [FRAME_HELLO] = "HELLO",         [FRAME_PULL] = "PULL",
-        [FRAME_PUSH] = "PUSH",           [FRAME_SET] = "SET",
-        [FRAME_RANGE] = "RANGE",         [FRAME_JOIN] = "JOIN",
-        [FRAME_TABLE] = "TABLE",         [FRAME_BARRIER] = "BARRIER",
-        [FRAME_REDUCE] = "REDUCE",       [FRAME_BROADCAST] = "BROADCAST",
-        [FRAME_ROUND] = "ROUND",         [FRAME_ROUND_REPLY] = "ROUND_REPLY",
-        [FRAME_PING] = "PING",           [FRAME_BYE] = "BYE",
-        [FRAME_WELCOME] = "WELCOME",     [FRAME_VALUES] = "VALUES",
-        [FRAME_DONE] = "DONE",           [FRAME_ROSTER] = "ROSTER",
-        [FRAME_MOVED] = "MOVED",         [FRAME_TASK] = "TASK",
-        [FRAME_FINISHED] = "FINISHED",   [FRAME_ERROR] = "ERROR",
-        [FRAME_HOLD] = "HOLD",           [FRAME_PROOF] = "PROOF",
-        [FRAME_CHALLENGE] = "CHALLENGE", [FRAME_COUNT] = "COUNT",
+        [FRAME_HELLO] = "HELLO",
+        [FRAME_PULL] = "PULL",
+        [FRAME_PUSH] = "PUSH",
+        [FRAME_SET] = "SET",
+        [FRAME_RANGE] = "RANGE",
+        [FRAME_JOIN] = "JOIN",
+        [FRAME_TABLE] = "TABLE",
+        [FRAME_BARRIER] = "BARRIER",
+        [FRAME_REDUCE] = "REDUCE",
+        [FRAME_BROADCAST] = "BROADCAST",
+        [FRAME_ROUND] = "ROUND",
+        [FRAME_ROUND_REPLY] = "ROUND_REPLY",
+        [FRAME_PING] = "PING",
+        [FRAME_BYE] = "BYE",
+        [FRAME_WELCOME] = "WELCOME",
+        [FRAME_VALUES] = "VALUES",
+        [FRAME_DONE] = "DONE",
+        [FRAME_ROSTER] = "ROSTER",
+        [FRAME_MOVED] = "MOVED",
+        [FRAME_TASK] = "TASK",
+        [FRAME_FINISHED] = "FINISHED",
+        [FRAME_ERROR] = "ERROR",
+        [FRAME_HOLD] = "HOLD",
+        [FRAME_PROOF] = "PROOF",
+        [FRAME_CHALLENGE] = "CHALLENGE",
+        [FRAME_COUNT] = "COUNT",
+        [FRAME_TOP] = "TOP",
     };
     if ((unsigned)kind >= FRAME_KINDS || names[kind] == NULL)
         return "unknown kind";

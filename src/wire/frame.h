@@ -28,7 +28,7 @@ enum frame_kind {
     /* Requests, from the side that opened the connection. */
     FRAME_HELLO = 1, /* the first one: who calls */
     FRAME_PULL,      /* keys -> VALUES; flag FRAME_PRESENT */
-    FRAME_PUSH,      /* keys, payload of updates -> DONE */
+    FRAME_PUSH,      /* keys, payload of updates -> DONE; of a sketch, counts (counts.h) */
     FRAME_SET,       /* keys, payload of values -> DONE */
     FRAME_RANGE,     /* count at most -> VALUES: keys alone */
     FRAME_JOIN,      /* payload: my address -> ROSTER, when all are there */
@@ -55,6 +55,7 @@ enum frame_kind {
     FRAME_PROOF,     /* to CHALLENGE -> WELCOME; payload: proof */
     /* A request again: the numbers above stay what they were. */
     FRAME_COUNT, /* keys, payload: a u32 for each, how often it was used -> DONE */
+    FRAME_TOP, /* count at most -> VALUES: key, count and least count of the heaviest keys, 8 bytes each */
     FRAME_KINDS,
 };
 
