@@ -413,6 +413,10 @@ TERN_API enum tern_status tern_worker_rest(struct tern_worker *worker);
  * nodes, and tables whose policy does not act on intent, ignore it. If memory runs out here, keys
  * stay where they are and are used there. If a table is closed while its keys are on their way,
  * other nodes get TERN_CLOSED when they need those rows.
+ *
+ * Any thread may call tern_intent and tern_worker_clock for any worker, for instance a loader thread
+ * that reads batches ahead, while the worker's own thread makes other calls or closes the worker.
+ * Once it is closed, they return TERN_CLOSED. The table must stay open during the call.
  */
 TERN_API enum tern_status tern_intent(struct tern_worker *worker, struct tern_table *table,
                                       const uint64_t *keys, size_t n, uint64_t start, uint64_t end);
@@ -448,7 +452,18 @@ TERN_API enum tern_status tern_set(struct tern_worker *worker, struct tern_table
                                    const uint64_t *keys, size_t n, const void *values);
 
 /*
- * The same calls, started now and finished later. `ticket` identifies the operation for this
+ * Reads those of n keys that are local, and sends and waits for nothing. is_local[i] says whether
+ * the i-th key was read; the values of other keys are left as they are. n_local gets the number of
+ * keys read. Either may be NULL. A key is local if its main copy or a replica is here; under bounded
+ * reads, if the replica is recent enough for this worker to read it now. A key for which this worker
+ * has an operation under way at another node is not local: the read would overtake it.
+ */
+TERN_API enum tern_status tern_pull_if_local(struct tern_worker *worker, struct tern_table *table,
+                                             const uint64_t *keys, size_t n, void *values,
+                                             bool *is_local, size_t *n_local);
+
+/*
+ * Pull, push and set, started now and finished later. `ticket` identifies the operation for this
  * worker. Keys and values must stay in place until tern_test sets `done` or tern_wait has returned.
  * Operations of one worker on one key take effect in the order in which they were started. The
  * start returns a failure that is known at once, with no ticket; tern_test or tern_wait returns a

@@ -2,6 +2,7 @@
 #include "binding.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 PyTypeObject *ticket_type;
@@ -174,6 +175,66 @@ static PyObject *run_access(const struct operation *operation, PyObject *self,
         return NULL;
     if (take_keys(given[1], operation->signature.function, &keys))
         answer = access_keys(operation, worker, given, &keys, waits);
+    leave_both(worker, given[0]);
+    return answer;
+}
+
+/* With the keys and the array of values taken. */
+static PyObject *pull_local(struct worker *worker, struct table *table, PyObject *array,
+                            const Py_buffer *keys, const Py_buffer *values)
+{
+    Py_buffer flags;
+    enum tern_status status;
+    PyObject *local = new_flags(keys->ndim, keys->shape);
+    if (!local || PyObject_GetBuffer(local, &flags, PyBUF_ND | PyBUF_WRITABLE)) {
+        Py_XDECREF(local);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    status = tern_pull_if_local(worker->handle, table->handle, keys->buf, view_count(keys),
+                                values->buf, flags.buf, NULL);
+    Py_END_ALLOW_THREADS
+    PyBuffer_Release(&flags);
+    PyObject *answer = status ? raise_status(status) : PyTuple_Pack(2, array, local);
+    Py_DECREF(local);
+    return answer;
+}
+
+/* A new array for values, some of which may not come. */
+static PyObject *new_zeros(const struct table *table, const Py_buffer *keys)
+{
+    PyObject *array = new_values(table, keys);
+    Py_buffer values;
+    if (!array || PyObject_GetBuffer(array, &values, PyBUF_ND | PyBUF_WRITABLE)) {
+        Py_XDECREF(array);
+        return NULL;
+    }
+    memset(values.buf, 0, (size_t)values.len);
+    PyBuffer_Release(&values);
+    return array;
+}
+
+PyObject *worker_pull_if_local(PyObject *self, PyObject *const *arguments, Py_ssize_t n,
+                               PyObject *keywords)
+{
+    static const struct signature signature = {"pull_if_local", {"table", "keys", "out"}, 2};
+    struct worker *worker = (struct worker *)self;
+    PyObject *given[6], *answer = NULL;
+    Py_buffer keys, values;
+    if (!take_arguments(&signature, arguments, n, keywords, given) || !enter_both(worker, given[0]))
+        return NULL;
+    struct table *table = (struct table *)given[0];
+    if (take_keys(given[1], "pull_if_local", &keys)) {
+        const bool has_out = given[2] && given[2] != Py_None;
+        PyObject *array = has_out ? Py_NewRef(given[2]) : new_zeros(table, &keys);
+        if (array && take_values(array, "pull_if_local", table->type, true, &values)) {
+            if (check_shape(&keys, &values, table->length, "pull_if_local"))
+                answer = pull_local(worker, table, array, &keys, &values);
+            PyBuffer_Release(&values);
+        }
+        Py_XDECREF(array);
+        PyBuffer_Release(&keys);
+    }
     leave_both(worker, given[0]);
     return answer;
 }

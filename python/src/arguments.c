@@ -259,6 +259,11 @@ PyObject *new_array(enum tern_type type, int n_dimensions, const Py_ssize_t *sha
     return new_of(type_name(type), letters[type], type_bytes(type), n_dimensions, shape);
 }
 
+PyObject *new_flags(int n_dimensions, const Py_ssize_t *shape)
+{
+    return new_of("bool", "?", 1, n_dimensions, shape);
+}
+
 PyObject *new_keys(Py_ssize_t n)
 {
     return new_of("uint64", "Q", 8, 1, &n);

@@ -81,6 +81,8 @@ bool lookup_init_type(PyObject *module);
 extern PyMethodDef graph_functions[];
 
 /* Methods of Worker that are not in worker.c. */
+PyObject *worker_pull_if_local(PyObject *self, PyObject *const *arguments, Py_ssize_t n,
+                               PyObject *keywords);
 PyObject *worker_pull(PyObject *self, PyObject *const *arguments, Py_ssize_t n, PyObject *keywords);
 PyObject *worker_push(PyObject *self, PyObject *const *arguments, Py_ssize_t n, PyObject *keywords);
 PyObject *worker_set(PyObject *self, PyObject *const *arguments, Py_ssize_t n, PyObject *keywords);
@@ -184,6 +186,7 @@ static inline size_t view_count(const Py_buffer *view)
 
 /* A new array of a type: numpy's, or a memoryview where there is no numpy. Keys are uint64. */
 PyObject *new_array(enum tern_type type, int n_dimensions, const Py_ssize_t *shape);
+PyObject *new_flags(int n_dimensions, const Py_ssize_t *shape);
 PyObject *new_keys(Py_ssize_t n);
 
 /* The first n rows of an array. */

@@ -5,14 +5,20 @@
 
 PyTypeObject *worker_type, *worker_class;
 
-bool worker_enter(struct worker *worker)
+/* Whether it is open, for the calls that any thread may make. */
+static bool is_open(const struct worker *worker)
 {
     if (!may_call() || (worker->node && !is_own_process(worker->node->generation)))
         return false;
-    if (!worker->handle) {
+    if (!worker->handle)
         raise_sentence(TERN_CLOSED, "the worker is closed");
+    return worker->handle;
+}
+
+bool worker_enter(struct worker *worker)
+{
+    if (!is_open(worker))
         return false;
-    }
     if (worker->busy) {
         raise_sentence(
             TERN_BUSY,
@@ -28,13 +34,17 @@ void worker_leave(struct worker *worker)
     worker->busy = false;
 }
 
+static bool is_table(PyObject *object)
+{
+    const bool is = PyObject_TypeCheck(object, table_type);
+    if (!is)
+        PyErr_Format(PyExc_TypeError, "a tern.Table is needed, not %R", Py_TYPE(object));
+    return is;
+}
+
 bool enter_both(struct worker *worker, PyObject *table)
 {
-    if (!PyObject_TypeCheck(table, table_type)) {
-        PyErr_Format(PyExc_TypeError, "a tern.Table is needed, not %R", Py_TYPE(table));
-        return false;
-    }
-    if (!worker_enter(worker))
+    if (!is_table(table) || !worker_enter(worker))
         return false;
     if (table_enter((struct table *)table))
         return true;
@@ -196,10 +206,9 @@ static PyObject *worker_clock(PyObject *self, void *unused)
     (void)unused;
     struct worker *worker = (struct worker *)self;
     uint64_t clock;
-    if (!worker_enter(worker))
+    if (!is_open(worker))
         return NULL;
     enum tern_status status = tern_worker_clock(worker->handle, &clock);
-    worker_leave(worker);
     return status ? raise_status(status) : PyLong_FromUnsignedLongLong(clock);
 }
 
@@ -228,6 +237,7 @@ static PyObject *worker_flush(PyObject *self, PyObject *unused)
     return call_alone(self, tern_flush);
 }
 
+/* Any thread may call it, also while another one is inside a call of the worker or closes it. */
 static PyObject *worker_intent(PyObject *self, PyObject *const *arguments, Py_ssize_t n,
                                PyObject *keywords)
 {
@@ -239,18 +249,19 @@ static PyObject *worker_intent(PyObject *self, PyObject *const *arguments, Py_ss
     enum tern_status status;
     if (!take_arguments(&signature, arguments, n, keywords, values) ||
         !take_u64(values[2], "start", &start) || !take_u64(values[3], "end", &end) ||
-        !enter_both(worker, values[0]))
+        !is_table(values[0]) || !is_open(worker) || !table_enter((struct table *)values[0]))
         return NULL;
+    struct table *table = (struct table *)values[0];
+    struct tern_worker *handle = worker->handle;
     if (!take_keys(values[1], "intent", &keys)) {
-        leave_both(worker, values[0]);
+        table_leave(table);
         return NULL;
     }
     Py_BEGIN_ALLOW_THREADS
-    status = tern_intent(worker->handle, ((struct table *)values[0])->handle, keys.buf,
-                         view_count(&keys), start, end);
+    status = tern_intent(handle, table->handle, keys.buf, view_count(&keys), start, end);
     Py_END_ALLOW_THREADS
     PyBuffer_Release(&keys);
-    leave_both(worker, values[0]);
+    table_leave(table);
     return none_or_raise(status);
 }
 
@@ -323,13 +334,18 @@ static PyMethodDef methods[] = {
      "flush()\n\nReturns when everything it has pushed is at the main copies."},
     {"intent", KEYWORDS(worker_intent),
      "intent(table, keys, start, end)\n\nSays that it will use the keys while start <= clock < "
-     "end."},
+     "end. Any thread may call it."},
     {"localize", KEYWORDS(worker_localize),
      "localize(table, keys)\n\nMoves the keys to this node."},
     {"pull", KEYWORDS(worker_pull),
      "pull(table, keys, out=None, wait=True)\n\nReads values: an array of the shape of `keys` "
      "and then the table's "
      "length.\nWithout `wait` it returns a Ticket, whose wait() returns the array."},
+    {"pull_if_local", KEYWORDS(worker_pull_if_local),
+     "pull_if_local(table, keys, out=None)\n\nReads the keys that are local, and sends nothing. "
+     "Returns the array of values, and an array of bool of the shape of `keys` that says which "
+     "were "
+     "read; the others stay as they are in `out`, or are zeros."},
     {"push", KEYWORDS(worker_push),
      "push(table, keys, updates, wait=True)\n\nHands updates to the table's updater. Without "
      "`wait` it returns a "

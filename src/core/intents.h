@@ -1,8 +1,8 @@
 /*
  * intents - what one worker has said it will use, from the call until it is over.
  *
- * The worker appends; the rounds of its node (manager.h) take over from there. They are the only
- * other side, so the queue needs no lock:
+ * The worker, or a loader thread on its behalf, appends, one at a time (node/intent.c); the rounds of its node
+ * (manager.h) take over from there. They are the only other side, so they need no lock:
  *
  *  1. The worker writes an intent into the last chunk of its queue and publishes it by a release of
  *     the chunk's `used`; a chunk that is full is left by a release of its `next`.

@@ -105,7 +105,7 @@ static enum tern_status pull_missed(struct workspace *space, struct store *store
 }
 
 /* Pulls the keys whose rows are here and notes the others. */
-static enum tern_status pull_here(struct tern_worker *worker, struct tern_table *table,
+enum tern_status access_pull_here(struct tern_worker *worker, struct tern_table *table,
                                   const uint64_t *keys, size_t n, char *values)
 {
     struct store *store = &table->core.store;
@@ -215,7 +215,7 @@ static enum tern_status do_admitted(struct tern_worker *worker, struct tern_tabl
     if (!status)
         status = admit_before(worker, table, kind, keys, n);
     if (!status)
-        status = kind == FRAME_PULL ? pull_here(worker, table, keys, n, values)
+        status = kind == FRAME_PULL ? access_pull_here(worker, table, keys, n, values)
                                     : write_here(worker, table, kind, keys, n, values);
     if (!status)
         admit_after(worker, table, kind, keys, n, values);
@@ -252,7 +252,7 @@ enum tern_status access_here(struct tern_worker *worker, struct tern_table *tabl
                                   : access_sketch(worker, table, kind, keys, n, values);
     switch (kind) {
     case FRAME_PULL:
-        return pull_here(worker, table, keys, n, values);
+        return access_pull_here(worker, table, keys, n, values);
     case FRAME_PUSH:
         return write_here(worker, table, FRAME_PUSH, keys, n, values);
     default:

@@ -47,6 +47,10 @@ enum tern_status access_add_away(struct workspace *space, size_t position);
 enum tern_status access_here(struct tern_worker *worker, struct tern_table *table,
                              enum frame_kind kind, const uint64_t *keys, size_t n, void *values);
 
+/* The same of a pull, without a bounded table's wait. */
+enum tern_status access_pull_here(struct tern_worker *worker, struct tern_table *table,
+                                  const uint64_t *keys, size_t n, char *values);
+
 /* Counts the keys of an operation, and those of them that are at other nodes. */
 void access_count(struct tern_worker *worker, const struct tern_table *table, enum frame_kind kind,
                   size_t n);

@@ -266,6 +266,23 @@ static enum tern_status before_read(struct tern_worker *worker, struct tern_tabl
     return status;
 }
 
+bool admit_now(struct tern_worker *worker, const struct tern_table *table, uint64_t key)
+{
+    struct counts *counts = &worker->space->counts[table->id];
+    uint32_t stale;
+    struct access access = {.clock = clock_of(worker),
+                            .min_clock = min_clock(worker->node),
+                            .keys = &key,
+                            .n = 1,
+                            .stale = &stale};
+    if (!table->core.technique->admit(&table->core, &access))
+        return false;
+    for (int i = 0; i < TERN_CLOCK_STEPS; i++)
+        if (access.ages[i])
+            count_add(&counts->ages[i], access.ages[i]);
+    return true;
+}
+
 /* ---- Coming back --------------------------------------------------------------------------------- */
 
 static bool has_returned(struct wait *wait, enum tern_status *status)

@@ -31,6 +31,8 @@ void admit_advanced(struct tern_worker *worker);
  * is older than allowed. */
 enum tern_status admit_before(struct tern_worker *worker, struct tern_table *table,
                               enum frame_kind kind, const uint64_t *keys, size_t n);
+/* Whether a key can be read at once; if so, it is counted. */
+bool admit_now(struct tern_worker *worker, const struct tern_table *table, uint64_t key);
 void admit_after(struct tern_worker *worker, const struct tern_table *table, enum frame_kind kind,
                  const uint64_t *keys, size_t n, const void *values);
 

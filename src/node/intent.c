@@ -1,7 +1,9 @@
 /*
  * intent - what workers say about the keys they will use, and what they ask for outright. See tern.h.
  *
- * The calls only append to the worker's own queue (core/intents.h); the node's rounds act on it.
+ * The calls only append to the worker's queues (core/intents.h), of which there is one per shard; the node's rounds act on
+ * them. A queue has one writer at a time: intents may come from any thread, so intent_add takes the worker's
+ * intents_lock. It holds the lock until the rounds know, because the worker, and then its node, may close afterwards.
  */
 #include "node/node.h"
 
@@ -51,11 +53,13 @@ static const uint64_t *keys_in_shard(struct tern_worker *worker, const struct st
     return space->gathered;
 }
 
-enum tern_status intent_add(struct tern_worker *worker, const struct tern_table *table,
+static enum tern_status add(struct tern_worker *worker, const struct tern_table *table,
                             enum intent_kind kind, const uint64_t *keys, size_t n, uint64_t start,
                             uint64_t end)
 {
     const struct store *store = &table->core.store;
+    if (!worker->takes_intents)
+        return fail(TERN_CLOSED, "the worker was closed before this call");
     bool added = true;
     for (uint32_t i = 0; added && i < store->n_shards; i++) {
         const uint64_t *of_shard = keys;
@@ -73,6 +77,16 @@ enum tern_status intent_add(struct tern_worker *worker, const struct tern_table 
     return added ? TERN_OK
                  : fail(TERN_NO_MEMORY, "no memory for an intent for %zu keys of table '%s'", n,
                         store->name);
+}
+
+enum tern_status intent_add(struct tern_worker *worker, const struct tern_table *table,
+                            enum intent_kind kind, const uint64_t *keys, size_t n, uint64_t start,
+                            uint64_t end)
+{
+    pthread_mutex_lock(&worker->intents_lock);
+    enum tern_status status = add(worker, table, kind, keys, n, start, end);
+    pthread_mutex_unlock(&worker->intents_lock);
+    return status;
 }
 
 enum intent_kind intent_kind_of(const struct tern_table *table, enum wanted_by by)

@@ -44,7 +44,8 @@ struct workspace {
     /* The positions of those keys of a call that are at other nodes. */
     uint32_t *away;
     size_t n_away, max_away;
-    uint64_t *gathered; /* keys of an intent that are in one shard */
+    uint64_t
+        *gathered; /* keys of an intent that are in one shard; under the worker's intents_lock */
     size_t max_gathered;
     struct order order;                    /* of its operations on a key */
     struct keymap pins[TERN_MAX_TABLES];   /* how often the worker has pinned rows */
@@ -148,10 +149,12 @@ struct tern_worker {
     struct sampling *sampling;                 /* its samples (sample.c); NULL: none so far */
     struct remote *remote;                     /* NULL: a single node */
     struct intents *intents[STORE_MAX_SHARDS]; /* the same, by shard */
-    uint64_t n_localized;                      /* calls of tern_localize */
-    uint64_t drive_ns;                         /* when it takes its next turn at the rounds */
-    uint32_t clock_index;   /* its clock in node->clocks; what it is there is admit.c's */
-    uint64_t clock_ahead;   /* what that is ahead of `clock` */
+    pthread_mutex_t intents_lock; /* of adding to them: any thread may, until the worker closes */
+    bool takes_intents;           /* under intents_lock */
+    uint64_t n_localized;         /* calls of tern_localize */
+    uint64_t drive_ns;            /* when it takes its next turn at the rounds */
+    uint32_t clock_index;         /* its clock in node->clocks; what it is there is admit.c's */
+    uint64_t clock_ahead;         /* what that is ahead of `clock` */
     bool rests, is_limited; /* it holds nobody back; it has pushed to tables bounded by value */
     uint64_t opened_ns;
     _Atomic uint64_t waited_ns;             /* for bounded tables */
@@ -185,7 +188,8 @@ enum tern_status table_check_same(const struct tern_table *table,
 /* How a table acts on it that keys are wanted; INTENT_NONE: not at all. */
 enum intent_kind intent_kind_of(const struct tern_table *table, enum wanted_by by);
 
-/* Adds an intent for keys of a table that acts on it to the worker's queues, and lets the rounds look at it. */
+/* Adds an intent for keys of a table that acts on it to the worker's queues, and lets the rounds look at it. Any thread may
+ * call this; TERN_CLOSED once the worker closes. */
 enum tern_status intent_add(struct tern_worker *worker, const struct tern_table *table,
                             enum intent_kind kind, const uint64_t *keys, size_t n, uint64_t start,
                             uint64_t end);

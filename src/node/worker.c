@@ -54,6 +54,8 @@ enum tern_status node_open_worker(struct tern_node *node, bool is_pool_thread,
     made->space = space;
     made->is_pool_thread = is_pool_thread;
     made->opened_ns = clock_now_ns();
+    pthread_mutex_init(&made->intents_lock, NULL);
+    made->takes_intents = node->engine != NULL;
     enum tern_status status = node->engine ? connect_worker(made) : TERN_OK;
     if (status) {
         free(made);
@@ -106,6 +108,16 @@ static void end_intents(struct shard *shard, struct intents *intents)
     intents_free(intents);
 }
 
+/* A loader thread may be about to add an intent: it waits for the lock, and finds that it came too late. */
+static void end_all_intents(struct tern_worker *worker)
+{
+    pthread_mutex_lock(&worker->intents_lock);
+    worker->takes_intents = false;
+    for (uint32_t i = 0; i < STORE_MAX_SHARDS && worker->intents[i]; i++)
+        end_intents(&worker->node->engine->shards[i], worker->intents[i]);
+    pthread_mutex_unlock(&worker->intents_lock);
+}
+
 enum tern_status tern_worker_close(struct tern_worker *worker)
 {
     if (!handle_is((const struct handle *)worker, HANDLE_WORKER))
@@ -128,8 +140,7 @@ enum tern_status tern_worker_close(struct tern_worker *worker)
         link = &(*link)->next;
     *link = worker->next;
     exclusive_close(node);
-    for (uint32_t i = 0; i < STORE_MAX_SHARDS && worker->intents[i]; i++)
-        end_intents(&node->engine->shards[i], worker->intents[i]);
+    end_all_intents(worker);
     admit_close(worker);
     sample_end_worker(worker);
     for (size_t i = 0; i < TERN_MAX_TABLES; i++)

@@ -162,6 +162,39 @@ def test_clock_and_intent(worker, table):
     assert worker.stats()["open_s"] > 0
 
 
+def test_intent_of_another_thread(worker, table):
+    outcomes = []
+
+    def load():
+        for step in range(100):
+            worker.intent(table, KEYS, step, step + 1)
+            outcomes.append(worker.clock)
+
+    loader = threading.Thread(target=load)
+    loader.start()
+    for _ in range(200):
+        worker.pull(table, KEYS)
+        worker.advance()
+    loader.join()
+    assert len(outcomes) == 100 and outcomes == sorted(outcomes)
+    worker.close()
+    with pytest.raises(tern.ClosedError):
+        worker.intent(table, KEYS, 0, 1)
+
+
+def test_pull_if_local(worker, table):
+    worker.push(table, KEYS[:3], np.ones((3, 4), np.float32))
+    values, local = worker.pull_if_local(table, KEYS.reshape(2, 2))
+    assert values.shape == (2, 2, 4) and (values == 1).all()
+    assert local.shape == (2, 2) and local.dtype == bool and local.all()
+    out = np.zeros((4, 4), np.float32)
+    assert worker.pull_if_local(table, KEYS, out)[0] is out and (out == 1).all()
+    with pytest.raises(tern.RangeError):
+        worker.pull_if_local(table, np.array([100]))
+    with pytest.raises(tern.InvalidError):
+        worker.pull_if_local(table, KEYS, np.zeros((3, 4), np.float32))
+
+
 def test_sampling(node, worker, table):
     counts = np.zeros(100, np.uint64)
     counts[[7, 8]] = 5
