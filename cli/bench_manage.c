@@ -21,8 +21,8 @@ static const char *const dist_names[] = {"zipf", "uniform", "local", NULL};
 
 static struct {
     bool json;
-    int64_t n_nodes, n_keys, length, n_repeats;
-    double seconds, warm_up;
+    int64_t n_nodes, n_keys, length, n_repeats, localize;
+    double seconds, warm_up, hot;
     const char *link;
     struct string_list policies, dists;
     struct int_list ahead;
@@ -44,6 +44,12 @@ static const struct option options[] = {
      .choices = dist_names},
     {"ahead", OPTION_INTS, &args.ahead, "100", "LIST", "batches between intent and use", .min = 0,
      .max = 10000},
+    {"localize", OPTION_INT, &args.localize, "30", "N",
+     "batches between tern_localize_start and use, for policies relocate and multi", .min = 0,
+     .max = 10000},
+    {"hot", OPTION_DOUBLE, &args.hot, "100", "FACTOR",
+     "policy multi replicates keys that are used more than so many times as often as the average",
+     .min = 0.001, .max = 1e9},
     {"keys", OPTION_INT, &args.n_keys, "1000000", "N", "keys of the table", .min = 100, .max = 1e9},
     {"length", OPTION_INT, &args.length, "128", "N", "floats of a value", .min = 1, .max = 65536,
      .aliases = "len"},
@@ -86,6 +92,8 @@ static struct workload workload_of(enum workload_keys keys, const char *policy, 
                              .keys = keys,
                              .n_keys = (uint64_t)args.n_keys,
                              .ahead = (uint64_t)ahead,
+                             .localize_ahead = (uint64_t)args.localize,
+                             .hot_factor = args.hot,
                              .length = (uint32_t)args.length,
                              .batch = BATCH,
                              .gradient = true,

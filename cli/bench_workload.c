@@ -207,7 +207,9 @@ static bool step(struct worker *worker, uint64_t clock)
     if (ahead && tern_intent(worker->tern, table, batch_at(worker, clock + ahead), n, clock + ahead,
                              clock + ahead + 1) != TERN_OK)
         return false;
-    if (workload->gradient && tern_localize(worker->tern, table, keys, n) != TERN_OK)
+    if (workload->gradient &&
+        tern_localize_start(worker->tern, table, batch_at(worker, clock + workload->localize_ahead),
+                            n, NULL) != TERN_OK)
         return false;
     if (tern_pull(worker->tern, table, keys, n, worker->values) != TERN_OK)
         return false;
@@ -398,16 +400,40 @@ static bool add_stored(struct job *job, size_t n_processes)
     return ok;
 }
 
+/* How often each key occurs in the first worker's stream, which is like all others; NULL after a complaint. */
+static uint64_t *count_keys(const struct workload *workload)
+{
+    uint64_t *stream = make_stream(workload, 0);
+    uint64_t *counts = calloc(workload->n_keys, sizeof *counts);
+    for (size_t i = 0; stream && counts && i < STREAM_KEYS; i++)
+        counts[stream[i]]++;
+    if (!stream || !counts) {
+        complain("no memory to count keys");
+        free(counts);
+        counts = NULL;
+    }
+    free(stream);
+    return counts;
+}
+
 static bool open_all(struct job *job, const char *policy)
 {
+    uint64_t *counts = NULL;
+    const bool is_multi = policy != NULL && strcmp(policy, "multi") == 0;
+    if (is_multi && !(counts = count_keys(job->workload)))
+        return false;
     struct tern_table_options shape = {.struct_size = sizeof shape,
                                        .n_keys = job->workload->n_keys,
                                        .length = job->workload->length,
                                        .policy = policy,
-                                       .staleness_ms = policy ? job->workload->staleness_ms : 0};
-    return tern_node_open(NULL, &job->tern) == TERN_OK &&
-           tern_table_open(job->tern, "workload", &shape, &job->table) == TERN_OK &&
-           tern_barrier(job->tern) == TERN_OK;
+                                       .staleness_ms = policy ? job->workload->staleness_ms : 0,
+                                       .frequencies = counts,
+                                       .hot_factor = is_multi ? job->workload->hot_factor : 0};
+    bool ok = tern_node_open(NULL, &job->tern) == TERN_OK &&
+              tern_table_open(job->tern, "workload", &shape, &job->table) == TERN_OK &&
+              tern_barrier(job->tern) == TERN_OK;
+    free(counts);
+    return ok;
 }
 
 static int node_main(void *context)

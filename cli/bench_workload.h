@@ -31,10 +31,13 @@ struct workload {
     bool may_share;                /* nodes of one host may share memory */
     const struct link_speed *link; /* makes each node a host; NULL: Unix sockets */
     enum workload_keys keys;
-    uint64_t n_keys, ahead; /* steps between intent and use; 0: no intent */
-    uint32_t length;        /* floats of a value */
+    uint64_t n_keys, ahead;  /* steps between intent and use; 0: no intent */
+    uint64_t localize_ahead; /* steps between tern_localize_start and use */
+    double
+        hot_factor;  /* of policy `multi`, which gets the frequencies of the keys; 0: the default */
+    uint32_t length; /* floats of a value */
     size_t batch;
-    /* A gradient step: a dot product and an axpy with each value, after tern_localize. Without it a step adds up
+    /* A gradient step: a dot product and an axpy with each value, after tern_localize_start. Without it a step adds up
      * the values it has pulled, computes for compute_us, and pushes whole numbers. Then the sum of all values in
      * the end is known, and is checked. */
     bool gradient;

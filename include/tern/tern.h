@@ -303,6 +303,9 @@ struct tern_table_options {
     const struct tern_placement *placement; /* homes of keys; NULL: of none. Any policy takes it;
                                                where main copies move, they begin there */
     struct tern_sketch sketch;              /* of a TERN_SKETCH */
+    double
+        hot_factor; /* policy `multi`: a key is replicated everywhere if it is used more than this
+                          many times as often as the average; 0: 100 */
 };
 
 /*
@@ -320,8 +323,8 @@ struct tern_table_options {
  *               difference; with an updater it is done at the home, and waits for a round.
  *   relocate    keys move where tern_localize asks for them, and are never replicated.
  *   multi       like relocate, but some keys are replicated to every node for good: those listed in
- *               `replicated`; or those used more than 100 times as often as the average, by the
- *               counts in `frequencies` or, without either, by a sample of what each node
+ *               `replicated`; or those used more than `hot_factor` times as often as the average,
+ *               by the counts in `frequencies` or, without either, by a sample of what each node
  *               localizes.
  *
  * If all processes of a job are on one host, they share the memory of their tables, whatever the
@@ -428,6 +431,15 @@ TERN_API enum tern_status tern_intent(struct tern_worker *worker, struct tern_ta
  */
 TERN_API enum tern_status tern_localize(struct tern_worker *worker, struct tern_table *table,
                                         const uint64_t *keys, size_t n);
+
+/*
+ * The same, started now, some steps before the keys are used. With a ticket, tern_wait returns when
+ * the keys are here, tern_test says whether they are, and `keys` must stay in place until then. A
+ * key that another node has asked for meanwhile may have gone again; neither waits for it for long.
+ * If `ticket` is NULL there is nothing to wait for, and `keys` may be used again at once.
+ */
+TERN_API enum tern_status tern_localize_start(struct tern_worker *worker, struct tern_table *table,
+                                              const uint64_t *keys, size_t n, uint64_t *ticket);
 
 /* Waits for all pending operations of this worker, and until everything that it has pushed and set
  * has reached the main copies. (Until then it may be in replicas here, or in flight.) */

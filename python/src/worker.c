@@ -268,21 +268,24 @@ static PyObject *worker_intent(PyObject *self, PyObject *const *arguments, Py_ss
 static PyObject *worker_localize(PyObject *self, PyObject *const *arguments, Py_ssize_t n,
                                  PyObject *keywords)
 {
-    static const struct signature signature = {"localize", {"table", "keys"}, 2};
+    static const struct signature signature = {"localize", {"table", "keys", "wait"}, 2};
     struct worker *worker = (struct worker *)self;
-    PyObject *values[2];
+    PyObject *values[3];
     Py_buffer keys;
     enum tern_status status;
-    if (!take_arguments(&signature, arguments, n, keywords, values) ||
-        !enter_both(worker, values[0]))
+    if (!take_arguments(&signature, arguments, n, keywords, values))
         return NULL;
+    const int waits = values[2] ? PyObject_IsTrue(values[2]) : 1;
+    if (waits < 0 || !enter_both(worker, values[0]))
+        return NULL;
+    struct tern_table *table = ((struct table *)values[0])->handle;
     if (!take_keys(values[1], "localize", &keys)) {
         leave_both(worker, values[0]);
         return NULL;
     }
     Py_BEGIN_ALLOW_THREADS
-    status = tern_localize(worker->handle, ((struct table *)values[0])->handle, keys.buf,
-                           view_count(&keys));
+    status = waits ? tern_localize(worker->handle, table, keys.buf, view_count(&keys))
+                   : tern_localize_start(worker->handle, table, keys.buf, view_count(&keys), NULL);
     Py_END_ALLOW_THREADS
     PyBuffer_Release(&keys);
     leave_both(worker, values[0]);
@@ -336,7 +339,9 @@ static PyMethodDef methods[] = {
      "intent(table, keys, start, end)\n\nSays that it will use the keys while start <= clock < "
      "end. Any thread may call it."},
     {"localize", KEYWORDS(worker_localize),
-     "localize(table, keys)\n\nMoves the keys to this node."},
+     "localize(table, keys, wait=True)\n\nMoves the keys to this node. Without `wait` it returns "
+     "at "
+     "once, and they come while the worker goes on."},
     {"pull", KEYWORDS(worker_pull),
      "pull(table, keys, out=None, wait=True)\n\nReads values: an array of the shape of `keys` "
      "and then the table's "

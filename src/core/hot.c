@@ -7,9 +7,9 @@
 
 enum { LEAST_COUNT = 4 }; /* fewer are chance */
 
-void hot_init(struct hot *hot, uint64_t n_keys)
+void hot_init(struct hot *hot, uint64_t n_keys, double factor)
 {
-    *hot = (struct hot){.next_look = FIRST_LOOK, .n_keys = n_keys};
+    *hot = (struct hot){.next_look = FIRST_LOOK, .n_keys = n_keys, .factor = factor};
 }
 
 void hot_fini(struct hot *hot)
@@ -37,7 +37,7 @@ bool hot_add(struct hot *hot, const uint64_t *keys, size_t n)
 size_t hot_look(struct hot *hot, uint64_t *keys, size_t most)
 {
     double n_keys = (double)(hot->n_keys ? hot->n_keys : hot->counts.n);
-    double least = HOT_FACTOR * (double)hot->n_sampled / n_keys;
+    double least = hot->factor * (double)hot->n_sampled / n_keys;
     size_t n = 0, n_cells = hot->counts.cells ? hot->counts.mask + 1 : 0;
     for (size_t i = 0; i < n_cells && n < most; i++) {
         struct keymap_cell *cell = &hot->counts.cells[i];
@@ -49,14 +49,14 @@ size_t hot_look(struct hot *hot, uint64_t *keys, size_t most)
     return n;
 }
 
-size_t hot_among(const uint64_t *counts, uint64_t n, uint64_t *keys, size_t most)
+size_t hot_among(const uint64_t *counts, uint64_t n, double factor, uint64_t *keys, size_t most)
 {
     double sum = 0;
     for (uint64_t i = 0; i < n; i++)
         sum += (double)counts[i];
     size_t n_hot = 0;
     for (uint64_t i = 0; i < n && n_hot < most; i++)
-        if ((double)counts[i] * (double)n > HOT_FACTOR * sum)
+        if ((double)counts[i] * (double)n > factor * sum)
             keys[n_hot++] = i;
     return n_hot;
 }

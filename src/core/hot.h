@@ -1,8 +1,8 @@
 /*
  * hot - which keys are used so much more often than others that every node should have a copy.
  *
- * The heuristic of NuPS, Section 5.1: keys used more than 100 times as often as the average key. The
- * frequencies are given as counts, or taken from a sample of the node's own accesses, which is looked at
+ * The heuristic of NuPS, Section 5.1: keys used more than 100 times as often as the average key, or as often as a table's
+ * option `hot_factor` says. The frequencies are given as counts, or taken from a sample of the node's own accesses, which is looked at
  * whenever it has doubled and is complete after HOT_LAST accesses.
  *
  * Pure. One thread at a time: the caller locks.
@@ -12,16 +12,17 @@
 
 #include "base/keymap.h"
 
-enum { HOT_FACTOR = 100 };
+enum { HOT_FACTOR = 100 }; /* unless a table has its own */
 
 struct hot {
     struct keymap counts; /* of the keys in the sample; of those found hot with HOT_FOUND */
     uint64_t n_sampled;
     uint64_t next_look; /* when the sample is as large as this; 0: complete */
     uint64_t n_keys;    /* of the table; 0: those in the sample */
+    double factor;      /* times the average that make a key hot */
 };
 
-void hot_init(struct hot *hot, uint64_t n_keys);
+void hot_init(struct hot *hot, uint64_t n_keys, double factor);
 void hot_fini(struct hot *hot);
 
 /* Whether further accesses are of interest. */
@@ -37,6 +38,6 @@ bool hot_add(struct hot *hot, const uint64_t *keys, size_t n);
 size_t hot_look(struct hot *hot, uint64_t *keys, size_t most);
 
 /* Up to `most` hot keys among 0 .. n - 1, by given counts. */
-size_t hot_among(const uint64_t *counts, uint64_t n, uint64_t *keys, size_t most);
+size_t hot_among(const uint64_t *counts, uint64_t n, double factor, uint64_t *keys, size_t most);
 
 #endif

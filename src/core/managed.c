@@ -33,15 +33,18 @@ static bool want_listed(struct core_table *table, const struct tern_table_option
         want_everywhere(table, options->replicated, options->n_replicated);
         return true;
     }
+    const double factor = options->hot_factor > 0 ? options->hot_factor : HOT_FACTOR;
     if (!options->frequencies) {
-        hot_init(&managed->hot, options->n_keys);
+        hot_init(&managed->hot, options->n_keys, factor);
         return true;
     }
     /* No more keys than that can be so much above the mean. */
-    size_t most = (size_t)(options->n_keys / HOT_FACTOR) + 1;
+    const double n_keys = (double)options->n_keys;
+    size_t most = (size_t)(factor > 1 ? n_keys / factor : n_keys) + 1;
     uint64_t *hot = malloc(most * sizeof *hot);
     if (hot)
-        want_everywhere(table, hot, hot_among(options->frequencies, options->n_keys, hot, most));
+        want_everywhere(table, hot,
+                        hot_among(options->frequencies, options->n_keys, factor, hot, most));
     free(hot);
     return hot;
 }

@@ -2,6 +2,7 @@
 #include "core/technique.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 #include "core/doubling.h"
 
@@ -42,6 +43,14 @@ enum tern_status technique_check(const struct policy *policy, const char *name,
             return fail(TERN_RANGE,
                         "listed key %" PRIu64 " is outside table '%s' of %" PRIu64 " keys",
                         options->replicated[i], name, options->n_keys);
+    if (!isfinite(options->hot_factor) || options->hot_factor < 0)
+        return fail(TERN_INVALID, "table '%s': hot_factor is %g; it is a positive number", name,
+                    options->hot_factor);
+    if (options->hot_factor > 0 && (policy->replica != REPLICA_OF_LISTED || options->n_replicated))
+        return fail(TERN_INVALID,
+                    "table '%s': hot_factor is for policy 'multi' without a list of keys, not for "
+                    "policy '%s'",
+                    name, policy->name);
     if ((options->staleness_ms || options->max_rounds_per_s) && !technique->collect)
         return fail(TERN_INVALID,
                     "table '%s': policy '%s' has no replicas that staleness_ms or max_rounds_per_s "

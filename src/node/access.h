@@ -79,7 +79,17 @@ enum tern_status away_catch_up(struct tern_worker *worker, const struct op *op);
 enum tern_status away_send_ahead(struct tern_worker *worker, struct tern_table *table,
                                  const uint64_t *keys, size_t n);
 
+/* ---- Keys on their way here (localize.c) ---- */
+
+/* Waits until the keys are here, or no further one comes; and whether it is so. */
+enum tern_status localize_wait(const struct tern_table *table, struct localization *localization);
+bool localize_is_done(const struct tern_table *table, struct localization *localization);
+
 /* ---- Operations under way (ticket.c) ---- */
+
+/* Puts a localization under the worker's next ticket. */
+enum tern_status ticket_add_localization(struct tern_worker *worker, struct tern_table *table,
+                                         const struct localization *localization);
 
 /* Waits for those that an operation on these keys must not overtake. */
 enum tern_status ticket_wait_for_turn(struct tern_worker *worker, const struct tern_table *table,

@@ -1,5 +1,5 @@
 /*
- * intent - what workers say about the keys they will use, and what they ask for outright. See tern.h.
+ * intent - what workers say about the keys they will use. See tern.h. What they ask for outright is in localize.c.
  *
  * The calls only append to the worker's queues (core/intents.h), of which there is one per shard; the node's rounds act on
  * them. A queue has one writer at a time: intents may come from any thread, so intent_add takes the worker's
@@ -13,11 +13,7 @@
 
 #include "core/technique.h"
 
-/* Rounds in which tern_localize expects a further key to come: one to ask its home, one to follow it to where
- * it is, and some for keys that move meanwhile. */
-enum { LOCALIZE_ROUNDS = 8 };
-
-static enum tern_status check(const struct tern_worker *worker, const struct tern_table *table,
+enum tern_status intent_check(const struct tern_worker *worker, const struct tern_table *table,
                               const uint64_t *keys, size_t n)
 {
     if (!access_allowed(worker, table, keys, n, keys))
@@ -98,7 +94,7 @@ enum intent_kind intent_kind_of(const struct tern_table *table, enum wanted_by b
 enum tern_status tern_intent(struct tern_worker *worker, struct tern_table *table,
                              const uint64_t *keys, size_t n, uint64_t start, uint64_t end)
 {
-    enum tern_status status = check(worker, table, keys, n);
+    enum tern_status status = intent_check(worker, table, keys, n);
     if (!status && start > end)
         status =
             fail(TERN_INVALID,
@@ -108,69 +104,6 @@ enum tern_status tern_intent(struct tern_worker *worker, struct tern_table *tabl
         return status;
     enum intent_kind kind = intent_kind_of(table, BY_INTENT);
     return kind ? intent_add(worker, table, kind, keys, n, start, end) : TERN_OK;
-}
-
-static size_t count_away(const struct store *store, const uint64_t *keys, size_t n)
-{
-    size_t n_away = 0;
-    for (size_t i = 0; i < n; i++) {
-        struct entry *entry;
-        uint64_t word = store_look(store, keys[i], &entry);
-        n_away += !entry_has_row(word) &&
-                  !(entry_state(word) == ENTRY_NONE && store_is_home(store, keys[i]));
-    }
-    return n_away;
-}
-
-/* This node wants keys for good. */
-static void want(struct tern_table *table, const uint64_t *keys, size_t n)
-{
-    const struct store *store = &table->core.store;
-    for (size_t i = 0; i < n; i++) {
-        const uint32_t number = store_shard(store, keys[i]);
-        struct shard *shard = &table->node->engine->shards[number];
-        pthread_mutex_lock(&shard->lock);
-        table->core.technique->want(&table->core, number, &keys[i], 1);
-        pthread_mutex_unlock(&shard->lock);
-    }
-}
-
-/* Lets the technique learn which keys are used so often that they should be copied and not moved to and fro: one call in
- * SAMPLED counts. */
-static void note_use(struct tern_worker *worker, struct tern_table *table, const uint64_t *keys,
-                     size_t n)
-{
-    enum { SAMPLED = 4, MOST = 256 };
-    uint64_t hot[MOST];
-    pthread_mutex_t *lock = &worker->node->engine->shards[0].lock;
-    if (worker->n_localized++ % SAMPLED || pthread_mutex_trylock(lock))
-        return;
-    size_t found = table->core.technique->learn(&table->core, keys, n, hot, MOST);
-    pthread_mutex_unlock(lock);
-    want(table, hot, found);
-}
-
-enum tern_status tern_localize(struct tern_worker *worker, struct tern_table *table,
-                               const uint64_t *keys, size_t n)
-{
-    enum tern_status status = check(worker, table, keys, n);
-    if (status || !intent_kind_of(table, BY_LOCALIZE))
-        return status;
-    const struct store *store = &table->core.store;
-    note_use(worker, table, keys, n);
-    size_t n_away = count_away(store, keys, n), fewest = n_away;
-    if (!n_away)
-        return TERN_OK;
-    status = intent_add(worker, table, intent_kind_of(table, BY_LOCALIZE), keys, n, 0, 0);
-    for (int i = 0; !status && i < LOCALIZE_ROUNDS && n_away; i++) {
-        status = engine_wait_changes(worker->node->engine);
-        n_away = count_away(store, keys, n);
-        if (n_away < fewest) {
-            fewest = n_away;
-            i = -1;
-        }
-    }
-    return status;
 }
 
 /* Waits for all operations under way. The first failure counts, with its sentence. */

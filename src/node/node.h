@@ -128,12 +128,21 @@ static inline struct tern_table *table_around(struct core_table *core)
 /* Whether every call on the table needs all nodes: its rows may be torn, or its copies differ for good, once one is lost. */
 bool table_needs_all(const struct tern_table *table);
 
+/* Keys that were asked for and are to come here (localize.c). */
+struct localization {
+    const uint64_t *keys; /* the program's */
+    size_t n;
+    size_t n_away;  /* the fewest so far, */
+    uint64_t round; /* since this round */
+};
+
 /* An operation under way whose start was reported to the program. */
 struct pending {
     struct pending *next, *before; /* of the list; only `next` while it is free */
     uint64_t ticket;
     struct tern_table *table;
-    bool is_counted; /* its keys are among those under way */
+    bool is_counted;                  /* its keys are among those under way */
+    struct localization localization; /* if it is one: it has keys then, and no `op` */
     struct op op;
 };
 
@@ -184,6 +193,10 @@ enum tern_status table_check_name(const char *name);
 enum tern_status table_check_options(const char *name, const struct tern_table_options *options);
 enum tern_status table_check_same(const struct tern_table *table,
                                   const struct tern_table_options *now);
+
+/* Whether a worker may say something about keys of a table. */
+enum tern_status intent_check(const struct tern_worker *worker, const struct tern_table *table,
+                              const uint64_t *keys, size_t n);
 
 /* How a table acts on it that keys are wanted; INTENT_NONE: not at all. */
 enum intent_kind intent_kind_of(const struct tern_table *table, enum wanted_by by);

@@ -1,6 +1,7 @@
 /*
  * ticket - operations that are started now and waited for later. On a single node an operation is finished when
- * its start returns; in a cluster the part that concerns other nodes waits under its ticket. See access.h.
+ * its start returns; in a cluster the part that concerns other nodes waits under its ticket. See access.h. So does a
+ * localization (localize.c), which orders nothing: keys that are on their way here are used where they are.
  */
 #include "node/access.h"
 
@@ -49,11 +50,17 @@ static void give_pending(struct tern_worker *worker, struct pending *pending)
     worker->free_pending = pending;
 }
 
+static bool is_localization(const struct pending *pending)
+{
+    return pending->localization.n != 0;
+}
+
 /* Puts an operation that was started under the next ticket. */
 static void add_pending(struct tern_worker *worker, struct pending *pending)
 {
-    order_began(&worker->space->order, &pending->op);
-    pending->is_counted = true;
+    pending->is_counted = !is_localization(pending);
+    if (pending->is_counted)
+        order_began(&worker->space->order, &pending->op);
     atomic_fetch_add_explicit(&pending->table->n_under_way, 1, memory_order_relaxed);
     pending->ticket = worker->last_ticket + 1;
     pending->next = NULL;
@@ -75,12 +82,25 @@ static enum tern_status start_pending(struct tern_worker *worker, struct tern_ta
     if (!pending)
         return fail(TERN_NO_MEMORY, "no memory for an operation under way");
     pending->table = table;
+    pending->localization = (struct localization){0};
     enum tern_status status = away_start(worker, table, kind, keys, values, &pending->op);
     if (status)
         give_pending(worker, pending);
     else
         add_pending(worker, pending);
     return status;
+}
+
+enum tern_status ticket_add_localization(struct tern_worker *worker, struct tern_table *table,
+                                         const struct localization *localization)
+{
+    struct pending *pending = take_pending(worker);
+    if (!pending)
+        return fail(TERN_NO_MEMORY, "no memory for an operation under way");
+    pending->table = table;
+    pending->localization = *localization;
+    add_pending(worker, pending);
+    return TERN_OK;
 }
 
 /* An operation that is started now; what is left to do for other nodes waits under its ticket. */
@@ -155,7 +175,9 @@ static enum tern_status end_pending(struct tern_worker *worker, struct pending *
     *(pending->next ? &pending->next->before : &worker->last_pending) = pending->before;
     bool is_behind = pending->is_counted; /* else it was waited for already */
     uncount(worker, pending);
-    enum tern_status status = is_behind ? away_end(worker, &pending->op) : op_end(&pending->op);
+    enum tern_status status = TERN_OK;
+    if (!is_localization(pending))
+        status = is_behind ? away_end(worker, &pending->op) : op_end(&pending->op);
     atomic_fetch_sub_explicit(&pending->table->n_under_way, 1, memory_order_release);
     give_pending(worker, pending);
     return status;
@@ -178,8 +200,25 @@ enum tern_status tern_wait(struct tern_worker *worker, uint64_t ticket)
     struct pending *pending = find_pending(worker, ticket);
     if (!pending)
         return TERN_OK;
-    remote_wait(worker->remote, &pending->op, false);
-    return end_pending(worker, pending);
+    enum tern_status came = TERN_OK;
+    if (is_localization(pending))
+        came = localize_wait(pending->table, &pending->localization);
+    else
+        remote_wait(worker->remote, &pending->op, false);
+    status = end_pending(worker, pending);
+    return came ? came : status;
+}
+
+/* Whether an operation is done; it is given a push if it is not. */
+static bool look(struct tern_worker *worker, struct pending *pending)
+{
+    if (is_localization(pending)) {
+        worker_drive(worker);
+        return localize_is_done(pending->table, &pending->localization);
+    }
+    if (!op_is_done(&pending->op))
+        remote_progress(worker->remote);
+    return op_is_done(&pending->op);
 }
 
 enum tern_status tern_test(struct tern_worker *worker, uint64_t ticket, bool *done)
@@ -190,9 +229,7 @@ enum tern_status tern_test(struct tern_worker *worker, uint64_t ticket, bool *do
     if (status)
         return status;
     struct pending *pending = find_pending(worker, ticket);
-    if (pending && !op_is_done(&pending->op))
-        remote_progress(worker->remote);
-    bool finished = !pending || op_is_done(&pending->op);
+    bool finished = !pending || look(worker, pending);
     if (pending && finished)
         status = end_pending(worker, pending);
     if (!status)
@@ -203,7 +240,8 @@ enum tern_status tern_test(struct tern_worker *worker, uint64_t ticket, bool *do
 void access_finish_all(struct tern_worker *worker)
 {
     while (worker->pending) {
-        remote_wait(worker->remote, &worker->pending->op, false);
+        if (!is_localization(worker->pending))
+            remote_wait(worker->remote, &worker->pending->op, false);
         end_pending(worker, worker->pending);
     }
     for (struct pending *pending = worker->free_pending, *next; pending; pending = next) {

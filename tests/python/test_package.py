@@ -157,6 +157,7 @@ def test_clock_and_intent(worker, table):
     with pytest.raises(tern.InvalidError):
         worker.intent(table, KEYS, 5, 1)
     worker.localize(table, KEYS)
+    worker.localize(table, KEYS, wait=False)
     worker.flush()
     worker.rest()
     assert worker.stats()["open_s"] > 0

@@ -30,10 +30,12 @@ static void counts_tell_which_keys_are_hot(void **state)
     uint64_t keys[KEYS], random = 1;
     for (int i = 0; i < ACCESSES; i++)
         counts[draw(&random)]++;
-    assert_int_equal(hot_among(counts, KEYS, keys, KEYS), 10);
+    assert_int_equal(hot_among(counts, KEYS, HOT_FACTOR, keys, KEYS), 10);
     for (uint64_t i = 0; i < 10; i++)
         assert_int_equal(keys[i], 10 * i);
-    assert_int_equal(hot_among(counts, KEYS, keys, 3), 3);
+    assert_int_equal(hot_among(counts, KEYS, HOT_FACTOR, keys, 3), 3);
+    assert_true(hot_among(counts, KEYS, 0.1, keys, KEYS) > 10);
+    assert_int_equal(hot_among(counts, KEYS, KEYS, keys, KEYS), 0);
 }
 
 static void keys_used_alike_are_not_hot(void **state)
@@ -42,10 +44,10 @@ static void keys_used_alike_are_not_hot(void **state)
     uint64_t counts[200], keys[200];
     for (int i = 0; i < 200; i++)
         counts[i] = 7;
-    assert_int_equal(hot_among(counts, 200, keys, 200), 0);
+    assert_int_equal(hot_among(counts, 200, HOT_FACTOR, keys, 200), 0);
     for (int i = 0; i < 200; i++)
         counts[i] = 0;
-    assert_int_equal(hot_among(counts, 200, keys, 200), 0);
+    assert_int_equal(hot_among(counts, 200, HOT_FACTOR, keys, 200), 0);
 }
 
 static void a_sample_finds_each_hot_key_once(void **state)
@@ -53,7 +55,7 @@ static void a_sample_finds_each_hot_key_once(void **state)
     (void)state;
     struct hot hot;
     uint64_t random = 2, n_found = 0, n_looks = 0;
-    hot_init(&hot, KEYS);
+    hot_init(&hot, KEYS, HOT_FACTOR);
     for (int i = 0; i < ACCESSES / 50; i++) {
         uint64_t batch[50], keys[4];
         for (int k = 0; k < 50; k++)
@@ -78,7 +80,7 @@ static void a_sample_is_complete_at_some_time(void **state)
     (void)state;
     struct hot hot;
     uint64_t batch[1024], n = 0;
-    hot_init(&hot, 0);
+    hot_init(&hot, 0, HOT_FACTOR);
     for (uint64_t i = 0; i < 1024; i++)
         batch[i] = i;
     while (hot_is_open(&hot) && n < 100000000) {

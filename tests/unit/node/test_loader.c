@@ -1,6 +1,7 @@
 /*
  * Two nodes inside one process: a loader thread signals intents for the clock of another thread's worker, also while the
- * worker signals its own and closes; tern_pull_if_local reads what is here and sends nothing.
+ * worker signals its own and closes; tern_pull_if_local reads what is here and sends nothing; tern_localize_start brings keys
+ * while the worker goes on.
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -241,6 +242,141 @@ static void wrong_arguments_are_refused(void **state)
     close_table(tables);
 }
 
+/* ---- tern_localize_start ------------------------------------------------------------------------ */
+
+static size_t count_local(struct tern_table *table)
+{
+    uint64_t keys[N_KEYS];
+    int64_t values[N_KEYS][LENGTH];
+    size_t n_local;
+    all_keys(keys);
+    ok(tern_pull_if_local(workers[0], table, keys, N_KEYS, values, NULL, &n_local));
+    return n_local;
+}
+
+static void a_ticket_waits_for_keys_to_come(void **state)
+{
+    (void)state;
+    static const char *const policies[] = {"relocate", "multi"};
+    for (size_t i = 0; i < COUNT(policies); i++) {
+        struct tern_table *tables[N_NODES];
+        uint64_t keys[N_KEYS], ticket = 0;
+        open_table(policies[i], tables);
+        all_keys(keys);
+        ok(tern_localize_start(workers[0], tables[0], keys, N_KEYS, &ticket));
+        assert_true(ticket > 0);
+        assert_int_equal(tern_table_close(tables[0]), TERN_BUSY);
+        ok(tern_wait(workers[0], ticket));
+        assert_int_equal(count_local(tables[0]), N_KEYS);
+        assert_true(stats_of(tables[0]).moved_here > 0);
+        ok(tern_wait(workers[0], ticket));
+        close_table(tables);
+    }
+}
+
+static void a_ticket_says_when_keys_have_come(void **state)
+{
+    (void)state;
+    struct tern_table *tables[N_NODES];
+    uint64_t keys[N_KEYS], ticket;
+    bool done = false;
+    open_table("relocate", tables);
+    all_keys(keys);
+    ok(tern_localize_start(workers[0], tables[0], keys, N_KEYS, &ticket));
+    while (!done) {
+        ok(tern_test(workers[0], ticket, &done));
+        nap();
+    }
+    close_table(tables);
+}
+
+/* Without a ticket the keys are copied: the array may be used again. */
+static void keys_come_without_a_ticket(void **state)
+{
+    (void)state;
+    struct tern_table *tables[N_NODES];
+    uint64_t keys[N_KEYS];
+    open_table("relocate", tables);
+    all_keys(keys);
+    ok(tern_localize_start(workers[0], tables[0], keys, N_KEYS, NULL));
+    for (int i = 0; i < N_KEYS; i++)
+        keys[i] = UINT64_MAX;
+    while (count_local(tables[0]) < N_KEYS)
+        nap();
+    close_table(tables);
+}
+
+/* Pushes that are started while keys are on their way count once each. */
+static void sums_are_exact_while_keys_move(void **state)
+{
+    (void)state;
+    enum { STEPS = 30 };
+    struct tern_table *tables[N_NODES];
+    uint64_t keys[N_KEYS], tickets[N_NODES][2];
+    int64_t values[N_KEYS][LENGTH], ones[N_KEYS][LENGTH];
+    open_table("multi", tables);
+    all_keys(keys);
+    fill(ones, 1);
+    for (int step = 0; step < STEPS; step++) {
+        for (int i = 0; i < N_NODES; i++) {
+            ok(tern_localize_start(workers[i], tables[i], keys, N_KEYS, &tickets[i][0]));
+            ok(tern_push_start(workers[i], tables[i], keys, N_KEYS, ones, &tickets[i][1]));
+        }
+        for (int i = 0; i < N_NODES; i++) {
+            bool done;
+            ok(tern_test(workers[i], tickets[i][0], &done));
+            ok(tern_wait(workers[i], tickets[i][1]));
+        }
+    }
+    for (int i = 0; i < N_NODES; i++)
+        ok(tern_flush(workers[i]));
+    ok(tern_pull(workers[0], tables[0], keys, N_KEYS, values));
+    for (int i = 0; i < N_KEYS; i++)
+        assert_int_equal(values[i][LENGTH - 1], 7 + N_NODES * STEPS);
+    close_table(tables);
+}
+
+/* Where keys do not move there is nothing to wait for; a worker may close with keys on their way. */
+static void nothing_else_waits_for_keys(void **state)
+{
+    (void)state;
+    struct tern_table *tables[N_NODES];
+    struct tern_worker *worker;
+    uint64_t keys[N_KEYS], ticket;
+    bool done = false;
+    all_keys(keys);
+    open_table("static", tables);
+    ok(tern_localize_start(workers[0], tables[0], keys, N_KEYS, &ticket));
+    ok(tern_test(workers[0], ticket, &done));
+    assert_true(done);
+    close_table(tables);
+    open_table("relocate", tables);
+    ok(tern_worker_open(nodes[0], &worker));
+    ok(tern_localize_start(worker, tables[0], keys, N_KEYS, &ticket));
+    ok(tern_worker_close(worker));
+    close_table(tables);
+}
+
+static void wrong_localizations_are_refused(void **state)
+{
+    (void)state;
+    struct tern_table *tables[N_NODES], *refused;
+    const uint64_t outside = N_KEYS;
+    uint64_t ticket = 17;
+    open_table("relocate", tables);
+    assert_int_equal(tern_localize_start(NULL, tables[0], &outside, 1, &ticket), TERN_INVALID);
+    assert_int_equal(tern_localize_start(workers[0], tables[0], NULL, 1, &ticket), TERN_INVALID);
+    assert_int_equal(tern_localize_start(workers[0], tables[0], &outside, 1, &ticket), TERN_RANGE);
+    assert_int_equal(ticket, 17);
+    close_table(tables);
+    struct tern_table_options options = {
+        .struct_size = sizeof options, .n_keys = N_KEYS, .policy = "multi", .hot_factor = -1};
+    assert_int_equal(tern_table_open(nodes[0], "hot", &options, &refused), TERN_INVALID);
+    options.policy = "static";
+    options.hot_factor = 10;
+    assert_int_equal(tern_table_open(nodes[0], "hot", &options, &refused), TERN_INVALID);
+}
+
 /* ---- Loaders ------------------------------------------------------------------------------------ */
 
 struct loader {
@@ -337,6 +473,12 @@ int main(void)
         cmocka_unit_test(stale_replicas_are_not_local),
         cmocka_unit_test(a_read_does_not_overtake_a_push),
         cmocka_unit_test(wrong_arguments_are_refused),
+        cmocka_unit_test(a_ticket_waits_for_keys_to_come),
+        cmocka_unit_test(a_ticket_says_when_keys_have_come),
+        cmocka_unit_test(keys_come_without_a_ticket),
+        cmocka_unit_test(sums_are_exact_while_keys_move),
+        cmocka_unit_test(nothing_else_waits_for_keys),
+        cmocka_unit_test(wrong_localizations_are_refused),
         cmocka_unit_test(intents_of_a_loader_count_for_the_worker),
         cmocka_unit_test(a_worker_may_close_while_loaders_signal),
     };
