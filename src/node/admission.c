@@ -13,10 +13,9 @@ static enum tern_status finish_away(struct tern_worker *worker, const struct ter
                                     bool *present)
 {
     struct op op;
-    enum tern_status status = away_start(worker, table, kind, keys, values, &op);
+    enum tern_status status = away_start_present(worker, table, kind, keys, values, present, &op);
     if (status)
         return status;
-    op.present = present;
     remote_wait(worker->remote, &op, false);
     return away_end(worker, &op);
 }
