@@ -230,6 +230,7 @@ static enum copy copy(const struct core *core, const struct core_table *table, u
 
 const struct technique technique_bounded = {
     .rows = ROWS_EVERYWHERE,
+    .sends_sections = true,
     .check = check,
     .open = open_table,
     .close = close_table,

@@ -18,8 +18,14 @@
 #include "core/policy.h"
 #include "store/store.h"
 #include "wire/frame.h"
+#include "wire/pack.h"
 
 struct technique;
+
+/* The bytes that packing has saved in the messages of a table's rounds, in a shard; under its lock. */
+struct savings {
+    uint64_t sent, received;
+};
 
 struct core_table {
     struct store store;
@@ -30,6 +36,7 @@ struct core_table {
     uint32_t generation;               /* tells tables apart that have the same place in turn */
     uint64_t staleness_ns;             /* replicas are to be no older, where rounds refresh them */
     uint64_t round_ns;                 /* at least that long from one round to the next */
+    struct savings savings[STORE_MAX_SHARDS];
 };
 
 struct core {
@@ -66,6 +73,13 @@ static inline void core_note_closed(struct core *core, uint16_t number)
 static inline bool core_has_closed(const struct core *core, uint16_t number)
 {
     return core->closed[number / 64] >> number % 64 & 1;
+}
+
+/* What items of the table's rounds have. */
+static inline struct pack_shape core_pack_shape(const struct core_table *table)
+{
+    return (struct pack_shape){.value_bytes = table->store.value_bytes,
+                               .state_bytes = table->store.states.stride};
 }
 
 /* The node that has the main copy of a key unless it was moved, and always knows where it is. */

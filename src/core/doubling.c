@@ -574,6 +574,7 @@ static void stats(const struct core_table *table, uint32_t shard, struct tern_ta
 
 const struct technique technique_doubling = {
     .rows = ROWS_EVERYWHERE,
+    .sends_sections = true,
     .is_collective = true,
     .open = open_table,
     .close = close_table,

@@ -1,6 +1,7 @@
 /* exchange - see exchange.h. */
 #include "core/exchange.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -26,9 +27,11 @@ void exchange_fini(struct exchange *exchange)
     for (uint32_t i = 0; exchange->questions && i < view_capacity(exchange->view); i++) {
         struct question *question = &exchange->questions[i];
         buffer_free(&question->body);
+        buffer_free(&question->packed);
         buffer_free(question->asked ? &question->op.answer_body : &question->answer);
     }
     free(exchange->questions);
+    buffer_free(&exchange->plain);
 }
 
 /* Several threads may take steps, and one of them have looked at the clock before another did. */
@@ -46,9 +49,9 @@ static bool is_probe(const struct question *question)
     return question->op.fields.round.step == FRAME_OPEN_PROBE;
 }
 
-/* Queues the request in the question's body. */
+/* Queues a request. */
 static enum tern_status put_question(struct exchange *exchange, uint32_t node,
-                                     const struct frame *frame)
+                                     const struct frame *frame, const struct buffer *body)
 {
     struct question *question = &exchange->questions[node];
     question->op = (struct op){.table = exchange->number,
@@ -56,8 +59,8 @@ static enum tern_status put_question(struct exchange *exchange, uint32_t node,
                                .limit = frame->count,
                                .flags = frame->flags,
                                .keys_bytes = frame->keys_bytes};
-    question->op.payload = buffer_head(&question->body);
-    question->op.payload_bytes = (uint32_t)buffer_size(&question->body);
+    question->op.payload = buffer_head(body);
+    question->op.payload_bytes = (uint32_t)buffer_size(body);
     question->op.answer_body = question->answer;
     question->op.answer_body.begin = question->op.answer_body.end = 0;
     enum tern_status status = client_call(exchange->client, node, &question->op, FRAME_ROUND);
@@ -114,7 +117,8 @@ static enum tern_status probe(struct exchange *exchange, uint32_t node)
     }
     question->is_probed = true;
     question->body.begin = question->body.end = 0;
-    return put_question(exchange, node, &(struct frame){.fields.round.step = FRAME_OPEN_PROBE});
+    return put_question(exchange, node, &(struct frame){.fields.round.step = FRAME_OPEN_PROBE},
+                        &question->body);
 }
 
 /* A node that has closed the table says so to each question. */
@@ -141,6 +145,47 @@ bool exchange_waits(const struct exchange *exchange)
 
 /* ---- Questions and answers ---------------------------------------------------------------------- */
 
+/* Packs what the technique has to say; *body is what is sent. */
+static enum tern_status pack(struct core_table *table, uint32_t shard, struct question *question,
+                             const struct buffer **body)
+{
+    *body = &question->body;
+    if (!table->technique->sends_sections)
+        return TERN_OK;
+    question->packed.begin = question->packed.end = 0;
+    *body = &question->packed;
+    const struct pack_shape shape = core_pack_shape(table);
+    if (!pack_sections(&shape, buffer_head(&question->body), buffer_size(&question->body),
+                       &question->packed))
+        return fail(TERN_NO_MEMORY, "no memory for a round of table '%s'", table->store.name);
+    table->savings[shard].sent += buffer_size(&question->body) - buffer_size(&question->packed);
+    return TERN_OK;
+}
+
+/* Unpacks an answer for the technique. */
+static enum tern_status unpack(struct exchange *exchange, struct core_table *table, uint32_t peer,
+                               struct frame *frame, const uint8_t **body)
+{
+    struct buffer *plain = &exchange->plain;
+    if (!table->technique->sends_sections || frame->kind != FRAME_ROUND_REPLY ||
+        frame->flags & FRAME_PLAIN)
+        return TERN_OK;
+    plain->begin = plain->end = 0;
+    const struct pack_shape shape = core_pack_shape(table);
+    enum tern_status status = unpack_sections(&shape, *body, frame->body_bytes, plain);
+    if (status == TERN_INVALID || (!status && frame->keys_bytes))
+        return fail(TERN_PEER,
+                    "the answer of node %" PRIu32 " to a round of table '%s' makes no sense", peer,
+                    table->store.name);
+    if (status)
+        return status;
+    table->savings[exchange->client->first_shard].received +=
+        buffer_size(plain) - frame->body_bytes;
+    frame->body_bytes = (uint32_t)buffer_size(plain);
+    *body = buffer_head(plain);
+    return TERN_OK;
+}
+
 /* Asks a peer, if there is a reason to. */
 static enum tern_status ask(struct exchange *exchange, struct core_table *table, uint32_t peer)
 {
@@ -156,7 +201,10 @@ static enum tern_status ask(struct exchange *exchange, struct core_table *table,
     enum tern_status status = table->technique->ask(table, shard, peer, exchange->now_ns,
                                                     &question->body, &frame, &question->more);
     exchange->busy |= buffer_size(&question->body) > 0 || frame.fields.round.number;
-    return status ? status : put_question(exchange, peer, &frame);
+    const struct buffer *body = NULL;
+    if (!status)
+        status = pack(table, shard, question, &body);
+    return status ? status : put_question(exchange, peer, &frame, body);
 }
 
 /* Takes the answer of a peer. */
@@ -167,10 +215,14 @@ static enum tern_status absorb(struct exchange *exchange, struct core_table *tab
     struct question *question = &exchange->questions[peer];
     enum tern_status status = hear(exchange, question);
     const struct op *op = &question->op;
+    struct frame frame = op->answer;
+    const uint8_t *body = buffer_head(&op->answer_body);
+    if (!status)
+        status = unpack(exchange, table, peer, &frame, &body);
     const struct round_answer answer = {
         .sent = &question->body,
-        .frame = &op->answer,
-        .body = buffer_head(&op->answer_body),
+        .frame = &frame,
+        .body = body,
         .sent_ns = question->sent_ns,
         .now_ns = exchange->now_ns,
     };

@@ -22,7 +22,9 @@
 /* The request to one node. */
 struct question {
     struct op op;
-    struct buffer body, answer;
+    struct buffer body;   /* as the technique has written it, and */
+    struct buffer packed; /* as it is sent, if that is not the same */
+    struct buffer answer;
     bool asked, more;
     bool is_there;    /* the table is open there, or was: all questions are answered */
     bool is_probed;   /* it was asked in this round whether it is */
@@ -35,6 +37,7 @@ struct exchange {
     struct client *client;
     const struct view *view;
     struct question *questions; /* by node */
+    struct buffer plain;        /* the last answer, unpacked */
     uint16_t number;            /* of the table that is asked about */
     unsigned n_passes;          /* of asking; at most max_passes in a round */
     unsigned max_passes;

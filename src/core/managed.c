@@ -369,6 +369,7 @@ static bool is_idle(const struct core_table *table, uint32_t shard, size_t *n_sp
 
 const struct technique technique_managed = {
     .rows = ROWS_MOVE,
+    .sends_sections = true,
     .open = open_table,
     .close = close_table,
     .where = where,

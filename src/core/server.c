@@ -30,6 +30,7 @@ void server_fini(struct server *server)
     free(server->missed);
     free(server->entries);
     buffer_free(&server->values);
+    buffer_free(&server->packed);
     *server = (struct server){0};
 }
 
@@ -437,24 +438,81 @@ static enum tern_status refuse_part(const struct server *server)
                 server->core->node, server->why_no_rounds);
 }
 
+/* Unpacks the sections of a ROUND: the frame and the body as the technique takes them. */
+static enum tern_status unpack_round(struct server *server, struct core_table *table,
+                                     struct frame *request, const uint8_t **body)
+{
+    struct buffer *plain = &server->values;
+    plain->begin = plain->end = 0;
+    const struct pack_shape shape = core_pack_shape(table);
+    enum tern_status status = unpack_sections(&shape, *body, request->body_bytes, plain);
+    if (status)
+        return status;
+    table->savings[server->shard].received += buffer_size(plain) - request->body_bytes;
+    request->body_bytes = (uint32_t)buffer_size(plain);
+    *body = buffer_head(plain);
+    return TERN_OK;
+}
+
+/* Packs the sections of the answer that is at the end of `out`, from `begin` on. It may have main copies, so it must be
+ * sent: without memory as it is. */
+static void pack_reply(struct server *server, struct core_table *table, struct buffer *out,
+                       size_t begin)
+{
+    struct buffer *packed = &server->packed;
+    const uint8_t *plain = out->bytes + begin;
+    const struct pack_shape shape = core_pack_shape(table);
+    struct frame reply;
+    if (frame_decode(plain, &reply) || reply.kind != FRAME_ROUND_REPLY)
+        return;
+    packed->begin = packed->end = 0;
+    out->end = begin;
+    if (pack_sections(&shape, plain + FRAME_HEADER_BYTES, reply.body_bytes, packed)) {
+        const size_t bytes = buffer_size(packed);
+        table->savings[server->shard].sent += reply.body_bytes - bytes;
+        reply.body_bytes = (uint32_t)bytes;
+        memcpy(out->bytes + begin + FRAME_HEADER_BYTES, buffer_head(packed), bytes);
+    } else {
+        reply.flags |= FRAME_PLAIN;
+    }
+    reply_commit(out, &reply);
+}
+
+static enum tern_status answer_sections(struct server *server, struct core_table *table,
+                                        struct round_question *question)
+{
+    struct frame plain = *question->frame;
+    enum tern_status status = unpack_round(server, table, &plain, &question->body);
+    if (status)
+        return status;
+    question->frame = &plain;
+    const size_t begin = buffer_size(question->out);
+    status = table->technique->answer(table, server->shard, question);
+    if (!status)
+        pack_reply(server, table, question->out, question->out->begin + begin);
+    return status;
+}
+
 static enum tern_status answer_round(struct server *server, const struct server_lane *lane,
                                      struct core_table *table, const struct frame *request,
                                      const uint8_t *body, struct buffer *out)
 {
     struct round_question question = {
-        .from = lane->node,
-        .frame = request,
-        .body = aligned_payload(server, body, request->body_bytes),
-        .out = out,
-    };
-    if (!question.body && request->body_bytes)
-        return fail(TERN_NO_MEMORY, "no memory for a ROUND");
+        .from = lane->node, .frame = request, .body = body, .out = out};
     if (!technique_has_rounds(table, server->shard) ||
         (request->count && !table->technique->sends_keys))
         return fail(TERN_INVALID, "a ROUND does not fit table '%s'", table->store.name);
     if (server->rounds_status)
         return refuse_part(server);
-    enum tern_status status = table->technique->answer(table, server->shard, &question);
+    enum tern_status status;
+    if (table->technique->sends_sections) {
+        status = answer_sections(server, table, &question);
+    } else {
+        question.body = aligned_payload(server, body, request->body_bytes);
+        if (!question.body && request->body_bytes)
+            return fail(TERN_NO_MEMORY, "no memory for a ROUND");
+        status = table->technique->answer(table, server->shard, &question);
+    }
     server->wants_round |= question.wants_round;
     return status;
 }

@@ -97,6 +97,9 @@ struct technique {
     enum rows rows;
     /* A round of one node needs all others: a node whose own rounds have failed says so to those who ask. */
     bool is_collective;
+    /* The bodies of its rounds are sections (wire/section.h): they are packed when they are sent, and unpacked before
+     * `answer` and `absorb` see them. */
+    bool sends_sections;
     bool sends_keys; /* the frames of its rounds carry keys of their own, beside the payload */
 
     /* ---- A table's state; open and close are called by technique_open and technique_close ---- */

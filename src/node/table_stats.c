@@ -35,6 +35,8 @@ static void add_technique(const struct tern_table *table, struct tern_table_stat
         pthread_mutex_t *lock = &table->node->engine->shards[i].lock;
         pthread_mutex_lock(lock);
         core->technique->stats(core, i, stats);
+        stats->sent_bytes -= core->savings[i].sent;
+        stats->received_bytes -= core->savings[i].received;
         pthread_mutex_unlock(lock);
     }
     uint64_t n = 0;

@@ -27,8 +27,8 @@ static bool is_main(const struct machine *machine, enum sim_table table, uint32_
 
 /* ---- At any time -------------------------------------------------------------------------------- */
 
-/* Whether an answer has the main copy of a key. */
-static bool has_main(const struct buffer *answer, uint64_t key)
+/* Whether an answer about a table has the main copy of a key. */
+static bool has_main(const struct core_table *table, const struct buffer *answer, uint64_t key)
 {
     struct frame frame;
     struct section section;
@@ -37,10 +37,14 @@ static bool has_main(const struct buffer *answer, uint64_t key)
     if (buffer_size(answer) < FRAME_HEADER_BYTES || frame_decode(buffer_head(answer), &frame) ||
         frame.kind != FRAME_ROUND_REPLY)
         return false;
-    const uint8_t *body = buffer_head(answer) + FRAME_HEADER_BYTES;
-    while (section_next(body, frame.body_bytes, &at, &section, &wrong))
+    struct buffer plain = {0};
+    const struct pack_shape shape = core_pack_shape(table);
+    if (unpack_sections(&shape, buffer_head(answer) + FRAME_HEADER_BYTES, frame.body_bytes, &plain))
+        return false;
+    while (section_next(buffer_head(&plain), buffer_size(&plain), &at, &section, &wrong))
         for (uint32_t i = 0; section.kind == SECTION_MAINS && i < section.count; i++)
             found |= section_get(section.items + i * section.item_bytes) == key;
+    buffer_free(&plain);
     return found;
 }
 
@@ -61,7 +65,7 @@ static bool is_on_its_way(const struct machine *from, const struct machine *to,
         service_lane(&from->callees[shard].service, to->core.node, rounds->caller.id);
     const struct kept_answer *kept = lane ? server_lane_kept(lane, number) : NULL;
     return kept && kept->number == question->op.number &&
-           has_main(&kept->bytes, table_key(table, index));
+           has_main(&from->tables[table], &kept->bytes, table_key(table, index));
 }
 
 void ownership_check(struct machine *const *machines, enum sim_table table, uint32_t index)

@@ -15,7 +15,7 @@
 #include "base/status.h"
 
 enum {
-    FRAME_VERSION = 2,
+    FRAME_VERSION = 3,
     FRAME_HEADER_BYTES = 56,
     FRAME_MAX_KEYS = 1 << 16,
     FRAME_MAX_TABLES = 1 << 16, /* that `table` can tell apart */
@@ -64,7 +64,8 @@ enum frame_flags {
     FRAME_CHECKED = 2,    /* body_check covers the body */
     /* Of a PULL: its VALUES begin with a bit for each key, whether it has a row; values of keys without one are left out */
     FRAME_PRESENT = 4,
-    FRAME_FLAGS = 7, /* all that are known */
+    FRAME_PLAIN = 8,  /* of a ROUND_REPLY: its sections are not packed, for want of memory */
+    FRAME_FLAGS = 15, /* all that are known */
 };
 
 #define FRAME_OPEN_PROBE (UINT64_MAX - 1) /* round.step: is the table open? There is nothing else */

@@ -1,11 +1,7 @@
 /*
  * keys - see keys.h.
  *
- * Delta coding: the first key, then the difference of each to the one before, as groups of 7 bits,
- * lowest first, each in a byte whose top bit says that another follows. Lengths of neighbours differ
- * at random, so code that branches on each byte would be mispredicted about once a key. Hence three
- * ways: numbers of 1 or 2 bytes without a branch between the two; those of up to 8 bytes through a
- * 64-bit word, all groups at once (spread, squeeze); those of 9 or 10, which are rare, byte by byte.
+ * Delta coding: the first key, then the difference of each to the one before, as numbers (number.h).
  */
 #include "wire/keys.h"
 
@@ -13,23 +9,13 @@
 
 #include "wire/bytes.h"
 #include "wire/frame.h"
-
-#define TOP_BITS UINT64_C(0x8080808080808080)
+#include "wire/number.h"
 
 enum {
-    SHORT_END = 1 << 14, /* numbers below take at most 2 bytes */
-    WORD_BITS = 56,      /* what 8 bytes of 7 bits hold */
-    MAX_NUMBER_BYTES = 10,
     INSERTION_MAX = 96, /* keys; up to there the passes of the radix sort cost more */
     DIGIT_BITS = 8,
     DIGITS = 1 << DIGIT_BITS,
 };
-
-/* Bits in x, at least 1. */
-static unsigned width_of(uint64_t x)
-{
-    return 64 - (unsigned)__builtin_clzll(x | 1);
-}
 
 /* ---- Raw ------------------------------------------------------------------------------------- */
 
@@ -51,48 +37,6 @@ static bool raw_decode(const uint8_t *in, size_t bytes, size_t n, uint64_t *keys
 
 /* ---- Delta ----------------------------------------------------------------------------------- */
 
-/* The 8 groups of 7 bits of a number below 2^56, one per byte. */
-static uint64_t spread(uint64_t x)
-{
-    x = (x & UINT64_C(0x000000000fffffff)) | (x & UINT64_C(0x00fffffff0000000)) << 4;
-    x = (x & UINT64_C(0x00003fff00003fff)) | (x & UINT64_C(0x0fffc0000fffc000)) << 2;
-    return (x & UINT64_C(0x007f007f007f007f)) | (x & UINT64_C(0x3f803f803f803f80)) << 1;
-}
-
-/* The inverse of spread; top bits do not count. */
-static uint64_t squeeze(uint64_t x)
-{
-    x = (x & UINT64_C(0x007f007f007f007f)) | (x & UINT64_C(0x7f007f007f007f00)) >> 1;
-    x = (x & UINT64_C(0x00003fff00003fff)) | (x & UINT64_C(0x3fff00003fff0000)) >> 2;
-    return (x & UINT64_C(0x000000000fffffff)) | (x & UINT64_C(0x0fffffff00000000)) >> 4;
-}
-
-static uint8_t *put_slowly(uint64_t x, uint8_t *out)
-{
-    for (; x >= 0x80; x >>= 7)
-        *out++ = (uint8_t)(x | 0x80);
-    *out++ = (uint8_t)x;
-    return out;
-}
-
-/* Writes x and returns where it ends; may scribble over 8 bytes from `out` even if x takes fewer. */
-static uint8_t *put_number(uint64_t x, uint8_t *out)
-{
-    if (x < SHORT_END) {
-        const unsigned two = x >= 0x80;
-        out[0] = (uint8_t)((x & 0x7f) | two << 7);
-        out[1] = (uint8_t)(x >> 7);
-        return out + 1 + two;
-    }
-    const unsigned width = width_of(x);
-    if (width > WORD_BITS)
-        return put_slowly(x, out);
-    const unsigned bytes = (9 * width + 64) / 64; /* width / 7, rounded up */
-    const uint64_t more = TOP_BITS & ((UINT64_C(1) << (8 * (bytes - 1))) - 1);
-    put_u64(out, spread(x) | more);
-    return out + bytes;
-}
-
 /* Writes the differences and returns where they end; NULL if the keys do not ascend. At each key at
  * least 10 bytes are left of keys_max_bytes(n), enough for any number and for what it scribbles. */
 static uint8_t *delta_encode(const uint64_t *keys, size_t n, uint8_t *out)
@@ -101,7 +45,7 @@ static uint8_t *delta_encode(const uint64_t *keys, size_t n, uint8_t *out)
     for (size_t i = 0; i < n; i++) {
         if (keys[i] < previous)
             return NULL;
-        out = put_number(keys[i] - previous, out);
+        out = number_put(keys[i] - previous, out);
         previous = keys[i];
     }
     return out;
@@ -118,50 +62,13 @@ size_t keys_encode(const uint64_t *keys, size_t n, uint8_t *out, uint8_t *flags)
     return raw_encode(keys, n, out);
 }
 
-/* Reads one number, byte by byte, and returns where it ends; NULL if it is cut off, has more than 64
- * bits or is not in its shortest form. */
-static const uint8_t *get_slowly(const uint8_t *in, const uint8_t *end, uint64_t *x)
-{
-    uint64_t sum = 0;
-    for (unsigned i = 0; i < MAX_NUMBER_BYTES && in < end; i++) {
-        const uint8_t byte = *in++;
-        sum |= (uint64_t)(byte & 0x7f) << (7 * i);
-        if (byte & 0x80)
-            continue;
-        if ((byte == 0 && i > 0) || (byte > 1 && i == MAX_NUMBER_BYTES - 1))
-            return NULL;
-        *x = sum;
-        return in;
-    }
-    return NULL;
-}
-
-/* The same, quicker where 8 bytes may be read. */
-static inline const uint8_t *get_number(const uint8_t *in, const uint8_t *end, uint64_t *x)
-{
-    if (end - in < 8)
-        return get_slowly(in, end, x);
-    const unsigned two = in[0] >> 7;
-    if ((in[1] >> 7 & two) == 0) {
-        *x = (in[0] & 0x7fU) | (in[1] & -two) << 7;
-        return in[1] >= two ? in + 1 + two : NULL;
-    }
-    const uint64_t word = get_u64(in);
-    const uint64_t stops = ~word & TOP_BITS;
-    if (stops == 0)
-        return get_slowly(in, end, x);
-    const unsigned bits = (unsigned)__builtin_ctzll(stops) + 1;
-    *x = squeeze(word << (64 - bits) >> (64 - bits));
-    return word << (64 - bits) >> 56 != 0 ? in + bits / 8 : NULL;
-}
-
 static bool delta_decode(const uint8_t *in, size_t bytes, size_t n, uint64_t *keys)
 {
     const uint8_t *const end = in + bytes;
     uint64_t previous = 0;
     for (size_t i = 0; i < n; i++) {
         uint64_t difference;
-        in = get_number(in, end, &difference);
+        in = number_get(in, end, &difference);
         if (in == NULL || previous + difference < previous)
             return false;
         keys[i] = previous += difference;
@@ -229,10 +136,10 @@ static void radix_sort(const uint64_t *keys, size_t n, uint64_t *sorted, uint32_
         differing |= keys[i] ^ keys[0];
         order[i] = (uint32_t)i;
     }
-    const unsigned index_bits = width_of(n - 1);
+    const unsigned index_bits = number_width(n - 1);
     const uint64_t index_mask = (UINT64_C(1) << index_bits) - 1;
     uint64_t *words = scratch, *other = scratch + n;
-    for (unsigned low = 0; low < width_of(differing); low += 64 - index_bits) {
+    for (unsigned low = 0; low < number_width(differing); low += 64 - index_bits) {
         for (size_t i = 0; i < n; i++)
             words[i] = keys[order[i]] >> low << index_bits | order[i];
         const uint64_t work = differing >> low << index_bits;

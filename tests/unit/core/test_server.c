@@ -157,10 +157,15 @@ static void a_round_that_fails_is_answered(void **state)
         struct buffer *body = &site.all.members[1].questions[0].body;
         ok(manager_request(site.all.members[1].manager, 0, body));
         struct frame request = request_frame(body);
+        struct buffer packed = {0};
+        const struct pack_shape items = core_pack_shape(&site.table);
+        assert_true(pack_sections(&items, buffer_head(body), buffer_size(body), &packed));
         request.table = TABLE;
+        request.body_bytes = (uint32_t)buffer_size(&packed);
         alloc_fail_from(n);
-        answer = answer_of(&site, &request, buffer_head(body), &n_refused);
+        answer = answer_of(&site, &request, buffer_head(&packed), &n_refused);
         alloc_fail_at(0);
+        buffer_free(&packed);
         site_fini(&site);
     }
     assert_int_equal(answer, FRAME_ROUND_REPLY);

@@ -5,6 +5,7 @@
 int fuzz_frame(const uint8_t *data, size_t size);
 int fuzz_keys(const uint8_t *data, size_t size);
 int fuzz_manifest(const uint8_t *data, size_t size);
+int fuzz_pack(const uint8_t *data, size_t size);
 int fuzz_part(const uint8_t *data, size_t size);
 int fuzz_section(const uint8_t *data, size_t size);
 int fuzz_task(const uint8_t *data, size_t size);
@@ -17,6 +18,9 @@ int fuzz_task(const uint8_t *data, size_t size);
 #undef LLVMFuzzerTestOneInput
 #define LLVMFuzzerTestOneInput fuzz_manifest
 #include "fuzz/fuzz_manifest.c"
+#undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput fuzz_pack
+#include "fuzz/fuzz_pack.c"
 #undef LLVMFuzzerTestOneInput
 #define LLVMFuzzerTestOneInput fuzz_part
 #include "fuzz/fuzz_part.c"
@@ -46,6 +50,12 @@ static void corpus_of_manifest_holds(void **state)
     replay(fuzz_manifest, "manifest");
 }
 
+static void corpus_of_pack_holds(void **state)
+{
+    (void)state;
+    replay(fuzz_pack, "pack");
+}
+
 static void corpus_of_part_holds(void **state)
 {
     (void)state;
@@ -69,7 +79,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(corpus_of_frame_holds),    cmocka_unit_test(corpus_of_keys_holds),
         cmocka_unit_test(corpus_of_manifest_holds), cmocka_unit_test(corpus_of_part_holds),
-        cmocka_unit_test(corpus_of_section_holds),  cmocka_unit_test(corpus_of_task_holds),
+        cmocka_unit_test(corpus_of_pack_holds),     cmocka_unit_test(corpus_of_section_holds),
+        cmocka_unit_test(corpus_of_task_holds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
