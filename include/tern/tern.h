@@ -292,6 +292,7 @@ struct tern_table_options {
     const uint64_t *replicated;  /* policy "multi": keys that every node has; copied */
     size_t n_replicated;
     const uint64_t *frequencies; /* or, if dense, n_keys access counts to choose them by */
+    const char *filters;         /* of messages; NULL: none. See Filters below; copied */
     const char *policy;          /* how a cluster manages the keys; NULL: "adaptive" */
     /* Sparse: a key gets a row when it has been counted more than `admit` times (tern_count); at
      * most TERN_MAX_ADMIT. 0: when it is first used. */
@@ -355,6 +356,17 @@ struct tern_table_options {
  * For comparison: `adaptive-replicate` never moves a key, `adaptive-relocate` never replicates one,
  * and `adaptive-at-once` acts on every intent as soon as it is signalled. `replicate-owners` and
  * `replicate-doubling` use one way whatever the number of nodes.
+ */
+
+/*
+ * Filters (docs/filters.md), such as "zeros,fixed:8", make the values of pulls, pushes and sets that
+ * go to other nodes shorter. All nodes name the same ones. Messages of rounds, with which replicas
+ * are refreshed and keys move, are exact and not filtered.
+ *
+ *   zeros       a value of zeros costs a bit.
+ *   fixed:B     f32 and f64 only: elements that are pushed or pulled have B = 8, 16 or 24 bits. The
+ *               largest of a message sets the scale; each number is rounded at random, so that its
+ *               mean is the number itself. A set is never rounded.
  */
 
 /*
@@ -922,12 +934,15 @@ struct tern_table_stats {
     uint64_t set_keys;
     uint64_t pinned_keys;
     uint64_t remote_keys;  /* of those, keys that were accessed at another node */
-    uint64_t remote_bytes; /* keys and values sent and received for them */
+    uint64_t remote_bytes; /* keys and values sent and received for them, before filters */
     uint64_t rows;         /* rows that occupy memory, here or shared */
     uint64_t value_bytes;  /* bytes of their values alone */
     uint64_t memory_bytes; /* bytes of index, rows, updater state and counters */
     uint64_t counted_keys; /* with `admit`: times that keys without a row were counted here, */
     uint64_t dropped_keys; /* and pushes to them, which had no other effect */
+
+    /* Bytes that filters saved in what this node sent. */
+    uint64_t zeros_saved_bytes, fixed_saved_bytes;
 
     /* The cost of managing keys, at this node; zero for tables whose keys stay at home. */
     uint64_t rounds;     /* exchanges with other nodes */

@@ -80,19 +80,19 @@ static bool take_update(PyObject *object, struct tern_updater *updater)
     return true;
 }
 
-/* Table(node, name, keys, length, type, init, update, policy, memory_limit, replicated, frequencies); keys None:
+/* Table(node, name, keys, length, type, init, update, policy, memory_limit, replicated, frequencies, filters); keys None:
  * sparse. */
 static int table_init(PyObject *self, PyObject *arguments, PyObject *unused)
 {
     (void)unused;
     struct table *table = (struct table *)self;
-    PyObject *node, *name, *keys, *init, *update, *policy, *replicated, *frequencies;
+    PyObject *node, *name, *keys, *init, *update, *policy, *replicated, *frequencies, *filters;
     int type;
     unsigned long long limit;
     struct tern_table_options options = {.struct_size = sizeof options};
-    if (!PyArg_ParseTuple(arguments, "O!UOIiOOOKOO", node_type, &node, &name, &keys,
+    if (!PyArg_ParseTuple(arguments, "O!UOIiOOOKOOO", node_type, &node, &name, &keys,
                           &options.length, &type, &init, &update, &policy, &limit, &replicated,
-                          &frequencies))
+                          &frequencies, &filters))
         return -1;
     if (table->node) {
         raise_sentence(TERN_BUSY, "the table is open");
@@ -105,8 +105,10 @@ static int table_init(PyObject *self, PyObject *arguments, PyObject *unused)
         !take_init(init, &options.init) || !take_update(update, &options.updater))
         return -1;
     options.policy = policy == Py_None ? NULL : PyUnicode_AsUTF8AndSize(policy, NULL);
+    options.filters = filters == Py_None ? NULL : PyUnicode_AsUTF8AndSize(filters, NULL);
     const char *utf8 = PyUnicode_AsUTF8AndSize(name, NULL);
-    if (!utf8 || (policy != Py_None && !options.policy) || !node_enter((struct node *)node))
+    if (!utf8 || (policy != Py_None && !options.policy) ||
+        (filters != Py_None && !options.filters) || !node_enter((struct node *)node))
         return -1;
     Py_buffer of_replicated = {0}, of_frequencies = {0};
     enum tern_status status = TERN_OK;
@@ -206,25 +208,13 @@ static PyObject *stats_dict(const struct tern_table_stats *stats)
     const struct {
         const char *name;
         uint64_t value;
-    } counts[] = {COUNT(pulled_keys),
-                  COUNT(pushed_keys),
-                  COUNT(set_keys),
-                  COUNT(pinned_keys),
-                  COUNT(remote_keys),
-                  COUNT(remote_bytes),
-                  COUNT(rows),
-                  COUNT(value_bytes),
-                  COUNT(memory_bytes),
-                  COUNT(rounds),
-                  COUNT(messages),
-                  COUNT(sent_bytes),
-                  COUNT(received_bytes),
-                  COUNT(moved_here),
-                  COUNT(moved_away),
-                  COUNT(replicas_made),
-                  COUNT(replicas_ended),
-                  COUNT(deltas_sent),
-                  COUNT(values_received),
+    } counts[] = {COUNT(pulled_keys),       COUNT(pushed_keys),       COUNT(set_keys),
+                  COUNT(pinned_keys),       COUNT(remote_keys),       COUNT(remote_bytes),
+                  COUNT(zeros_saved_bytes), COUNT(fixed_saved_bytes), COUNT(rows),
+                  COUNT(value_bytes),       COUNT(memory_bytes),      COUNT(rounds),
+                  COUNT(messages),          COUNT(sent_bytes),        COUNT(received_bytes),
+                  COUNT(moved_here),        COUNT(moved_away),        COUNT(replicas_made),
+                  COUNT(replicas_ended),    COUNT(deltas_sent),       COUNT(values_received),
                   COUNT(redirected)};
 #undef COUNT
     PyObject *dict = PyDict_New();

@@ -289,12 +289,13 @@ class Node(_tern.Node):
     """
 
     def table(self, name, keys=None, length=1, dtype="float32", init=None, update=None, policy=None, memory_limit=0,
-              replicated=None, frequencies=None):
+              replicated=None, frequencies=None, filters=None):
         """Opens the table `name`, creating it when it is new. `keys` is the number of keys, or None for a sparse
-        table, which takes any 64-bit key. In a cluster every node opens it, with the same options.
+        table, which takes any 64-bit key. In a cluster every node opens it, with the same options. `filters` such as
+        "zeros,fixed:8" make messages shorter (docs/filters.md).
         """
         return Table(self, name, keys, length, _type_number(dtype), init, update, policy, memory_limit, replicated,
-                     frequencies)
+                     frequencies, filters)
 
     def worker(self):
         """Opens a worker. A worker is used by one thread at a time: open one per thread."""

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/rand.h"
 #include "core/defect.h"
 #include "core/technique.h"
 #include "wire/bytes.h"
@@ -69,6 +70,7 @@ void client_fini(struct client *client)
         free(part);
     }
     free(client->scratch);
+    buffer_free(&client->rows);
     free(client->ends);
     free(client->lanes);
 }
@@ -529,13 +531,68 @@ static size_t gather_counts(const struct part *part, uint8_t *payload)
     return (size_t)(at - payload);
 }
 
+/* Whether the rows of an operation are filtered. */
+static bool is_filtered(const struct op *op)
+{
+    return !is_call(op) && op->kind != FRAME_COUNT && filters_any(&op->of->filters);
+}
+
+/* What is rounded up: the same when a part is sent again. */
+static uint64_t seed_of(const struct client *client, const struct part *part)
+{
+    const uint64_t stream = (uint64_t)client->core->node << 32 | part->op->table;
+    return rand_at(rand_at(stream, part->number), part->op->sorted[part->begin]);
+}
+
+/* Writes the rows of a part; their bytes, or SIZE_MAX when memory runs out. */
+static size_t encode_rows(struct client *client, const struct part *part, uint8_t *payload)
+{
+    const struct op *op = part->op;
+    client->rows.begin = client->rows.end = 0;
+    uint8_t *rows = buffer_reserve(&client->rows, part->count * value_bytes(op));
+    if (!rows)
+        return SIZE_MAX;
+    gather(part, rows);
+    return core_encode_rows(op->of, rows, part->count, op->kind == FRAME_SET, seed_of(client, part),
+                            payload);
+}
+
+/* Appends the write of a part whose rows are filtered. */
+static bool encode_filtered(struct client *client, const struct lane *lane, const struct part *part,
+                            struct buffer *out)
+{
+    const struct op *op = part->op;
+    uint8_t *at = buffer_reserve(out, FRAME_HEADER_BYTES + keys_max_bytes(part->count) +
+                                          filter_max_bytes(part->count, value_bytes(op)));
+    if (!at)
+        return false;
+    struct frame frame = {.kind = op->kind,
+                          .table = op->table,
+                          .epoch = view_epoch(client->core->view),
+                          .number = part->number,
+                          .count = part->count,
+                          .fields.access.oldest = lane->first->number};
+    uint8_t *body = at + FRAME_HEADER_BYTES;
+    frame.keys_bytes =
+        (uint32_t)keys_encode(op->sorted + part->begin, part->count, body, &frame.flags);
+    const size_t bytes = encode_rows(client, part, body + frame.keys_bytes);
+    if (bytes == SIZE_MAX)
+        return false;
+    frame.body_bytes = frame.keys_bytes + (uint32_t)bytes;
+    frame_encode(&frame, at);
+    out->end += FRAME_HEADER_BYTES + frame.body_bytes;
+    return true;
+}
+
 /* Appends the request of a part. Its values may be left in *rest, unless that is NULL. */
-static bool encode_part(const struct client *client, const struct lane *lane,
-                        const struct part *part, struct buffer *out, struct slice *rest)
+static bool encode_part(struct client *client, const struct lane *lane, const struct part *part,
+                        struct buffer *out, struct slice *rest)
 {
     const struct op *op = part->op;
     if (is_call(op))
         return encode_call(client, part, out);
+    if (is_write(op) && is_filtered(op))
+        return encode_filtered(client, lane, part, out);
     const bool counts = sends_counts(op);
     size_t payload = is_write(op) ? part->count * (counts ? COUNT_MAX_BYTES : value_bytes(op)) : 0;
     const char *in_place = payload && rest && !counts ? values_together(part) : NULL;
@@ -665,6 +722,36 @@ static bool has_as_many(const struct part *part, const struct frame *reply, cons
            frame_payload_bytes(reply) == frame_bits_bytes(part->count) + n * value_bytes(part->op);
 }
 
+/* Decodes the rows of a reply, behind its bits if it has them; false if it makes no sense. */
+static bool decode_rows(struct client *client, const struct part *part, struct frame *reply,
+                        const uint8_t **body)
+{
+    const struct op *op = part->op;
+    const uint8_t *payload = *body + reply->keys_bytes;
+    const size_t head = op->present ? frame_bits_bytes(part->count) : 0;
+    const size_t bytes = frame_payload_bytes(reply);
+    struct buffer *plain = &client->rows;
+    const struct filter_shape shape = core_filter_shape(op->of);
+    size_t n = op->present ? 0 : part->count;
+    plain->begin = plain->end = 0;
+    uint8_t *to = buffer_reserve(plain, head + part->count * value_bytes(op) + 1);
+    if (!to || bytes < head)
+        return false;
+    for (uint32_t i = 0; op->present && i < part->count; i++)
+        n += has_bit(payload, i);
+    memcpy(to, payload, head);
+    if (!filter_decode(&op->of->filters, &shape, payload + head, bytes - head, n, to + head))
+        return false;
+    for (size_t i = 1; defect(DEFECT_ZEROS_REPEAT) && i < n; i++)
+        if (!to[head + i * value_bytes(op)])
+            memcpy(to + head + i * value_bytes(op), to + head + (i - 1) * value_bytes(op),
+                   value_bytes(op));
+    reply->keys_bytes = 0;
+    reply->body_bytes = (uint32_t)(head + n * value_bytes(op));
+    *body = to;
+    return true;
+}
+
 uint8_t *lane_target(const struct lane *lane, const struct frame *reply)
 {
     const struct part *part = lane->first;
@@ -673,6 +760,8 @@ uint8_t *lane_target(const struct lane *lane, const struct frame *reply)
         return NULL;
     if (reply->kind == FRAME_ROUND_REPLY && is_call(part->op))
         return buffer_reserve(&part->op->answer_body, reply->body_bytes);
+    if (is_filtered(part->op))
+        return NULL;
     return has_values(part, reply) && !reply->keys_bytes ? (uint8_t *)values_together(part) : NULL;
 }
 
@@ -847,6 +936,12 @@ enum tern_status lane_reply(struct client *client, struct lane *lane, const stru
     if (reply->kind == FRAME_HOLD)
         return TERN_OK;
     struct op *op = part->op;
+    struct frame plain = *reply;
+    if (reply->kind == FRAME_VALUES && op->kind == FRAME_PULL && is_filtered(op)) {
+        if (!decode_rows(client, part, &plain, &body))
+            return bad_reply(lane, reply);
+        reply = &plain;
+    }
     if (reply->kind == FRAME_ERROR && reply->status) {
         op_fail(op, (enum tern_status)reply->status, (const char *)body + reply->keys_bytes,
                 frame_payload_bytes(reply));

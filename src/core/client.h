@@ -94,6 +94,7 @@ struct client {
     size_t *ends;      /* one per lane */
     uint64_t *scratch; /* for sorting */
     size_t scratch_keys;
+    struct buffer rows; /* of one part, of a table with filters */
 };
 
 /* A client for all shards, or for a single one. */

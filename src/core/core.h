@@ -17,6 +17,7 @@
 #include "core/placement.h"
 #include "core/policy.h"
 #include "store/store.h"
+#include "wire/filter.h"
 #include "wire/frame.h"
 #include "wire/pack.h"
 
@@ -37,6 +38,8 @@ struct core_table {
     uint64_t staleness_ns;             /* replicas are to be no older, where rounds refresh them */
     uint64_t round_ns;                 /* at least that long from one round to the next */
     struct savings savings[STORE_MAX_SHARDS];
+    struct filters filters;                    /* of the rows of requests and their replies, */
+    _Atomic uint64_t saved_zeros, saved_fixed; /* and the bytes that they have saved here */
 };
 
 struct core {
@@ -81,6 +84,15 @@ static inline struct pack_shape core_pack_shape(const struct core_table *table)
     return (struct pack_shape){.value_bytes = table->store.value_bytes,
                                .state_bytes = table->store.states.stride};
 }
+
+static inline struct filter_shape core_filter_shape(const struct core_table *table)
+{
+    return (struct filter_shape){.type = table->store.type, .length = table->store.length};
+}
+
+/* Codes n rows for a request or its reply; returns their bytes. `exact`: they are not to be rounded. */
+size_t core_encode_rows(const struct core_table *table, const void *rows, size_t n, bool exact,
+                        uint64_t seed, uint8_t *out);
 
 /* The node that has the main copy of a key unless it was moved, and always knows where it is. */
 static inline uint32_t core_home(const struct core *core, const struct store *store, uint64_t key)

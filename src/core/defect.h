@@ -91,6 +91,9 @@ enum defect {
     DEFECT_ROW_DROPPED,       /* a row that has changed is not sent to one who has a replica */
     DEFECT_RESTED_FORGOTTEN,  /* how far workers were that rest now is forgotten */
     DEFECT_SEEN_EARLY,        /* what was sent counts as seen before it is confirmed */
+    /* Filters (wire/filter.h). */
+    DEFECT_ZEROS_REPEAT,      /* a row of zeros that is pulled is the one before it */
+    DEFECT_FILTERED_ROW_LOST, /* the last row of a write is taken for zeros */
     /* group.c, collective.c */
     DEFECT_BARRIER_EARLY, /* a barrier passes while one node is missing */
     DEFECT_JOIN_EARLY,    /* the roster goes out while one node is missing */

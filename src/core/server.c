@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/rand.h"
 #include "core/defect.h"
 #include "core/reply.h"
 #include "core/technique.h"
@@ -96,9 +97,27 @@ static enum tern_status read_missed(struct server *server, struct store *store, 
     return store_check_lost(store);
 }
 
-static enum served serve_pull(struct server *server, struct store *store,
+/* Codes rows in their place, at `values`; *bytes is what they take and then took. False when memory runs out. */
+static bool filter_rows(struct server *server, const struct core_table *table,
+                        const struct frame *request, char *values, size_t *bytes)
+{
+    const size_t n = *bytes / table->store.value_bytes;
+    struct buffer *coded = &server->packed;
+    coded->begin = coded->end = 0;
+    uint8_t *to = buffer_reserve(coded, filter_max_bytes(n, table->store.value_bytes));
+    if (!to)
+        return false;
+    const uint64_t stream = (uint64_t)server->core->node << 32 | table->number;
+    const uint64_t seed = rand_at(rand_at(stream, request->number), n ? server->keys[0] : 0);
+    *bytes = core_encode_rows(table, values, n, false, seed, to);
+    memcpy(values, to, *bytes);
+    return true;
+}
+
+static enum served serve_pull(struct server *server, struct core_table *table,
                               const struct frame *request, struct buffer *out)
 {
+    struct store *store = &table->store;
     const size_t head = request->flags & FRAME_PRESENT ? frame_bits_bytes(request->count) : 0;
     size_t bytes = request->count * store->value_bytes;
     if (head + bytes > FRAME_MAX_BODY_BYTES) {
@@ -106,7 +125,7 @@ static enum served serve_pull(struct server *server, struct store *store,
              request->count, store->name);
         return answer_failure(server, request, TERN_LIMIT, out);
     }
-    uint8_t *body = reply_reserve(out, head + bytes);
+    uint8_t *body = reply_reserve(out, head + filter_max_bytes(request->count, store->value_bytes));
     if (!body)
         return REFUSED;
     char *values = (char *)body + head;
@@ -115,6 +134,8 @@ static enum served serve_pull(struct server *server, struct store *store,
         read_missed(server, store, request->count, n_missed, head ? body : NULL, values, &bytes);
     if (status)
         return answer_failure(server, request, status, out);
+    if (filters_any(&table->filters) && !filter_rows(server, table, request, values, &bytes))
+        return REFUSED;
     struct frame reply = reply_frame(request, view_epoch(server->core->view), FRAME_VALUES);
     reply.table = request->table;
     reply.body_bytes = (uint32_t)(head + bytes);
@@ -181,30 +202,67 @@ static enum tern_status count_in_sketch(struct server *server, struct store *sto
     return store_check_lost(store);
 }
 
-static enum tern_status write_values(struct server *server, struct store *store,
+/* The rows of a write to a table with filters, decoded; NULL with *status set if that is not possible. */
+static const void *decode_rows(struct server *server, const struct core_table *table,
+                               const struct frame *request, const uint8_t *payload,
+                               enum tern_status *status)
+{
+    const struct filter_shape shape = core_filter_shape(table);
+    server->values.begin = server->values.end = 0;
+    void *rows = buffer_reserve(&server->values, request->count * table->store.value_bytes + 1);
+    if (!rows)
+        *status = fail(TERN_NO_MEMORY, "no memory for a %s", frame_kind_name(request->kind));
+    else if (!filter_decode(&table->filters, &shape, payload, frame_payload_bytes(request),
+                            request->count, rows))
+        *status = fail(TERN_INVALID, "the filtered rows of a %s of table '%s' cannot be decoded",
+                       frame_kind_name(request->kind), table->store.name);
+    if (!*status && defect(DEFECT_FILTERED_ROW_LOST))
+        memset((char *)rows + (request->count - 1) * table->store.value_bytes, 0,
+               table->store.value_bytes);
+    return *status ? NULL : rows;
+}
+
+/* The rows of a write, or the numbers of a COUNT, where they can be used; NULL with *status set if they are not there. */
+static const void *find_values(struct server *server, const struct core_table *table,
+                               const struct frame *request, const uint8_t *payload,
+                               enum tern_status *status)
+{
+    const struct store *store = &table->store;
+    const bool counts = request->kind == FRAME_COUNT;
+    if (!counts && filters_any(&table->filters))
+        return decode_rows(server, table, request, payload, status);
+    const size_t bytes = request->count * (counts ? sizeof(uint32_t) : store->value_bytes);
+    if (frame_payload_bytes(request) != bytes) {
+        *status = fail(TERN_INVALID,
+                       "a %s of %" PRIu32 " keys of table '%s' has %" PRIu32 " bytes of "
+                       "values, not %zu",
+                       frame_kind_name(request->kind), request->count, store->name,
+                       frame_payload_bytes(request), bytes);
+        return NULL;
+    }
+    if (counts || (request->kind == FRAME_PUSH && store->add.many))
+        return payload;
+    const void *values = aligned_payload(server, payload, bytes);
+    if (!values)
+        *status = fail(TERN_NO_MEMORY, "no memory for a %s", frame_kind_name(request->kind));
+    return values;
+}
+
+static enum tern_status write_values(struct server *server, struct core_table *table,
                                      const struct frame *request, const uint8_t *body)
 {
+    struct store *store = &table->store;
+    enum tern_status status = TERN_OK;
     if (store->sketch)
         return count_in_sketch(server, store, request, body);
-    const bool counts = request->kind == FRAME_COUNT;
-    size_t bytes = request->count * (counts ? sizeof(uint32_t) : store->value_bytes);
-    if (frame_payload_bytes(request) != bytes)
-        return fail(TERN_INVALID,
-                    "a %s of %" PRIu32 " keys of table '%s' has %" PRIu32 " bytes of "
-                    "values, not %zu",
-                    frame_kind_name(request->kind), request->count, store->name,
-                    frame_payload_bytes(request), bytes);
-    const void *values = body + request->keys_bytes;
-    if (counts)
+    const void *values = find_values(server, table, request, body + request->keys_bytes, &status);
+    if (status)
+        return status;
+    if (request->kind == FRAME_COUNT)
         return count_keys(server, store, request->count, values);
-    if (request->kind != FRAME_PUSH || !store->add.many)
-        values = aligned_payload(server, values, bytes);
-    if (!values)
-        return fail(TERN_NO_MEMORY, "no memory for a %s", frame_kind_name(request->kind));
     const bool pushes = request->kind == FRAME_PUSH || defect(DEFECT_SET_ADDS);
-    enum tern_status status =
-        pushes ? store_reserve(store, server->keys, request->count, server->entries)
-               : store_reserve_all(store, server->keys, request->count, server->entries);
+    status = pushes ? store_reserve(store, server->keys, request->count, server->entries)
+                    : store_reserve_all(store, server->keys, request->count, server->entries);
     if (status)
         return status;
     if (pushes)
@@ -412,10 +470,10 @@ static enum served serve_keys(struct server *server, struct server_lane *lane,
         forget_void(lane, request->fields.access.oldest, request->number);
     if (!status && request->kind == FRAME_PULL) {
         advance(lane, request->number);
-        return serve_pull(server, &table->store, request, out);
+        return serve_pull(server, table, request, out);
     }
     if (!status && !again)
-        status = write_values(server, &table->store, request, body);
+        status = write_values(server, table, request, body);
     bool behind = !status && request->kind != FRAME_COUNT && table->technique->wrote &&
                   table->technique->wrote(table, server->shard, lane->node, server->keys,
                                           request->count, again);

@@ -100,10 +100,26 @@ bool technique_open(struct core *core, struct core_table *table,
         (options->staleness_ms ? options->staleness_ms : DEFAULT_STALENESS_MS) * MS;
     table->round_ns = options->max_rounds_per_s ? 1000 * MS / options->max_rounds_per_s : 0;
     table->generation = setup->generation;
+    (void)filters_parse(setup->name, options->filters, options->type, &table->filters);
     if (table->technique == &technique_mirrored &&
         doubling_is_for(core, &table->store, table->policy))
         table->technique = &technique_doubling;
     return setup->is_whole || !table->technique->open || table->technique->open(core, table, setup);
+}
+
+size_t core_encode_rows(const struct core_table *table, const void *rows, size_t n, bool exact,
+                        uint64_t seed, uint8_t *out)
+{
+    struct core_table *counts = (struct core_table *)(uintptr_t)table;
+    const struct filter_shape shape = core_filter_shape(table);
+    struct filters filters = table->filters;
+    struct filter_saved saved = {0};
+    if (exact)
+        filters.fixed_bits = 0;
+    const size_t bytes = filter_encode(&filters, &shape, rows, n, seed, out, &saved);
+    atomic_fetch_add_explicit(&counts->saved_zeros, saved.zeros, memory_order_relaxed);
+    atomic_fetch_add_explicit(&counts->saved_fixed, saved.fixed, memory_order_relaxed);
+    return bytes;
 }
 
 void technique_close(struct core_table *table)

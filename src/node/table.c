@@ -100,6 +100,7 @@ static enum tern_status make(struct tern_node *node, uint32_t id, const char *na
     made->options.replicated = made->options.frequencies = NULL;
     made->options.placement = NULL;
     made->placement_digest = placed_digest(options->placement);
+    made->options.filters = NULL;
     made->segment = segment;
     enum tern_status status = init_store(node, name, made, placed);
     if (!status) {
@@ -132,19 +133,21 @@ static size_t shape_bytes(const char *name, const struct tern_table_options *opt
     memcpy(bytes + 2, name, length);
     struct policy policy;
     policy_find(options->policy, &policy);
-    int n =
-        snprintf((char *)bytes + 2 + length, SHAPE_BYTES - 2 - length,
-                 "index %d type %d keys %" PRIu64 " length %" PRIu32 " init %d %" PRIu64
-                 " %a %a updater %s %a %a %a %a %a state %" PRIu32 " %" PRIu32 " admit %" PRIu32
-                 " of %" PRIu64 " placement %" PRIx64 " policy %s%s",
-                 (int)options->index, (int)options->type, options->n_keys, options->length,
-                 (int)options->init.kind, options->init.seed, options->init.a, options->init.b,
-                 options->updater.name ? options->updater.name : "add",
-                 options->updater.parameters[0], options->updater.parameters[1],
-                 options->updater.parameters[2], options->updater.parameters[3],
-                 options->updater.parameters[4], options->updater.state_per_element,
-                 options->updater.state_per_row, options->admit, options->expected_keys,
-                 placed_digest(options->placement), policy.name, shares ? " in shared memory" : "");
+    struct filters filters = {0};
+    (void)filters_parse(name, options->filters, options->type, &filters);
+    int n = snprintf((char *)bytes + 2 + length, SHAPE_BYTES - 2 - length,
+                     "index %d type %d keys %" PRIu64 " length %" PRIu32 " init %d %" PRIu64
+                     " %a %a updater %s %a %a %a %a %a state %" PRIu32 " %" PRIu32 " admit %" PRIu32
+                     " of %" PRIu64 " placement %" PRIx64 " filters %d %d policy %s%s",
+                     (int)options->index, (int)options->type, options->n_keys, options->length,
+                     (int)options->init.kind, options->init.seed, options->init.a, options->init.b,
+                     options->updater.name ? options->updater.name : "add",
+                     options->updater.parameters[0], options->updater.parameters[1],
+                     options->updater.parameters[2], options->updater.parameters[3],
+                     options->updater.parameters[4], options->updater.state_per_element,
+                     options->updater.state_per_row, options->admit, options->expected_keys,
+                     placed_digest(options->placement), filters.zeros, filters.fixed_bits,
+                     policy.name, shares ? " in shared memory" : "");
     return 2 + length + (size_t)n;
 }
 

@@ -167,7 +167,13 @@ enum tern_status table_check_options(const char *name, const struct tern_table_o
     if (options->n_keys > TERN_MAX_DENSE_KEYS)
         return fail(TERN_LIMIT, "table '%s': n_keys %" PRIu64 " is above the limit of 2^40", name,
                     options->n_keys);
+    struct filters filters;
     enum tern_status status = check_policy(name, options);
+    if (!status)
+        status = filters_parse(name, options->filters, options->type, &filters);
+    if (!status && options->index == TERN_SKETCH && filters_any(&filters))
+        status =
+            fail(TERN_INVALID, "table '%s': a sketch has no rows that filters could shorten", name);
     if (!status)
         status = check_admission(name, options);
     if (!status)
@@ -240,6 +246,14 @@ enum tern_status table_check_same(const struct tern_table *table,
                     name, then->staleness_ms, then->max_rounds_per_s);
     if (table->placement_digest != placed_digest(now->placement))
         return fail(TERN_MISMATCH, "table '%s' is open with another placement", name);
+    struct filters filters;
+    if (filters_parse(name, now->filters, now->type, &filters) ||
+        filters.zeros != table->core.filters.zeros ||
+        filters.fixed_bits != table->core.filters.fixed_bits)
+        return fail(TERN_MISMATCH, "table '%s' is open with filters '%s%s%.0d'", name,
+                    table->core.filters.zeros ? "zeros," : "",
+                    table->core.filters.fixed_bits ? "fixed:" : "",
+                    (int)table->core.filters.fixed_bits);
     if (then->memory_limit_bytes != now->memory_limit_bytes)
         return fail(TERN_MISMATCH, "table '%s' is open with memory_limit_bytes %" PRIu64, name,
                     then->memory_limit_bytes);

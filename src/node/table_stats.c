@@ -77,6 +77,8 @@ enum tern_status tern_table_get_stats(struct tern_table *table, struct tern_tabl
         .rows = rows,
         .value_bytes = rows * store->value_bytes,
         .memory_bytes = store_memory_bytes(store),
+        .zeros_saved_bytes = atomic_load_explicit(&table->core.saved_zeros, memory_order_relaxed),
+        .fixed_saved_bytes = atomic_load_explicit(&table->core.saved_fixed, memory_order_relaxed),
         .waited_s = (double)sum.waited_ns / 1e9,
     };
     if (store->admission) {

@@ -91,6 +91,7 @@ void tables_choose(struct tables *tables, uint32_t n_nodes, uint32_t n_workers, 
     *tables = (struct tables){.length = n_workers * WINDOW,
                               .last_length = rand_at(seed, 2) % 2 ? LAST_LENGTH : LAST_SHORT,
                               .replicas_updated = rand_at(seed, 4) % 2,
+                              .are_filtered = rand_at(seed, 8) % 2,
                               .sets_mirrored = rand_at(seed, 1) % 4 == 3,
                               .round_bytes = (size_t)64 << rand_below(rand_at(seed, 3), 15),
                               .staleness_ms = 1u << rand_below(rand_at(seed, 7), 8),
@@ -129,6 +130,9 @@ struct tern_table_options tables_options(const struct tables *tables, enum sim_t
     };
     if (tables->placements[table].n_keys)
         options.placement = &tables->placements[table];
+    /* The simulator's numbers are whole, so they are never rounded. */
+    if (tables->are_filtered)
+        options.filters = "zeros";
     if (technique_find(&tables->policies[table], false)->collect)
         options.staleness_ms = tables->staleness_ms;
     if (table == DENSE_COUNTS || table == ADAPTIVE_COUNTS || table == BOUNDED_COUNTS)

@@ -1,0 +1,67 @@
+/*
+ * filter - how the rows of a table's requests travel: a pure stage between rows and message, named per table.
+ *
+ *   zeros     a row of zeros costs a bit
+ *   fixed:N   elements of f32 and f64 have N = 8, 16 or 24 bits: a whole number of steps (10.23 of li-thesis.txt)
+ *
+ * The step is a power of two and the smallest of which the largest element has at most 2^(N-1) - 1, so that the sign has
+ * its bit. A number between two steps is rounded at random, up with the probability of its distance to the lower one:
+ * the mean is the number itself. Rows with an element that is not finite are not rounded, nor is anything where the
+ * caller says that rows must stay as they are.
+ *
+ * Rows are coded as: u8 form; with FORM_ZEROS a bit for each row, whether it follows; with FORM_FIXED i16, the binary
+ * logarithm of the step; then the rows that are not left out. Pure functions; decoding takes any bytes.
+ */
+#ifndef WIRE_FILTER_H
+#define WIRE_FILTER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "tern/tern.h"
+
+/* The filters of a table; all zero: none. */
+struct filters {
+    bool zeros;
+    uint8_t fixed_bits; /* 0: not rounded */
+};
+
+/* The rows that are coded: `length` elements each. */
+struct filter_shape {
+    enum tern_type type;
+    size_t length;
+};
+
+/* Bytes that filters have saved. */
+struct filter_saved {
+    uint64_t zeros, fixed;
+};
+
+static inline bool filters_any(const struct filters *filters)
+{
+    return filters->zeros || filters->fixed_bits;
+}
+
+/* Reads such as "zeros,fixed:8"; NULL and "" are none. Fails, with a sentence that names the table, if a filter is
+ * unknown, named twice, or does not fit the type. */
+enum tern_status filters_parse(const char *table, const char *text, enum tern_type type,
+                               struct filters *filters);
+
+/* Room that n rows of row_bytes may need. */
+static inline size_t filter_max_bytes(size_t n, size_t row_bytes)
+{
+    return 1 + sizeof(int16_t) + n * row_bytes;
+}
+
+/* Codes n rows, which may lie anywhere; returns the bytes. What is rounded follows from the seed. */
+size_t filter_encode(const struct filters *filters, const struct filter_shape *shape,
+                     const void *rows, size_t n, uint64_t seed, uint8_t *out,
+                     struct filter_saved *saved);
+
+/* Decodes exactly n rows from exactly `bytes`; false, with rows unspecified, if they do not fit. */
+bool filter_decode(const struct filters *filters, const struct filter_shape *shape,
+                   const uint8_t *in, size_t bytes, size_t n, void *rows);
+
+#endif
