@@ -52,6 +52,7 @@ static const struct option options[] = {
     {"batch", OPTION_INT, &args.n_batch, "16", "N", "online: examples of a batch", .min = 1,
      .max = 1e6},
     TRAIN_PATIENCE("0"),
+    TRAIN_PLACEMENT,
 };
 
 static const struct option_set option_set = {

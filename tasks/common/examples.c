@@ -6,6 +6,7 @@
  */
 #include "common/examples.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -143,6 +144,26 @@ static bool open_next(struct examples_source *source, struct examples_chunk *chu
            (is_heading || append_line(chunk, line, length));
 }
 
+/* Whether a line holds an example, and not a comment or nothing. */
+static bool is_row(const char *at, const char *end)
+{
+    while (at < end && (*at == ' ' || *at == '\t' || *at == '\r'))
+        at++;
+    return at < end && *at != '#';
+}
+
+/* Counts the rows of a chunk, which placements are about. */
+static void count_rows(struct examples_source *source, struct examples_chunk *chunk)
+{
+    const char *end = chunk->text + chunk->n_bytes;
+    chunk->first_row = source->n_rows;
+    for (const char *at = chunk->text; source->options.placement != NULL && at < end;) {
+        const char *line_end = memchr(at, '\n', (size_t)(end - at));
+        source->n_rows += is_row(at, line_end);
+        at = line_end + 1;
+    }
+}
+
 /* Fills the chunk from the open file. */
 static bool fill_chunk(struct examples_source *source, struct examples_chunk *chunk)
 {
@@ -172,7 +193,8 @@ static bool fill_chunk(struct examples_source *source, struct examples_chunk *ch
 static bool is_ours(const struct examples_source *source, uint64_t number)
 {
     const struct examples_options *options = &source->options;
-    return options->n_parts == 0 || number % options->n_parts == options->part;
+    return options->n_parts == 0 || options->placement != NULL ||
+           number % options->n_parts == options->part;
 }
 
 static bool take(struct examples_source *source, struct examples_chunk *chunk)
@@ -185,6 +207,7 @@ static bool take(struct examples_source *source, struct examples_chunk *chunk)
         ok = (source->is_open || open_next(source, chunk)) && fill_chunk(source, chunk);
         if (ok && chunk->n_bytes > 0) {
             chunk->number = source->n_chunks++;
+            count_rows(source, chunk);
             found = is_ours(source, chunk->number);
         }
     }
@@ -325,6 +348,22 @@ static example_parser *parser_of(enum examples_format format)
     return example_row;
 }
 
+/* Whether a row is read at this node; *ok is false, after a sentence, if the placement is of other data. */
+static bool is_placed_here(const struct example_line *line, enum examples_format format,
+                           uint64_t row, bool *ok)
+{
+    const struct placement *placement = line->options->placement;
+    *ok = format == EXAMPLES_LIBSVM ||
+          example_fail(line, "--placement is for data in the format libsvm, not %s",
+                       examples_formats[format]);
+    *ok = *ok &&
+          (row < placement->n_rows ||
+           example_fail(line,
+                        "--placement %s has %" PRIu64 " rows; it is the partition of other data",
+                        placement->folder, placement->n_rows));
+    return *ok && placement->row_nodes[row] == line->options->part;
+}
+
 bool examples_parse(const struct examples_source *source, const struct examples_chunk *chunk,
                     struct examples *examples)
 {
@@ -335,13 +374,17 @@ bool examples_parse(const struct examples_source *source, const struct examples_
                                 .columns = chunk->columns,
                                 .out = examples};
     const char *end = chunk->text + chunk->n_bytes;
-    for (const char *at = chunk->text; at < end; line.number++) {
+    const bool is_placed = source->options.placement != NULL;
+    uint64_t row = chunk->first_row;
+    bool ok = true;
+    for (const char *at = chunk->text; ok && at < end; line.number++) {
         const char *line_end = memchr(at, '\n', (size_t)(end - at));
-        if (!parse(&line, at, line_end))
-            return false;
+        if (!is_placed ||
+            (is_row(at, line_end) && is_placed_here(&line, chunk->format, row++, &ok)))
+            ok = parse(&line, at, line_end);
         at = line_end + 1;
     }
-    return true;
+    return ok;
 }
 
 /* ---- All at once ------------------------------------------------------------------------------ */

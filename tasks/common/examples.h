@@ -25,6 +25,7 @@
 #include <stdint.h>
 
 #include "common/input.h"
+#include "common/placement.h"
 
 enum examples_format {
     EXAMPLES_DETECT, /* by the first line */
@@ -55,6 +56,8 @@ struct examples_options {
     bool needs_features;    /* an example without a feature is a failure */
     bool is_binary;         /* labels must be -1, 0 or 1, and 0 becomes -1 */
     uint32_t part, n_parts; /* n_parts 0: there are no parts */
+    const struct placement *
+        placement; /* libsvm: not chunks but rows are dealt out, those of its node `part` are read; or NULL */
 };
 
 /* Examples one behind the other. All zero is an empty list. */
@@ -74,6 +77,7 @@ struct examples {
 struct examples_chunk {
     const char *path; /* valid as long as the source */
     uint64_t first_line;
+    uint64_t first_row;                    /* examples of the source before this chunk */
     uint64_t number;                       /* of the chunk in its source */
     const struct example_columns *columns; /* of the file */
     enum examples_format format;
@@ -92,6 +96,7 @@ struct examples_source {
     bool is_open; /* `input` is */
     bool has_failed;
     uint64_t n_chunks;
+    uint64_t n_rows; /* lines with examples in the chunks so far */
 };
 
 /* `paths` are files, separated by commas. examples_close() is due after success alone. */

@@ -138,3 +138,13 @@ bool placement_home(const struct placement *placement, uint64_t key, uint32_t *n
     *node = placement->homes[low];
     return true;
 }
+
+struct tern_placement placement_of_keys(const struct placement *placement)
+{
+    return (struct tern_placement){.keys = placement->keys,
+                                   .homes = placement->homes,
+                                   .n_keys = placement->n_keys,
+                                   .replica_keys = placement->replica_keys,
+                                   .replica_nodes = placement->replica_nodes,
+                                   .n_replicas = placement->n_replicas};
+}

@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <tern/tern.h>
+
 struct placement {
     const char *folder; /* NULL: there is no placement */
     uint32_t n_parts;
@@ -28,5 +30,8 @@ void placement_fini(struct placement *placement);
 
 /* The node at which a key is at home; false if the placement does not name the key. */
 bool placement_home(const struct placement *placement, uint64_t key, uint32_t *node);
+
+/* All keys of the placement, for a table that has the keys of the data. */
+struct tern_placement placement_of_keys(const struct placement *placement);
 
 #endif

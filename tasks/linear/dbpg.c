@@ -20,8 +20,11 @@ static const char FUNCTION[] = "linear-job";
 
 static bool open_table(struct dbpg *dbpg)
 {
+    const struct tern_placement placement = placement_of_keys(&dbpg->train->placement);
+    const bool is_placed = dbpg->train->placement.folder != NULL;
     const struct tern_table_options options = {.struct_size = sizeof options,
                                                .index = TERN_SPARSE,
+                                               .placement = is_placed ? &placement : NULL,
                                                .type = TERN_F64,
                                                .length = COORDINATE_LENGTH,
                                                .updater = dbpg->updater,

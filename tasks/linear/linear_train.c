@@ -223,6 +223,7 @@ static bool score_all(struct model *model)
     }
     struct examples_options reading = model->reading;
     reading.format = format_of(model);
+    reading.placement = NULL;
     bool ok = examples_visit(model->options->test, &reading, n, score_list, model);
     for (size_t i = 1; i < n; i++)
         scores_merge(&model->scores[0], &model->scores[i]);
@@ -455,6 +456,7 @@ bool linear_train(const struct train_options *train_options, const struct linear
         return false;
     model.reading.part = train.self;
     model.reading.n_parts = train.n_nodes;
+    model.reading.placement = train.placement.folder != NULL ? &train.placement : NULL;
     model.reading.needs_labels = true;
     model.reading.is_binary = loss_is_binary(options->loss);
     model.reading.constant = options->intercept != LINEAR_NO_INTERCEPT ? LINEAR_INTERCEPT_KEY : 0;

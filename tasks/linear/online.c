@@ -128,11 +128,14 @@ static bool intend(void *context, size_t thread, const uint64_t *keys, size_t n,
 
 static bool open_weights(struct online *online)
 {
+    const struct tern_placement placement = placement_of_keys(&online->train->placement);
+    const bool is_placed = online->train->placement.folder != NULL;
     const struct tern_table_options options = {.struct_size = sizeof options,
                                                .index = TERN_SPARSE,
                                                .length = 1,
                                                .updater = online->updater,
-                                               .policy = online->train->options->policy};
+                                               .policy = online->train->options->policy,
+                                               .placement = is_placed ? &placement : NULL};
     if (online->train->node == NULL) {
         uint32_t bits = online->batches.reading.hash_bits;
         online->n_values = (size_t)1 << (bits > 0 && bits < 40 ? bits : PLAIN_BITS);

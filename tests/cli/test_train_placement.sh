@@ -41,6 +41,28 @@ check 'parts may be a multiple of the nodes' [ "$status" -eq 0 ]
 mf --placement "$tmp/parts4"
 check 'also of one node' [ "$status" -eq 0 ]
 
+# 800 examples of 4 groups, as lines of libsvm. With batches of one example, what tern partition counts is what is accessed.
+{
+    echo '# a comment is no row'
+    awk '{ if (NR == 1 || $1 != row) { if (NR > 1) print line; row = $1; line = $3 % 2 ? "1" : "-1" } line = line " " $2 + 1 ":1" }
+        END { print line }' "$tmp/ratings.txt"
+} >"$tmp/examples.svm"
+try "$tern" partition --parts 4 --format libsvm --json "$tmp/examples.svm" --out "$tmp/parts_linear"
+check 'examples: 4 parts' [ "$status" -eq 0 ]
+share=$(field remote_share)
+try "$tern" train linear --solver online --batch 1 --intercept none --data "$tmp/examples.svm" --nodes 4 --threads 1 \
+    --policy static --epochs 1 --json --placement "$tmp/parts_linear"
+check 'linear, 4 nodes, placed' [ "$status" -eq 0 ]
+check 'linear: all examples' [ "$(field examples)" -eq 800 ]
+check 'linear: the share of remote accesses is the predicted one' \
+    awk -v a="$share" -v b="$(field remote_share)" 'BEGIN { exit !(a - b < 0.001 && b - a < 0.001 && a > 0) }'
+try "$tern" train linear --data "$tmp/examples.svm" --nodes 2 --threads 1 --epochs 2 --json --placement "$tmp/parts_linear"
+check 'linear by dbpg, two parts for each node' [ "$status" -eq 0 ]
+check 'linear by dbpg: all examples' [ "$(field examples)" -eq 800 ]
+echo '1 5:1' >>"$tmp/examples.svm"
+try "$tern" train linear --data "$tmp/examples.svm" --nodes 2 --threads 1 --epochs 2 --placement "$tmp/parts_linear"
+check 'linear: other data, with file and line' grep -q 'examples.svm:802: .*the partition of other data' "$err"
+
 mf --nodes 3 --placement "$tmp/parts4"
 check 'parts are a multiple of the nodes' [ "$status" -eq 1 ]
 check 'that is told' grep -q 'no multiple of the 3 nodes' "$err"
