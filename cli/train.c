@@ -52,7 +52,11 @@ const struct option train_general[TRAIN_N_GENERAL] = {
     {"overwrite", OPTION_FLAG, &train_args.overwrite,
      .help = "replace the model that is in the folder of --out"},
     {"resume", OPTION_STRING, &train_args.resume, .takes = "DIR",
-     .help = "go on with the model in that folder"},
+     .help = "go on with the model in that folder, or from the newest of its checkpoints"},
+    {"checkpoint-every", OPTION_INT, &train_args.checkpoint_every, "0", "N",
+     "epochs between checkpoints; 0: there are none", .min = 0, .max = 1e9},
+    {"checkpoints", OPTION_STRING, &train_args.checkpoints, .takes = "DIR",
+     .help = "the folder of the checkpoints, which all nodes can write"},
 };
 
 static const struct command models[] = {
@@ -298,6 +302,17 @@ static bool may_be_plain(void)
     return false;
 }
 
+static bool may_have_checkpoints(void)
+{
+    if ((train_args.checkpoint_every > 0) != (train_args.checkpoints != NULL))
+        complain("--checkpoint-every N and --checkpoints DIR go together: how often, and where");
+    else if (train_args.checkpoint_every > 0 && train_args.plain)
+        complain("--checkpoint-every goes with tables, not with --plain");
+    else
+        return true;
+    return false;
+}
+
 /* Whether a node takes the policy. Nobody else is there: no launcher has started this process. */
 static bool is_policy(const char *policy)
 {
@@ -326,6 +341,8 @@ bool train_begin(const struct option_set *set, int argc, char **argv, int *statu
         complain("--clocks goes with a policy that bounds reads: bsp, ssp:S, essp:S or vap:V");
         return false;
     }
+    if (!may_have_checkpoints())
+        return false;
     const bool is_launched = count_launched() > 0;
     if (link_speed != NULL && train_args.n_nodes == 1 && !is_launched) {
         complain("--link is between nodes: it goes with --nodes N");

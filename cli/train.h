@@ -15,8 +15,8 @@
 extern struct train_options train_args;
 
 /* --nodes, --threads, --link, --policy, --plain, --ahead, --seed, --time-limit, --eval-every, --clocks,
- * --json, --out, --overwrite, --resume. */
-enum { TRAIN_N_GENERAL = 14 };
+ * --json, --out, --overwrite, --resume, --checkpoint-every, --checkpoints. */
+enum { TRAIN_N_GENERAL = 16 };
 extern const struct option train_general[TRAIN_N_GENERAL];
 
 /* --patience, whose default depends on the model. */

@@ -58,8 +58,8 @@ struct tern_node {
     struct tern_table *tables[TERN_MAX_TABLES];
     struct tern_worker *workers; /* a list */
     struct tern_dist *dists[TERN_MAX_DISTS];
-    uint64_t n_workers_opened, n_dists_opened; /* so far: they name random streams */
-    uint64_t hash_seed;                        /* of its tables' indexes: a secret */
+    uint64_t n_workers_opened; /* so far: names random streams */
+    uint64_t hash_seed;        /* of its tables' indexes: a secret */
 
     /* In a cluster. */
     struct engine *engine; /* NULL: a single node */

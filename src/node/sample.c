@@ -48,7 +48,8 @@ struct sampling {
 
 /* ---- Distributions ----------------------------------------------------------------------------- */
 
-/* Gives a distribution a place and what names its random numbers. */
+/* Gives a distribution a place and what names its random numbers: those that are open at the same time have different
+ * ones, and one that is opened in place of another, with the same seed, has the same. */
 static enum tern_status add_dist(struct tern_dist *dist, uint64_t seed)
 {
     struct tern_node *node = dist->node;
@@ -64,7 +65,7 @@ static enum tern_status add_dist(struct tern_dist *dist, uint64_t seed)
                       dist->table->core.store.name, TERN_MAX_DISTS);
     } else {
         dist->id = id;
-        dist->stream = rand_at(rand_at(hash_u64(seed), self), node->n_dists_opened++);
+        dist->stream = rand_at(rand_at(hash_u64(seed), self), id);
         dist->table->n_dists++;
         node->dists[id] = dist;
     }

@@ -4,7 +4,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "common/checkpoints.h"
 #include "common/interrupt.h"
 #include "common/report.h"
 #include "common/train.h"
@@ -209,7 +211,12 @@ static void prepare_farewell(const struct train *train)
     char text[PATH_MAX * 2 + 256];
     if (!train_speaks(train))
         return;
-    if (out == NULL)
+    if (train->written_epoch > 0)
+        snprintf(text, sizeof text,
+                 "tern: interrupted; the checkpoint after epoch %" PRId64
+                 " is in %s\nTo go on from there, give the same command with --resume %s",
+                 train->written_epoch, train->options->checkpoints, train->options->checkpoints);
+    else if (out == NULL)
         snprintf(text, sizeof text, "tern: interrupted; nothing was saved: there is no --out");
     else if (!train->has_saved)
         snprintf(text, sizeof text, "tern: interrupted; nothing was saved to %s yet", out);
@@ -259,6 +266,48 @@ static bool judge(struct epoch *epoch, struct course *course, struct train_quali
     return !better || (!measured && !course->over) || save(epoch);
 }
 
+/* ---- Checkpoints ------------------------------------------------------------------------------ */
+
+/* Takes a checkpoint if one is due. The one before it was written while the epochs since were trained. */
+static bool keep(struct epoch *epoch, const struct course *course)
+{
+    struct train *train = epoch->train;
+    /* An epoch that was cut short cannot be gone on with. */
+    if (!checkpoints_is_due(train) || atomic_load(&train->stopping))
+        return true;
+    struct checkpoint_mark mark = {.bytes = sizeof mark,
+                                   .digest = train->digest,
+                                   .n_epochs_done = train->n_epochs_done,
+                                   .best_epoch = course->best_epoch,
+                                   .n_since_best = course->n_since_best,
+                                   .saved_epoch = train->has_saved ? train->saved_epoch : 0,
+                                   .is_measured = course->best.is_measured};
+    memcpy(mark.best, course->best.values, sizeof mark.best);
+    snprintf(mark.task, sizeof mark.task, "%s", train->options->task);
+    if (train->has_saved && realpath(train->options->out, mark.out) == NULL)
+        mark.saved_epoch = 0;
+    if (!train_quiesce(train) || !checkpoints_finish(train) ||
+        !checkpoints_write(train, epoch->task, epoch->model, &mark))
+        return false;
+    prepare_farewell(train);
+    return true;
+}
+
+/* What was known when the checkpoint was taken that training goes on from. */
+static void recall(const struct train *train, struct course *course)
+{
+    const struct checkpoint_mark *mark = train->mark;
+    if (train_speaks(train) && !train->options->json)
+        fprintf(stderr, "resumed from a checkpoint after epoch %" PRId64 "\n",
+                train->n_epochs_done);
+    if (train->options->out != NULL && !train->has_saved)
+        return;
+    course->best_epoch = mark->best_epoch;
+    course->n_since_best = mark->n_since_best;
+    course->best.is_measured = mark->is_measured != 0;
+    memcpy(course->best.values, mark->best, sizeof mark->best);
+}
+
 static void count_course(struct course *course, const struct report_sums *sums)
 {
     course->accesses += sums->accesses;
@@ -292,7 +341,7 @@ static bool one_epoch(struct epoch *epoch, struct course *course)
     if (waits != NULL)
         report_epoch(train, epoch->task, &report);
     free(waits);
-    return waits != NULL;
+    return waits != NULL && keep(epoch, course);
 }
 
 /* How much the nodes had to send each other. */
@@ -311,7 +360,9 @@ static bool judge_first(struct epoch *epoch, struct course *course)
     const struct train *train = epoch->train;
     struct train_quality quality = {0};
     const bool is_resumed = train->options->resume != NULL;
-    if (!is_resumed && !course->over)
+    if (train->mark != NULL)
+        recall(train, course);
+    if (!course->over && (!is_resumed || train->mark != NULL))
         return true;
     if (!judge(epoch, course, &quality))
         return false;
@@ -362,6 +413,7 @@ bool train_loop(struct train *train, const struct train_task *task, void *model)
         struct epoch epoch = {train, task, model, train->n_epochs_done + 1};
         ok = one_epoch(&epoch, &course);
     }
+    ok = ok && checkpoints_finish(train);
     interrupt_say("");
     interrupt_end();
     if (ok)

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/checkpoints.h"
 #include "common/outputs.h"
 
 /* ---- Opening and closing --------------------------------------------------------------------- */
@@ -125,12 +126,13 @@ static bool is_same_folder(const char *a, const char *b)
 }
 
 /* A model that is in `out` already is replaced only if the user says so, or goes on with it. */
-static bool may_replace(const struct train_options *options)
+static bool may_replace(const struct train *train)
 {
+    const struct train_options *options = train->options;
     char path[PATH_MAX];
     struct stat status;
     snprintf(path, sizeof path, "%s/model.txt", options->out);
-    if (options->overwrite || stat(path, &status) != 0 ||
+    if (options->overwrite || train->has_saved || stat(path, &status) != 0 ||
         (options->resume != NULL && is_same_folder(options->resume, options->out)))
         return true;
     return task_fail("there is a model in %s already: go on with it (--resume %s), replace it "
@@ -142,10 +144,8 @@ static bool may_replace(const struct train_options *options)
 static bool check_out(struct train *train)
 {
     const struct train_options *options = train->options;
-    if (options->out != NULL && train->self == 0)
-        outputs_recover(options->out);
     return train_agree(train, train->self != 0 || options->out == NULL ||
-                                  (may_replace(options) && outputs_try(options->out)));
+                                  (may_replace(train) && outputs_try(options->out)));
 }
 
 static bool read_placement(struct train *train)
@@ -166,7 +166,9 @@ bool train_open(struct train *train, const struct train_options *options)
                             .started_s = seconds_now()};
     bool ok = options->plain || (open_node(train) && check_number(train) && check_alike(train) &&
                                  open_workers(train));
-    ok = ok && check_out(train) && read_placement(train);
+    if (ok && options->out != NULL && train->self == 0)
+        outputs_recover(options->out);
+    ok = ok && checkpoints_open(train) && check_out(train) && read_placement(train);
     if (ok && options->task != NULL && options->out == NULL && train_speaks(train) &&
         !options->json)
         fprintf(stderr, "there is no --out DIR: the model will not be kept\n");
@@ -197,6 +199,7 @@ bool train_close(struct train *train, bool ok)
         (void)tern_worker_close(train->reporter);
     free(train->workers);
     free(train->waited_s);
+    checkpoints_close(train);
     /* Tables end with their node, when the other nodes need them no more. */
     bool closed = train->node == NULL || !tern_node_close(train->node);
     for (size_t i = 0; i < train->n_params; i++)
@@ -212,8 +215,9 @@ struct params *train_params_at(struct train *train, const struct tern_placement 
                                tern_init_function *init, void *context)
 {
     struct params *params = &train->params[train->n_params];
-    if (!params_open_at(params, train->node, train->options->policy, placement, name, n_keys,
-                        length, init, context))
+    bool ok = params_open_at(params, train->node, train->options->policy, placement, name, n_keys,
+                             length, init, context);
+    if (!checkpoints_restore(train, params->table, ok))
         return NULL;
     train->n_params++;
     return params;
@@ -261,7 +265,7 @@ bool train_agree(struct train *train, bool ok)
 bool train_agree_on(struct train *train, bool ok, uint64_t digest)
 {
     uint64_t first = digest;
-    if (!train_agree(train, ok))
+    if (!train_agree(train, ok && checkpoints_check_data(train, digest)))
         return false;
     if (train->n_nodes > 1 && tern_broadcast(train->node, 0, sizeof first, &first))
         return task_fail_tern("cannot compare the data of the nodes");

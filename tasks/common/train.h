@@ -8,6 +8,7 @@
  *
  *   train.c    opens and closes nodes and workers; collective functions
  *   epochs.c   the loop
+ *   checkpoints.c   training that goes on from disk
  *   report.c   what it prints
  */
 #ifndef TASKS_TRAIN_H
@@ -41,7 +42,9 @@ struct train_options {
     const char *data;      /* a file or folder */
     const char *out;       /* the folder of the model; NULL: it is not kept */
     const char *placement; /* the folder of a partition of the data (placement.h); NULL: none */
-    const char *resume;    /* the folder of a model to go on with; NULL: begin anew */
+    const char *resume;    /* the folder of a model or checkpoint to go on with; NULL: begin anew */
+    const char *checkpoints;  /* the folder of the checkpoints of this run */
+    int64_t checkpoint_every; /* epochs between them; 0: there are none */
     const char *settings; /* the options of the model, for model.txt: lines of a name and a value */
     const char *json_settings; /* all options as a JSON object */
     /* What all nodes must have alike, in lines: "has --epochs 20", "was not given --out". */
@@ -57,7 +60,7 @@ struct train {
     struct params params[TRAIN_MAX_PARAMS];
     size_t n_params;
     struct placement placement; /* its folder is NULL: there is none */
-    int64_t n_epochs_done;      /* set by a task that resumes */
+    int64_t n_epochs_done;      /* set by a task that resumes, or by the checkpoint */
     bool
         is_converged; /* set by evaluate() at all nodes alike: further epochs would change nothing */
     bool has_saved;   /* what is in options->out was written by this run */
@@ -71,6 +74,17 @@ struct train {
     double evaluation_s;          /* how long the last one took */
     atomic_bool stopping;
     double started_s;
+    struct tern_checkpoint *checkpoint; /* to go on from; NULL: none */
+    struct checkpoint_mark *mark;       /* of that checkpoint; NULL: none */
+    uint64_t digest;                    /* of the data */
+    int64_t writing_epoch;              /* of the checkpoint that is being written; 0: none */
+    int64_t written_epoch;              /* of the last one that is on disk */
+};
+
+/* What a task keeps outside of tables: malloc'ed. */
+struct train_note {
+    void *data;
+    size_t bytes;
 };
 
 /* A figure that tells how good a model is. */
@@ -107,6 +121,11 @@ struct train_task {
     bool (*gather)(void *model, struct train *train);
     /* Writes the model to options->out; called at node 0 alone. */
     bool (*save)(void *model, struct train *train);
+    /* What this node keeps outside of tables, for a checkpoint; called by all nodes. NULL: nothing. */
+    bool (*note)(void *model, struct train *train, struct train_note *note);
+    /* Makes the order of the data and the random numbers what they are in a run that begins with a checkpoint of
+     * n_epochs_done epochs. Called where nothing is prepared ahead. NULL: they are so already. */
+    bool (*renew)(void *model, struct train *train);
 };
 
 /* Opens the node and its workers; fails everywhere when nodes were started with different options. */
@@ -116,7 +135,8 @@ bool train_open(struct train *train, const struct train_options *options);
  * Where there are several nodes, a failure is said here, and the sentence is empty afterwards. */
 bool train_close(struct train *train, bool ok);
 
-/* Opens parameters that train_close() closes; NULL after task_fail(). */
+/* Opens parameters that train_close() closes, with the rows of the checkpoint that training goes on from; NULL after
+ * task_fail(). */
 struct params *train_params(struct train *train, const char *name, uint64_t n_keys, size_t length,
                             tern_init_function *init, void *context);
 
@@ -143,6 +163,12 @@ bool train_sum(struct train *train, size_t n, double *values);
  * folder, and their `ok` is true.
  */
 bool train_share_saved(struct train *train, bool ok, size_t bytes, void *facts);
+
+/* The folder of a model to go on with; NULL: none, or training goes on from a checkpoint. */
+static inline const char *train_resumed_model(const struct train *train)
+{
+    return train->checkpoint == NULL ? train->options->resume : NULL;
+}
 
 /* Whether this node prints: node 0 does. */
 static inline bool train_speaks(const struct train *train)

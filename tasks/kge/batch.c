@@ -68,11 +68,14 @@ static uint32_t position_of(struct key_index *index, uint64_t key, struct key_li
 /* ---- The stream ------------------------------------------------------------------------------ */
 
 bool source_init(struct source *source, const struct triples *triples, size_t part, size_t n_parts,
-                 size_t n_triples_per_batch, size_t n_negatives, uint64_t seed)
+                 size_t n_triples_per_batch, size_t n_negatives, uint64_t seed, int64_t epoch)
 {
     size_t begin = triples->n * part / n_parts, end = triples->n * (part + 1) / n_parts;
     *source = (struct source){.n = end - begin,
-                              .rng = rng_seed(seed, part),
+                              .part = part,
+                              .seed = seed,
+                              .epoch = (uint64_t)epoch,
+                              .first = triples->at + begin,
                               .triples = malloc((end - begin + 1) * sizeof *source->triples)};
     if (source->triples == NULL ||
         !index_init(&source->entity_index, 2 * n_triples_per_batch + n_negatives) ||
@@ -80,7 +83,6 @@ bool source_init(struct source *source, const struct triples *triples, size_t pa
         source_fini(source);
         return task_fail_memory("the triples of a worker");
     }
-    memcpy(source->triples, triples->at + begin, source->n * sizeof *source->triples);
     source->next = source->n; /* so that the first batch begins an epoch */
     return true;
 }
@@ -93,10 +95,14 @@ void source_fini(struct source *source)
     *source = (struct source){0};
 }
 
+/* The order of an epoch depends on its number alone, so that a run can go on with any epoch. */
 static void shuffle(struct source *source)
 {
+    struct rng rng = rng_seed(source->seed + source->epoch++, source->part);
+    if (source->n > 0)
+        memcpy(source->triples, source->first, source->n * sizeof *source->triples);
     for (size_t i = source->n; i > 1; i--) {
-        size_t j = rng_below(&source->rng, i);
+        size_t j = rng_below(&rng, i);
         struct triple other = source->triples[j];
         source->triples[j] = source->triples[i - 1];
         source->triples[i - 1] = other;

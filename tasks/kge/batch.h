@@ -48,13 +48,14 @@ struct key_index {
 struct source {
     struct triple *triples; /* the worker's own copy, in the order of this epoch */
     size_t n, next;
-    struct rng rng;
+    const struct triple *first; /* the worker's part, in its first order */
+    uint64_t seed, part, epoch; /* which epoch comes next, from 0 */
     struct key_index entity_index, relation_index;
 };
 
-/* The triples `part` of `n_parts`, in equal parts. */
+/* The triples `part` of `n_parts`, in equal parts, which must stay; `epoch` epochs were done before. */
 bool source_init(struct source *source, const struct triples *triples, size_t part, size_t n_parts,
-                 size_t n_triples_per_batch, size_t n_negatives, uint64_t seed);
+                 size_t n_triples_per_batch, size_t n_negatives, uint64_t seed, int64_t epoch);
 void source_fini(struct source *source);
 
 /* The next batch, of at most n_triples and without negatives; an epoch ends with a batch that may be

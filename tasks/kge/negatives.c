@@ -12,6 +12,12 @@ bool negatives_open(struct negatives *negatives, const struct params *entities,
            task_fail_tern("cannot sample entities");
 }
 
+bool negatives_close(struct negatives *negatives)
+{
+    return negatives->dist == NULL || !tern_dist_close(negatives->dist) ||
+           task_fail_tern("cannot end the samples of entities");
+}
+
 bool negatives_order(const struct negatives *negatives, struct tern_worker *worker, size_t n,
                      uint64_t *order)
 {

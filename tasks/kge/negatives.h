@@ -19,6 +19,9 @@ struct negatives {
 bool negatives_open(struct negatives *negatives, const struct params *entities,
                     enum tern_conformity conformity, uint64_t seed);
 
+/* Ends them, to open them anew; none may be ordered and not received. */
+bool negatives_close(struct negatives *negatives);
+
 /* Orders n keys; *order is their number. */
 bool negatives_order(const struct negatives *negatives, struct tern_worker *worker, size_t n,
                      uint64_t *order);

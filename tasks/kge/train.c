@@ -69,6 +69,14 @@ static void first_value(void *context, uint64_t key, void *value, size_t length)
     }
 }
 
+/* Their stream begins anew with each checkpoint. */
+static bool open_negatives(struct model *model)
+{
+    const struct train *train = model->train;
+    return negatives_open(&model->negatives, model->entities, model->options->sampling,
+                          (uint64_t)(train->options->seed + train->n_epochs_done));
+}
+
 static bool open_params(struct model *model)
 {
     static struct first_value entities, relations; /* as long as the tables */
@@ -83,9 +91,7 @@ static bool open_params(struct model *model)
         return false;
     model->relations = train_params(model->train, "relations", model->graph.relations.n,
                                     2 * n_relation, first_value, &relations);
-    return model->relations != NULL &&
-           negatives_open(&model->negatives, model->entities, model->options->sampling,
-                          (uint64_t)options->seed);
+    return model->relations != NULL && open_negatives(model);
 }
 
 /* The triples come in an order that has nothing to do with the file's, the same at all nodes, so that
@@ -111,11 +117,12 @@ static bool load(struct model *model)
     return true;
 }
 
-/* Of what was read: keys are numbers of names. */
+/* Of what was read: keys are numbers of names. And of what a row means. */
 static uint64_t digest(const struct model *model)
 {
     const struct graph *graph = &model->graph;
-    return names_digest(&graph->relations, names_digest(&graph->entities, graph->train.n));
+    const uint64_t shape = rng_mix((uint64_t)model->options->dim * 8 + model->options->model);
+    return names_digest(&graph->relations, names_digest(&graph->entities, graph->train.n ^ shape));
 }
 
 /* What became of the names that valid and test have and train lacks. */
@@ -209,7 +216,7 @@ static bool trainer_init(struct trainer *trainer, struct model *model, size_t th
     trainer->negative_rng = rng_seed((uint64_t)train->options->seed, UINT64_MAX - 1 - worker);
     if (!source_init(&trainer->source, &model->graph.train, worker,
                      train->n_nodes * train->n_threads, n_triples, n_negatives,
-                     (uint64_t)train->options->seed) ||
+                     (uint64_t)train->options->seed, train->n_epochs_done) ||
         !loader_init(&trainer->loader, &batches, trainer, train_ahead_s(train)) ||
         !step_space_init(&trainer->space, model->settings.n, n_triples, n_negatives, n_relations,
                          model->relations->length / 2) ||
@@ -294,6 +301,13 @@ static bool epoch(void *context, struct train *train, size_t thread, int64_t num
             break;
     }
     return true;
+}
+
+static bool renew(void *context, struct train *train)
+{
+    struct model *model = context;
+    (void)train;
+    return negatives_close(&model->negatives) && open_negatives(model);
 }
 
 static uint64_t n_examples(void *context)
@@ -422,11 +436,12 @@ static bool run(struct model *model)
                               .epoch = epoch,
                               .n_examples = n_examples,
                               .evaluate = model->graph.valid.n > 0 ? evaluate_valid : NULL,
-                              .save = save};
+                              .save = save,
+                              .renew = renew};
     model->settings = settings_of(model->options, model->graph.entities.n);
     introduce(model);
     return train_agree(train, open_params(model) && make_trainers(model)) &&
-           resume(model, train->options->resume) && train_loop(train, &task, model) &&
+           resume(model, train_resumed_model(train)) && train_loop(train, &task, model) &&
            test(model, &task);
 }
 

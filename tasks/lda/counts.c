@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "common/checkpoints.h"
+
 static bool open_table(struct counts *counts, struct train *train, const char *name,
                        uint64_t n_keys)
 {
@@ -16,7 +18,7 @@ static bool open_table(struct counts *counts, struct train *train, const char *n
     if (tern_table_open(train->node, name, &options, &counts->table))
         return task_fail_tern("cannot open a table");
     train_watch(train, counts->table);
-    return true;
+    return checkpoints_restore(train, counts->table, true);
 }
 
 bool counts_open(struct counts *counts, struct train *train, const char *name, uint64_t n_keys,

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "common/checkpoints.h"
 #include "common/modelfile.h"
 #include "common/team.h"
 #include "lda/lda_files.h"
@@ -17,7 +18,7 @@ static double first_above_0(double told, double resumed, double otherwise)
 bool lda_choose_priors(struct model *model)
 {
     const struct lda_options *options = model->options;
-    const char *folder = model->train->options->resume;
+    const char *folder = train_resumed_model(model->train);
     struct lda_info info = {0};
     if (folder != NULL && !lda_files_read_info(folder, &info))
         return false;
@@ -38,12 +39,39 @@ static void draw_topics(const struct model *model, const struct part *part, uint
     }
 }
 
+/* The topics of a part out of a checkpoint: each node that wrote it has noted its own, one behind the other. */
+static bool recall_topics(const struct model *model, const struct part *part, uint16_t *topics)
+{
+    const uint64_t first = part->first_token, end = first + part->n_tokens;
+    struct tern_checkpoint_info info = {.struct_size = sizeof info};
+    uint64_t at = 0, n;
+    if (tern_checkpoint_get_info(model->train->checkpoint, &info))
+        return task_fail_tern("cannot go on from the checkpoint");
+    for (uint32_t node = 0; node < info.n_nodes; node++, at += n) {
+        size_t bytes;
+        uint16_t *noted = checkpoints_recall(model->train, node, &bytes);
+        if (noted == NULL)
+            return false;
+        n = bytes / sizeof *noted;
+        for (uint64_t i = at > first ? at : first; i < at + n && i < end; i++)
+            topics[i - first] =
+                noted[i - at] < model->n_topics ? noted[i - at] : (uint16_t)(model->n_topics - 1);
+        free(noted);
+    }
+    return at == model->bags.n_tokens ||
+           task_fail("the checkpoint has the topics of %" PRIu64 " words, but there are %" PRIu64,
+                     at, model->bags.n_tokens);
+}
+
 /* The topics of a part as they were saved, or at random. */
 static bool choose_topics(const struct model *model, struct part *part, uint16_t *topics)
 {
-    const char *folder = model->train->options->resume;
+    const char *folder = train_resumed_model(model->train);
     struct lda_info info;
-    if (folder == NULL)
+    if (model->train->checkpoint != NULL) {
+        if (!recall_topics(model, part, topics))
+            return false;
+    } else if (folder == NULL)
         draw_topics(model, part, topics);
     else if (!lda_files_read_info(folder, &info) ||
              !lda_files_read_assignments(folder, &info, part->first_token, part->n_tokens, topics))
@@ -90,14 +118,16 @@ static bool begin_part(void *context, size_t thread)
     bool ok = topics != NULL ? choose_topics(model, &trainer->part, topics)
                              : task_fail_memory("the topics");
     free(topics);
-    return ok && add_part(trainer) && loader_fill(&trainer->loader);
+    /* A checkpoint has the counts, too. */
+    return ok && (model->train->checkpoint != NULL || add_part(trainer)) &&
+           loader_fill(&trainer->loader);
 }
 
 /* Whether the model that is to go on fits, and how far it is. */
 static bool check_resumed(struct model *model)
 {
     struct lda_info info;
-    const char *folder = model->train->options->resume;
+    const char *folder = train_resumed_model(model->train);
     if (folder == NULL)
         return true;
     if (!lda_files_read_info(folder, &info) ||

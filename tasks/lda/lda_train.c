@@ -55,10 +55,16 @@ static bool make_space(struct trainer *trainer, size_t n_topics)
            task_fail_memory("a worker");
 }
 
+/* Of the random numbers from this epoch on. */
+static uint64_t seed_of(const struct train *train)
+{
+    return (uint64_t)(train->options->seed + train->n_epochs_done);
+}
+
 static bool trainer_init(struct trainer *trainer, struct model *model, size_t thread)
 {
     const struct train *train = model->train;
-    uint64_t seed = (uint64_t)train->options->seed;
+    uint64_t seed = seed_of(train);
     size_t number = train->self * train->n_threads + thread;
     *trainer = (struct trainer){.model = model, .worker = train_worker(train, thread)};
     if (!part_make(&trainer->part, &model->bags, number, train->n_nodes * train->n_threads,
@@ -261,6 +267,37 @@ static uint16_t *own_topics(struct model *model)
     return NULL;
 }
 
+static bool note(void *context, struct train *train, struct train_note *note)
+{
+    (void)train;
+    note->data = own_topics(context);
+    note->bytes = n_examples(context) * sizeof(uint16_t);
+    return note->data != NULL;
+}
+
+/* Documents keep their topics in the order in which these came; so it begins anew, as in a run that recalls them. */
+static bool renew_trainer(struct trainer *trainer, uint64_t seed, size_t number)
+{
+    struct part *part = &trainer->part;
+    uint16_t *topics = malloc(((size_t)part->n_tokens + 1) * sizeof *topics);
+    bool ok = topics != NULL || task_fail_memory("the topics");
+    ok = ok && part_get_topics(part, topics) && part_set_topics(part, topics);
+    free(topics);
+    lda_feed_fini(&trainer->feed);
+    trainer->gibbs.rng = rng_seed(seed, 2 * number + 1);
+    return ok && lda_feed_init(&trainer->feed, part, trainer->model->n_topics,
+                               rng_seed(seed, 2 * number));
+}
+
+static bool renew(void *context, struct train *train)
+{
+    struct model *model = context;
+    bool ok = true;
+    for (size_t i = 0; ok && i < train->n_threads; i++)
+        ok = renew_trainer(&model->trainers[i], seed_of(train), i);
+    return ok && extend_feeds(model);
+}
+
 /* Nodes add what they know of the tokens begin .. end-1 to zeros. */
 static bool tell(struct model *model, const uint16_t *own, uint64_t begin, uint64_t end,
                  int32_t *block)
@@ -347,7 +384,9 @@ static bool run(struct model *model)
                                     .n_examples = n_examples,
                                     .evaluate = lda_judge,
                                     .gather = gather,
-                                    .save = save};
+                                    .save = save,
+                                    .note = note,
+                                    .renew = renew};
     introduce(model);
     return train_agree(train, open_counts(model)) && extend_feeds(model) && lda_begin(model) &&
            train_loop(train, &task, model) && train_agree(train, print_topics(model));

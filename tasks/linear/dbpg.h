@@ -96,6 +96,12 @@ bool dbpg_epoch(struct dbpg *dbpg, size_t thread, int64_t epoch);
 /* Fetches what is left to be fetched, so that weights and margins are current; called by all nodes after the epoch. */
 bool dbpg_catch_up(struct dbpg *dbpg);
 
+/* What this node keeps outside of the table, after dbpg_catch_up(); and back, from the checkpoint that training goes on
+ * from: *n_fit is 1 if it was written by as many nodes and threads with the same data, otherwise 0, and nothing is taken
+ * but the first violation. */
+bool dbpg_note(const struct dbpg *dbpg, double first_violation, struct train_note *note);
+bool dbpg_recall(struct dbpg *dbpg, double *first_violation, double *n_fit);
+
 /* Whether all features were visited in an epoch. */
 bool dbpg_is_full(const struct linear_options *options, int64_t epoch);
 

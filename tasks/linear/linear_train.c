@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/checkpoints.h"
 #include "linear/coordinate.h"
 #include "linear/dbpg.h"
 #include "linear/linear_files.h"
@@ -28,6 +29,7 @@ struct model {
     double n_examples, n_positive, n_pairs; /* of all nodes; online: 0 */
     double first_violation;
     bool is_converged;
+    bool is_recalled; /* dbpg goes on from a checkpoint as if there had been no break */
     struct train_task task;
     struct train_measure measures[MAX_MEASURES];
     struct scores *scores; /* by thread */
@@ -167,11 +169,55 @@ static bool set_weights(void *context, const uint64_t *keys, const double *weigh
     return true;
 }
 
+/* Node 0 sets the weights that a checkpoint of other nodes or threads has. */
+static bool recall_weights(struct model *model)
+{
+    enum { BLOCK = 1024 };
+    struct train *train = model->train;
+    static double rows[BLOCK * COORDINATE_LENGTH];
+    double weights[BLOCK];
+    uint64_t keys[BLOCK];
+    size_t n = 1, table = 0;
+    bool ok = train->self != 0 || checkpoints_find_table(train, "weights", &table);
+    for (uint64_t first = 0; ok && n > 0 && train->self == 0; first += n) {
+        ok = !tern_checkpoint_read(train->checkpoint, table, first, BLOCK, keys, rows, NULL, &n) ||
+             task_fail_tern("cannot go on from the checkpoint");
+        for (size_t i = 0; ok && i < n; i++)
+            weights[i] = rows[i * COORDINATE_LENGTH + COORDINATE_WEIGHT];
+        ok = ok && set_weights(model, keys, weights, n);
+    }
+    return train_agree(train, ok) && train_quiesce(train);
+}
+
+/* The nodes that wrote a checkpoint go on with what each of them noted; others take its weights. */
+static bool recall(struct model *model)
+{
+    struct train *train = model->train;
+    double n_fit = 0;
+    if (!train_agree(train, dbpg_recall(&model->dbpg, &model->first_violation, &n_fit)) ||
+        !train_sum(train, 1, &n_fit))
+        return false;
+    model->is_recalled = n_fit >= (double)train->n_nodes;
+    if (!model->is_recalled && n_fit > 0)
+        return task_fail("the checkpoint in %s was made from other data", train->options->resume);
+    return model->is_recalled ? checkpoints_restore(train, model->dbpg.table, true)
+                              : recall_weights(model);
+}
+
+static bool note(void *context, struct train *train, struct train_note *note)
+{
+    struct model *model = context;
+    (void)train;
+    return dbpg_catch_up(&model->dbpg) && dbpg_note(&model->dbpg, model->first_violation, note);
+}
+
 static bool resume(struct model *model)
 {
     struct train *train = model->train;
-    const char *folder = train->options->resume;
+    const char *folder = train_resumed_model(train);
     struct linear_info info = {0};
+    if (train->checkpoint != NULL && !model->is_online)
+        return recall(model);
     if (folder == NULL)
         return true;
     bool ok = train->self != 0 || linear_files_read_info(folder, &info);
@@ -465,12 +511,13 @@ bool linear_train(const struct train_options *train_options, const struct linear
                                      .epoch = epoch,
                                      .n_examples = n_examples,
                                      .evaluate = evaluate,
-                                     .save = save};
+                                     .save = save,
+                                     .note = model.is_online ? NULL : note};
     if (model.is_online && options->test == NULL)
         model.task.evaluate = NULL;
     bool ok = train_agree(&train, choose_measures(&model) && make_scores(&model));
     ok = ok && (model.is_online ? open_online(&model) : open_dbpg(&model)) && resume(&model) &&
-         (model.is_online || dbpg_begin(&model.dbpg));
+         (model.is_online || model.is_recalled || dbpg_begin(&model.dbpg));
     if (ok)
         introduce(&model);
     ok = ok && train_loop(&train, &model.task, &model);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/checkpoints.h"
 #include "common/distinct.h"
 #include "common/loss.h"
 
@@ -148,7 +149,7 @@ static bool open_weights(struct online *online)
     if (tern_table_open(online->train->node, "weights", &options, &online->table))
         return task_fail_tern("cannot open a table");
     train_watch(online->train, online->table);
-    return true;
+    return checkpoints_restore(online->train, online->table, true);
 }
 
 bool online_open(struct online *online, struct train *train, const struct linear_options *options,

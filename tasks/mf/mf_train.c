@@ -108,7 +108,9 @@ static bool load(struct model *model)
 static uint64_t digest(const struct model *model)
 {
     const struct ratings *ratings = &model->ratings;
-    return names_digest(&ratings->columns, names_digest(&ratings->rows, ratings->train.n));
+    return names_digest(
+        &ratings->columns,
+        names_digest(&ratings->rows, ratings->train.n ^ rng_mix((uint64_t)model->options->rank)));
 }
 
 /* What became of users and items that the test file has and train lacks. */
@@ -261,15 +263,20 @@ static size_t most_rows(const struct part *part)
     return most;
 }
 
+/* The random numbers of a thread from this epoch on. */
+static struct rng first_numbers(const struct train *train, size_t thread)
+{
+    return rng_seed((uint64_t)(train->options->seed + train->n_epochs_done),
+                    train->self * train->n_threads + thread);
+}
+
 static bool trainer_init(struct trainer *trainer, struct model *model, size_t thread)
 {
     const struct train *train = model->train;
     const struct part *part = &model->plan.parts[thread];
     size_t n_rows = most_rows(part);
-    uint64_t number = train->self * train->n_threads + thread;
     *trainer = (struct trainer){.model = model, .worker = train_worker(train, thread)};
-    feed_init(&trainer->feed, &model->plan, thread,
-              rng_seed((uint64_t)train->options->seed, number));
+    feed_init(&trainer->feed, &model->plan, thread, first_numbers(train, thread));
     trainer->row_keys = malloc((n_rows + 1) * sizeof *trainer->row_keys);
     if (trainer->row_keys == NULL)
         return task_fail_memory("a worker");
@@ -345,6 +352,15 @@ static bool epoch(void *context, struct train *train, size_t thread, int64_t num
         if (!train_done(train, thread, batch->n_cells, loss))
             return batch->ends_band || loan_end(&trainer->rows, trainer->worker);
     }
+    return true;
+}
+
+static bool renew(void *context, struct train *train)
+{
+    struct model *model = context;
+    plan_sort(&model->plan);
+    for (size_t i = 0; i < train->n_threads; i++)
+        feed_init(&model->trainers[i].feed, &model->plan, i, first_numbers(train, i));
     return true;
 }
 
@@ -494,7 +510,7 @@ static bool resume(struct model *model)
 {
     struct train *train = model->train;
     struct mf_info info = {0};
-    if (train->options->resume == NULL)
+    if (train_resumed_model(train) == NULL)
         return true;
     bool ok = train->self != 0 || read_model(model, train->options->resume, &info);
     if (!train_share_saved(train, ok, sizeof info, &info))
@@ -518,7 +534,8 @@ static bool run(struct model *model)
                               .epoch = epoch,
                               .n_examples = n_examples,
                               .evaluate = model->ratings.test.n > 0 ? evaluate : NULL,
-                              .save = save};
+                              .save = save,
+                              .renew = renew};
     set_factors(model);
     introduce(model);
     return train_agree(train, open_params(model) && make_trainers(model)) && resume(model) &&

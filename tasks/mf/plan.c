@@ -286,6 +286,30 @@ bool plan_make(struct plan *plan, const struct ratings *ratings, struct plan_wor
     return ok;
 }
 
+static int compare_bands(const void *left, const void *right)
+{
+    const struct band *a = left, *b = right;
+    return (a->first_row > b->first_row) - (a->first_row < b->first_row);
+}
+
+static int compare_visits(const void *left, const void *right)
+{
+    const struct visit *a = left, *b = right;
+    return (a->first > b->first) - (a->first < b->first);
+}
+
+void plan_sort(struct plan *plan)
+{
+    for (size_t i = 0; i < plan->n_parts; i++) {
+        struct part *part = &plan->parts[i];
+        if (part->n_bands > 0)
+            qsort(part->bands, part->n_bands, sizeof *part->bands, compare_bands);
+        for (size_t j = 0; j < part->n_bands; j++)
+            qsort(part->bands[j].visits, part->bands[j].n_visits, sizeof *part->bands[j].visits,
+                  compare_visits);
+    }
+}
+
 void plan_fini(struct plan *plan)
 {
     free(plan->key_of_row);

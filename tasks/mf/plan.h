@@ -73,6 +73,9 @@ struct plan_workers {
 /* plan_fini() is due in any case. */
 bool plan_make(struct plan *plan, const struct ratings *ratings, struct plan_workers workers,
                uint64_t seed);
+/* Puts bands and visits into the order that plan_make() gave them. */
+void plan_sort(struct plan *plan);
+
 void plan_fini(struct plan *plan);
 
 #endif

@@ -190,6 +190,12 @@ static void set_keys(struct excerpt *excerpt, uint32_t n_predicted)
 
 /* ---- The stream ------------------------------------------------------------------------------ */
 
+/* The random numbers of an epoch depend on its number alone, so that a run can go on with any epoch. */
+static void begin_epoch(struct excerpts *excerpts)
+{
+    excerpts->rng = rng_seed(excerpts->seed + excerpts->epoch, excerpts->worker);
+}
+
 bool excerpts_init(struct excerpts *excerpts, const struct text *text, const struct vocab *vocab,
                    const struct excerpts_settings *settings)
 {
@@ -203,7 +209,9 @@ bool excerpts_init(struct excerpts *excerpts, const struct text *text, const str
     excerpts->n_own = vocab->n_words_of[settings->worker];
     excerpts->n_epochs = (double)settings->n_epochs;
     excerpts->epoch = (uint64_t)settings->n_epochs_done;
-    excerpts->rng = rng_seed(settings->seed + excerpts->epoch, settings->worker);
+    excerpts->seed = settings->seed;
+    excerpts->worker = settings->worker;
+    begin_epoch(excerpts);
     excerpts->n_slots = n_slots;
     excerpts->slots = calloc(n_slots, sizeof *excerpts->slots);
     excerpts->pool = malloc(max_pool(settings->n_negatives) * sizeof *excerpts->pool);
@@ -238,6 +246,7 @@ static bool end_epoch(struct excerpts *excerpts)
                          excerpts->n_own, excerpts->n_read);
     excerpts->n_read = 0;
     excerpts->epoch++;
+    begin_epoch(excerpts);
     return true;
 }
 

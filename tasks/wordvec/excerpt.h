@@ -75,6 +75,7 @@ struct excerpts {
     uint64_t n_own; /* words of the worker's share of the text */
     double n_epochs;
     uint64_t epoch, n_read; /* epochs that are over; words read in this one */
+    uint64_t seed, worker;
     struct rng rng;
     uint32_t stamp;
     size_t n_slots; /* a power of two */

@@ -90,7 +90,8 @@ static bool open_params(struct model *model)
 /* Of what was read: keys are numbers of names. */
 static uint64_t digest(const struct model *model)
 {
-    return names_digest(&model->vocab.names, model->vocab.n_words);
+    return names_digest(&model->vocab.names,
+                        model->vocab.n_words ^ rng_mix((uint64_t)model->options->dim));
 }
 
 static void introduce(const struct model *model)
@@ -289,7 +290,7 @@ static bool resume(struct model *model)
     struct train *train = model->train;
     struct wordfiles files = files_of(model);
     int64_t n_epochs = 0;
-    if (train->options->resume == NULL)
+    if (train_resumed_model(train) == NULL)
         return true;
     bool ok = train->self != 0 || wordfiles_read(&files, train->options->resume, &n_epochs);
     if (!train_share_saved(train, ok, sizeof n_epochs, &n_epochs))

@@ -251,7 +251,7 @@ static void a_source_visits_every_triple_once_per_epoch(void **state)
     for (size_t part = 0; part < PARTS; part++) {
         struct source source;
         struct batch batch;
-        assert_true(source_init(&source, &triples, part, PARTS, PER_BATCH, 5, 1));
+        assert_true(source_init(&source, &triples, part, PARTS, PER_BATCH, 5, 1, 0));
         assert_true(batch_init(&batch, PER_BATCH, 5));
         uint64_t first[2] = {0};
         for (int epoch = 0; epoch < 2; epoch++) {
@@ -285,7 +285,7 @@ static void a_batch_lists_every_entity_once(void **state)
     struct source source;
     struct batch batch;
     (void)state;
-    assert_true(source_init(&source, &triples, 0, 1, 3, 4, 1));
+    assert_true(source_init(&source, &triples, 0, 1, 3, 4, 1, 0));
     assert_true(batch_init(&batch, 3, 4));
     source_next(&source, 3, &batch);
     assert_int_equal(batch.entities.n, 3);
