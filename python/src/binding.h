@@ -67,7 +67,7 @@ struct worker {
 extern PyTypeObject *worker_class;
 
 extern PyTypeObject *node_type, *table_type, *worker_type, *ticket_type, *pin_type, *dist_type,
-    *sample_type, *task_type, *lookup_type;
+    *sample_type, *task_type, *lookup_type, *checkpoint_type;
 
 bool node_init_type(PyObject *module);
 bool table_init_type(PyObject *module);
@@ -77,8 +77,13 @@ bool rows_init_type(PyObject *module);
 bool sample_init_types(PyObject *module);
 bool task_init_type(PyObject *module);
 bool lookup_init_type(PyObject *module);
+bool checkpoint_init_type(PyObject *module);
 
 extern PyMethodDef graph_functions[];
+
+/* Methods of Node that are not in node.c. */
+PyObject *node_checkpoint_start(PyObject *self, PyObject *arguments, PyObject *keywords);
+PyObject *node_checkpoint_wait(PyObject *self, PyObject *unused);
 
 /* Methods of Worker that are not in worker.c. */
 PyObject *worker_pull_if_local(PyObject *self, PyObject *const *arguments, Py_ssize_t n,

@@ -219,7 +219,7 @@ PyMODINIT_FUNC PyInit__tern(void)
     if (add_constants(module) && PyModule_AddFunctions(module, graph_functions) == 0 &&
         node_init_type(module) && table_init_type(module) && worker_init_type(module) &&
         access_init_types(module) && rows_init_type(module) && sample_init_types(module) &&
-        task_init_type(module) && lookup_init_type(module))
+        task_init_type(module) && lookup_init_type(module) && checkpoint_init_type(module))
         return module;
     Py_DECREF(module);
     return NULL;

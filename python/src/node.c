@@ -258,6 +258,13 @@ bool node_init_type(PyObject *module)
         {"broadcast", (PyCFunction)(void (*)(void))node_broadcast, METH_VARARGS | METH_KEYWORDS,
          "broadcast(array, root=0)\n\nCopies the array of node `root` to all, in place. Returns "
          "the array."},
+        {"checkpoint_start", (PyCFunction)(void (*)(void))node_checkpoint_start,
+         METH_VARARGS | METH_KEYWORDS,
+         "checkpoint_start(path, notes=None)\n\nTakes a cut of all tables, begins to write it to "
+         "the folder `path`, and returns. `notes` is a dict of names and bytes of this node. All "
+         "nodes call it."},
+        {"checkpoint_wait", node_checkpoint_wait, METH_NOARGS,
+         "checkpoint_wait()\n\nWaits until the checkpoint is on disk under its name."},
         {"stats", node_stats, METH_NOARGS, "stats()\n\nA dict of counts."},
         {0},
     };

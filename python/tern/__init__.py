@@ -19,11 +19,11 @@ import enum as _enum
 from typing import NamedTuple as _NamedTuple
 
 from . import _tern
-from ._tern import Distribution, Sample, Task, Ticket, kernel, version
+from ._tern import Checkpoint, Distribution, Sample, Task, Ticket, kernel, version
 
 __version__ = version
 __all__ = [
-    "Call", "ClosedError", "Conformity", "Distribution", "Error", "ForkError", "Group", "Init", "InterruptError",
+    "Call", "Checkpoint", "ClosedError", "Conformity", "Distribution", "Error", "ForkError", "Group", "Init", "InterruptError",
     "LateError", "NoMemoryError", "Node", "PeerError", "Pin", "RangeError", "Sample", "Status", "Table", "Task",
     "Ticket", "Updater", "InvalidError", "Worker", "adagrad", "adam", "constant", "ftrl", "kernel", "momentum",
     "normal", "sgd", "uniform", "version", "zeros",
