@@ -826,7 +826,7 @@ TERN_API enum tern_status tern_broadcast(struct tern_node *node, uint32_t root, 
  *   tern_checkpoint_start    takes the cut, begins to write it, and returns
  *   tern_checkpoint_wait     waits until the checkpoint is on disk under its name
  *   tern_checkpoint_open     opens a checkpoint to read it; no node is needed
- *   tern_checkpoint_restore  gives a table the rows of a checkpoint
+ *   tern_checkpoint_restore  gives a table the rows of a checkpoint; _restore_clock a worker its clock
  *
  * The cut has, of every table that is open: values and updater state. It also has the clocks of the
  * workers, and notes: bytes that the program gives under a name, such as the state of its random
@@ -917,10 +917,19 @@ TERN_API enum tern_status tern_checkpoint_get_note(struct tern_checkpoint *check
  * opened. No worker may use the table meanwhile. Files are checked against their hashes first. After
  * a failure that is not TERN_INVALID or TERN_MISMATCH some rows may be replaced.
  *
- * The clocks of workers begin at 0; a program that counts on them advances its workers.
+ * The clocks of workers begin at 0, unless the program restores them.
  */
 TERN_API enum tern_status tern_checkpoint_restore(struct tern_table *table,
                                                   struct tern_checkpoint *checkpoint);
+
+/*
+ * Sets the clock of a worker, which was just opened and has not advanced, to the lowest clock of
+ * the checkpoint's workers: all workers of the new job begin where the slowest of the old one was,
+ * however many they are. Not collective; each worker that counts on its clock calls it. Signal
+ * intent afterwards.
+ */
+TERN_API enum tern_status tern_checkpoint_restore_clock(struct tern_worker *worker,
+                                                        struct tern_checkpoint *checkpoint);
 
 /* ---- Statistics ------------------------------------------------------------------------------ */
 

@@ -13,6 +13,7 @@ static const double least_expected = 2, first_expected = 20;
 #define PAUSE_MAX_NS (2 * MS)
 
 enum {
+    JUMP = 1 << 20,  /* clocks that nobody advances in a round */
     AHEAD_PARTS = 8, /* a pause is at most this part of the look-ahead, */
     AGE_PARTS = 4,   /* and of the age that replicas may have */
     LAG_PARTS = 64,  /* by one of which the lag shrinks in a round */
@@ -42,8 +43,8 @@ uint64_t timing_round(struct timing *timing, uint64_t clock, uint64_t now_ns, ui
     const uint64_t advanced = clock - timing->clock;
     const uint64_t elapsed_ns = now_ns > timing->at_ns ? now_ns - timing->at_ns : 0;
     double rate = timing->rate;
-    /* A worker that pauses, as for an evaluation, says nothing about its speed. */
-    if (advanced && elapsed_ns && timing->at_ns && elapsed_ns < BREAK_NS) {
+    /* A worker that pauses, as for an evaluation, says nothing about its speed. Nor does one whose clock was set. */
+    if (advanced && advanced < JUMP && elapsed_ns && timing->at_ns && elapsed_ns < BREAK_NS) {
         const double now = (double)advanced / (double)elapsed_ns;
         timing->rate = rate > 0 ? (1 - smoothing) * rate + smoothing * now : now;
         rate = now > timing->rate ? now : timing->rate;

@@ -191,3 +191,30 @@ enum tern_status tern_checkpoint_restore(struct tern_table *table,
     free(r.states);
     return status;
 }
+
+/* ---- Clocks ------------------------------------------------------------------------------------- */
+
+enum tern_status tern_checkpoint_restore_clock(struct tern_worker *worker,
+                                               struct tern_checkpoint *checkpoint)
+{
+    if (!handle_is((const struct handle *)worker, HANDLE_WORKER))
+        return handle_refuse((const struct handle *)worker, HANDLE_WORKER);
+    struct tern_checkpoint_info info = {.struct_size = sizeof info};
+    enum tern_status status = tern_checkpoint_get_info(checkpoint, &info);
+    if (status)
+        return status;
+    const uint64_t clock = atomic_load_explicit(&worker->clock, memory_order_relaxed);
+    if (clock)
+        return fail(TERN_INVALID,
+                    "the worker is at clock %" PRIu64
+                    " already; restore the clock of one that was just opened",
+                    clock);
+    if (info.lowest_clock > INT64_MAX)
+        return fail(TERN_INVALID, "checkpoint '%s' has a clock of %" PRIu64 ", which none can be",
+                    checkpoint->path, info.lowest_clock);
+    if (!info.lowest_clock)
+        return TERN_OK;
+    /* The last step is one like any other, so that everybody hears of it. */
+    atomic_store_explicit(&worker->clock, info.lowest_clock - 1, memory_order_relaxed);
+    return tern_worker_advance(worker, NULL);
+}

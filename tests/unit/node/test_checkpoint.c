@@ -253,6 +253,52 @@ static void another_shape_or_updater_is_refused(void **state)
     ok(tern_checkpoint_close(checkpoint));
 }
 
+/* New workers begin at the lowest clock, under every kind of policy; bounds hold from there on. */
+static void clocks_come_back(void **state)
+{
+    (void)state;
+    const char *const policies[] = {"adaptive", "static", "ssp:2", "essp:0"};
+    const uint64_t key = 3;
+    for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
+        const struct tern_table_options options = {
+            .struct_size = sizeof options, .n_keys = N_KEYS, .length = 1, .policy = policies[i]};
+        struct opened place = open_all(&options);
+        struct tern_worker *ahead;
+        struct tern_checkpoint *checkpoint;
+        uint64_t clock;
+        char name[16];
+        float value = 1;
+        ok(tern_worker_open(place.node, &ahead));
+        for (int n = 0; n < 1007; n++) {
+            if (n < 1005)
+                ok(tern_worker_advance(place.worker, NULL));
+            ok(tern_worker_advance(ahead, NULL));
+        }
+        ok(tern_worker_close(ahead));
+        snprintf(name, sizeof name, "clocks-%zu", i);
+        write_checkpoint(&place, name);
+        close_all(&place);
+
+        place = open_all(&options);
+        ok(tern_checkpoint_open(in_folder(name), &checkpoint));
+        ok(tern_checkpoint_restore(place.table, checkpoint));
+        ok(tern_checkpoint_restore_clock(place.worker, checkpoint));
+        ok(tern_worker_clock(place.worker, &clock));
+        assert_int_equal(clock, 1005);
+        ok(tern_push(place.worker, place.table, &key, 1, &value));
+        ok(tern_worker_advance(place.worker, &clock));
+        assert_int_equal(clock, 1006);
+        value = 0;
+        ok(tern_pull(place.worker, place.table, &key, 1, &value));
+        assert_float_equal(value, 1, 0);
+        refused(tern_checkpoint_restore_clock(place.worker, checkpoint), TERN_INVALID, "1006");
+        refused(tern_checkpoint_restore_clock(NULL, checkpoint), TERN_INVALID, "worker");
+        refused(tern_checkpoint_restore_clock(place.worker, NULL), TERN_INVALID, "checkpoint");
+        ok(tern_checkpoint_close(checkpoint));
+        close_all(&place);
+    }
+}
+
 static void bad_arguments_are_refused(void **state)
 {
     const struct tern_note same[] = {{"a", "x", 1}, {"a", "y", 1}}, unnamed = {"", "x", 1},
@@ -341,6 +387,7 @@ int main(void)
         cmocka_unit_test(inline_values_come_back),
         cmocka_unit_test(contents_can_be_read_without_a_node),
         cmocka_unit_test(another_shape_or_updater_is_refused),
+        cmocka_unit_test(clocks_come_back),
         cmocka_unit_test(bad_arguments_are_refused),
         cmocka_unit_test(damage_is_found_before_any_row_is_replaced),
         cmocka_unit_test(leftovers_are_cleared),
