@@ -136,7 +136,7 @@ bool checkpoints_check_data(struct train *train, uint64_t digest)
     train->digest = digest;
     return train->mark == NULL || train->mark->digest == digest ||
            task_fail("the checkpoint in %s was made from other data, or with another "
-                     "dimension of the model",
+                     "dimension, seed or placement",
                      train->options->resume);
 }
 

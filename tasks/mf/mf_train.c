@@ -108,9 +108,12 @@ static bool load(struct model *model)
 static uint64_t digest(const struct model *model)
 {
     const struct ratings *ratings = &model->ratings;
-    return names_digest(
-        &ratings->columns,
-        names_digest(&ratings->rows, ratings->train.n ^ rng_mix((uint64_t)model->options->rank)));
+    const uint32_t *key_of_row = model->plan.key_of_row;
+    uint64_t shape = rng_mix((uint64_t)model->options->rank);
+    /* Seed and placement say which key a row has. */
+    for (uint32_t i = 0; key_of_row != NULL && i < model->plan.n_rows; i++)
+        shape = rng_mix(shape + key_of_row[i]);
+    return names_digest(&ratings->columns, names_digest(&ratings->rows, ratings->train.n ^ shape));
 }
 
 /* What became of users and items that the test file has and train lacks. */
