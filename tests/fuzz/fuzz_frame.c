@@ -37,7 +37,8 @@ static void try_header(const uint8_t header[FRAME_HEADER_BYTES])
     require(frame.count <= FRAME_MAX_KEYS);
     require(frame.body_bytes <= FRAME_MAX_BODY_BYTES);
     require(frame.keys_bytes <= frame.body_bytes);
-    require(frame.kind == FRAME_RANGE || (frame.count == 0) == (frame.keys_bytes == 0));
+    require(frame.kind == FRAME_RANGE || frame.kind == FRAME_TOP ||
+            (frame.count == 0) == (frame.keys_bytes == 0));
     require(frame.kind != FRAME_ERROR || frame.status != TERN_OK);
     uint8_t again[FRAME_HEADER_BYTES];
     frame_encode(&frame, again);

@@ -91,7 +91,7 @@ static struct frame random_frame(struct dice *dice)
     };
     if (dice_below(dice, 2))
         frame.count = (uint32_t)dice_below(dice, FRAME_MAX_KEYS + 1);
-    if (frame.kind != FRAME_RANGE)
+    if (frame.kind != FRAME_RANGE && frame.kind != FRAME_TOP)
         frame.keys_bytes = frame.flags & FRAME_KEYS_DELTA
                                ? frame.count + (uint32_t)dice_below(dice, 9 * frame.count + 1)
                                : 8 * frame.count;
