@@ -61,6 +61,23 @@ static inline double loss_slope(enum loss_kind loss, double margin, double label
     return 0;
 }
 
+/* The second derivative by the margin, of losses that are smooth. */
+static inline double loss_curvature(enum loss_kind loss, double margin, double label)
+{
+    const double p = 1 / (1 + exp(-margin));
+    switch (loss) {
+    case LOSS_LOGISTIC:
+        return p * (1 - p);
+    case LOSS_SQUARED:
+        return 1;
+    case LOSS_HINGE:
+        return 0;
+    case LOSS_SQUARED_HINGE:
+        return 1 - label * margin > 0 ? 2 : 0;
+    }
+    return 0;
+}
+
 /* What a model says of an example: the probability of a positive label, or the margin itself. */
 static inline double loss_probability(double margin)
 {

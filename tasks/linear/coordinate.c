@@ -6,6 +6,9 @@
 /* Elements of the state. */
 enum { SLOPE, CURVATURE, N_ARRIVED, N_EXPECTED, IS_FREE };
 
+/* What stands for the curvature, which is never negative, in pushes that are no part of a step. */
+enum { JOIN = -1, SET = -2 };
+
 /* The first radius, and one that is never given up, so that a weight can grow again. */
 static const double FIRST_RADIUS = 1, LEAST_RADIUS = 1e-3;
 
@@ -53,7 +56,11 @@ static void apply(const struct tern_updater *updater, enum tern_type type, size_
     const double *update = pushed;
     (void)type;
     (void)length;
-    if (update[COORDINATE_CURVATURE] < 0) {
+    if (update[COORDINATE_CURVATURE] == SET) {
+        row[COORDINATE_WEIGHT] = update[COORDINATE_SLOPE];
+        return;
+    }
+    if (update[COORDINATE_CURVATURE] == JOIN) {
         state[N_EXPECTED]++;
         state[IS_FREE] = update[COORDINATE_SLOPE];
         row[COORDINATE_RADIUS] = FIRST_RADIUS;
@@ -77,6 +84,13 @@ struct tern_updater coordinate_updater(double l1, double l2, double kkt)
 void coordinate_join(bool is_free, double update[COORDINATE_LENGTH])
 {
     update[COORDINATE_SLOPE] = is_free;
-    update[COORDINATE_CURVATURE] = -1;
+    update[COORDINATE_CURVATURE] = JOIN;
+    update[COORDINATE_VIOLATION] = 0;
+}
+
+void coordinate_set(double weight, double update[COORDINATE_LENGTH])
+{
+    update[COORDINATE_SLOPE] = weight;
+    update[COORDINATE_CURVATURE] = SET;
     update[COORDINATE_VIOLATION] = 0;
 }

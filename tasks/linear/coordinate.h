@@ -37,4 +37,7 @@ struct tern_updater coordinate_updater(double l1, double l2, double kkt);
 /* The push that joins; a free weight has no penalty. */
 void coordinate_join(bool is_free, double update[COORDINATE_LENGTH]);
 
+/* The push that sets a weight, between steps. */
+void coordinate_set(double weight, double update[COORDINATE_LENGTH]);
+
 #endif

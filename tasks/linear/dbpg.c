@@ -55,6 +55,7 @@ static bool allocate(struct dbpg *dbpg)
               dbpg->spaces != NULL;
     for (size_t i = 0; ok && i < dbpg->columns.n_slices; i++)
         ok = dbpg_space_init(&dbpg->spaces[i], dbpg, i);
+    ok = ok && subspace_init(dbpg);
     return ok || task_fail_memory("the solver");
 }
 
@@ -99,9 +100,12 @@ static bool for_each_block(struct dbpg *dbpg, bool (*function)(struct dbpg *dbpg
 
 bool dbpg_begin(struct dbpg *dbpg)
 {
-    return train_agree(dbpg->train, for_each_block(dbpg, join_block)) &&
-           train_quiesce(dbpg->train) &&
-           train_agree(dbpg->train, for_each_block(dbpg, learn_block));
+    bool ok = train_agree(dbpg->train, for_each_block(dbpg, join_block)) &&
+              train_quiesce(dbpg->train) &&
+              train_agree(dbpg->train, for_each_block(dbpg, learn_block));
+    subspace_reset(dbpg);
+    dbpg->is_settled = true;
+    return ok;
 }
 
 static enum tern_status run_task(void *context, struct tern_task *task);
@@ -140,6 +144,7 @@ void dbpg_close(struct dbpg *dbpg)
         pthread_cond_destroy(&dbpg->gate.moved);
         pthread_mutex_destroy(&dbpg->gate.lock);
     }
+    subspace_fini(dbpg);
     columns_fini(&dbpg->columns);
 }
 
@@ -328,6 +333,7 @@ bool dbpg_epoch(struct dbpg *dbpg, size_t thread, int64_t epoch)
     meet(dbpg, ok);
     if (thread == 0) {
         dbpg->n_jobs += n;
+        dbpg->is_settled = false;
         if (train->n_nodes > 1 && train->self == 0 &&
             tern_task_wait(train_worker(train, 0), 0, 0) && ok)
             ok = task_fail_tern("a node could not do its part");
@@ -356,11 +362,14 @@ static bool catch_up(void *context, size_t thread)
     return ok;
 }
 
-bool dbpg_catch_up(struct dbpg *dbpg)
+bool dbpg_settle(struct dbpg *dbpg)
 {
+    if (dbpg->is_settled)
+        return true;
     bool ok = team_run(dbpg->train->n_threads, catch_up, NULL, dbpg);
     dbpg->n_fetched = dbpg->n_jobs;
-    return ok;
+    dbpg->is_settled = true;
+    return train_agree(dbpg->train, ok) && subspace_step(dbpg);
 }
 
 void dbpg_sum(const struct dbpg *dbpg, struct dbpg_sums *sums)

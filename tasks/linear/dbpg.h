@@ -18,6 +18,8 @@
  * within n times the largest radius. So without a delay no step raises the objective, and there is no learning rate to
  * choose. With a delay, the features of jobs that are under way count, too.
  *
+ * Between epochs, one step changes all weights at once (subspace.h).
+ *
  * All threads of a node do the same jobs, each on its own examples; between 1, 2 and 3 they wait for each other.
  */
 #ifndef TASKS_LINEAR_DBPG_H
@@ -27,6 +29,7 @@
 #include <stdatomic.h>
 
 #include "linear/columns.h"
+#include "linear/subspace.h"
 
 enum { DBPG_MAX_DELAY = 15 };
 
@@ -73,8 +76,10 @@ struct dbpg {
     struct dbpg_space *spaces;
     pthread_barrier_t barrier; /* of the threads */
     bool has_barrier;
+    bool is_settled;        /* since the last epoch: the step between epochs was made */
     atomic_bool has_failed; /* a thread has: the others go on without doing anything */
     struct dbpg_gate gate;
+    struct subspace subspace;
 };
 
 /* What all nodes together know of the weights. */
@@ -93,8 +98,9 @@ void dbpg_close(struct dbpg *dbpg);
 /* One thread's part of an epoch. */
 bool dbpg_epoch(struct dbpg *dbpg, size_t thread, int64_t epoch);
 
-/* Fetches what is left to be fetched, so that weights and margins are current; called by all nodes after the epoch. */
-bool dbpg_catch_up(struct dbpg *dbpg);
+/* Fetches what is left to be fetched, so that weights and margins are current, and makes the step between epochs
+ * (subspace.h); called by all nodes before the next epoch. More calls do nothing. */
+bool dbpg_settle(struct dbpg *dbpg);
 
 /* What this node keeps outside of the table, after dbpg_catch_up(); and back, from the checkpoint that training goes on
  * from: *n_fit is 1 if it was written by as many nodes and threads with the same data, otherwise 0, and nothing is taken

@@ -4,6 +4,7 @@
  *   linear_train.c   reads data, opens the solver, measures, saves
  *   columns.c        a thread's examples by feature, for dbpg
  *   dbpg.c           the batch solver: delayed block proximal gradient (M. Li, Algorithm 5)
+ *   subspace.c       its step over all weights, between epochs
  *   coordinate.c     its step, which happens where a weight is
  *   online.c         the solver that reads a stream
  *   linear_files.c   the folder of a model

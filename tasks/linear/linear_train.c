@@ -309,7 +309,7 @@ static bool evaluate(void *context, struct train *train, struct train_quality *q
     struct model *model = context;
     struct dbpg_sums sums = {0};
     double all[6] = {0};
-    bool ok = model->is_online || dbpg_catch_up(&model->dbpg);
+    bool ok = model->is_online || dbpg_settle(&model->dbpg);
     ok = train_agree(train, ok && score_all(model));
     if (ok && !model->is_online) {
         dbpg_sum(&model->dbpg, &sums);
@@ -387,12 +387,12 @@ static bool save(void *context, struct train *train)
 
 /* ---- Training --------------------------------------------------------------------------------- */
 
-/* An epoch of the online solver opens the files again. */
+/* Before an epoch: the online solver opens the files again. */
 static bool begin(void *context, struct train *train)
 {
     struct model *model = context;
     (void)train;
-    return !model->is_online || batches_begin(&model->online.batches);
+    return model->is_online ? batches_begin(&model->online.batches) : dbpg_settle(&model->dbpg);
 }
 
 static bool epoch(void *context, struct train *train, size_t thread, int64_t number)

@@ -57,6 +57,32 @@ for loss in squared squared-hinge; do
     check "the same optimum with the $loss loss" near "$(figure objective "$out")" "$best" 1e-5
 done
 
+# Columns of categories, which add up to the same vector, make steps of single weights slow. All ways still end at the
+# optimum of a longer run.
+awk 'BEGIN {
+    srand(11)
+    for (i = 0; i < 3000; i++) {
+        line = ""; margin = 0
+        for (g = 0; g < 6; g++) {
+            k = int(5 * rand() * rand()); j = 5 * g + k + 1
+            margin += (k - 1) * (g % 3 - 1) / 2
+            line = line " " j ":1"
+        }
+        print (rand() < 1 / (1 + exp(-margin)) ? 1 : -1) line
+    }
+}' >"$tmp/groups.svm"
+for penalty in "--l1 0 --l2 0.1" "--l1 1"; do
+    best=
+    for way in "--plain --threads 1 --kkt 1 --epochs 400" "--nodes 2 --threads 1" "--nodes 4 --threads 1 --delay 8" \
+        "--threads 2 --delay 3 --kkt 1"; do
+        # shellcheck disable=SC2086
+        try "$tern" train linear --data "$tmp/groups.svm" --json --intercept none --epochs 60 \
+            --tolerance 1e-7 --eval-every 10 $penalty $way
+        best=${best:-$(figure objective "$out")}
+        check "categories: the optimum to 1e-6 with $penalty $way" near "$(figure objective "$out")" "$best" 1e-6
+    done
+done
+
 # ---- Online ----------------------------------------------------------------------------------------
 
 online() {

@@ -6,6 +6,7 @@
 #include "common/rng.h"
 #include "linear/columns.h"
 #include "linear/coordinate.h"
+#include "linear/subspace.h"
 #include "common/loss.h"
 #include "common/scores.h"
 
@@ -21,6 +22,9 @@ static void slopes_are_those_of_the_losses(void **state)
         double slope =
             (loss_value(loss, margin + h, label) - loss_value(loss, margin - h, label)) / (2 * h);
         assert_true(fabs(slope - loss_slope(loss, margin, label)) < 1e-6);
+        double curvature =
+            (loss_slope(loss, margin + h, label) - loss_slope(loss, margin - h, label)) / (2 * h);
+        assert_true(fabs(curvature - loss_curvature(loss, margin, label)) < 1e-6);
     }
     assert_true(loss_value(LOSS_LOGISTIC, 1000, -1) == 1000);
     assert_true(loss_value(LOSS_LOGISTIC, 1000, 1) == 0);
@@ -114,6 +118,49 @@ static void weights_that_stay_0_become_inactive(void **state)
     assert_true(free.value[COORDINATE_WEIGHT] == -0.5);
 }
 
+static void a_weight_can_be_set_between_steps(void **state)
+{
+    const struct tern_updater updater = coordinate_updater(1, 0, 0.1);
+    struct row row = {0};
+    double update[COORDINATE_LENGTH];
+    (void)state;
+    join(&updater, &row, false);
+    join(&updater, &row, false);
+    for (int i = 0; i < 2; i++) { /* both nodes set it */
+        coordinate_set(0.25, update);
+        updater.apply(&updater, TERN_F64, COORDINATE_LENGTH, row.value, row.state, update);
+        assert_true(row.value[COORDINATE_WEIGHT] == 0.25);
+    }
+    push(&updater, &row, -3, 2);
+    assert_true(row.value[COORDINATE_WEIGHT] == 0.25);
+    push(&updater, &row, -2, 2); /* the step is (5 - 1) / 4, no more than the first radius */
+    assert_true(fabs(row.value[COORDINATE_WEIGHT] - 1.25) < 1e-12);
+}
+
+static void systems_are_solved(void **state)
+{
+    struct rng rng = rng_seed(5, 0);
+    (void)state;
+    for (size_t n = 1; n <= SUBSPACE_MAX; n++) {
+        double a[SUBSPACE_MAX][SUBSPACE_MAX] = {0}, b[SUBSPACE_MAX], x[SUBSPACE_MAX];
+        for (size_t i = 0; i < n; i++) {
+            b[i] = rng_unit(&rng) - 0.5;
+            for (size_t k = 0; k <= i; k++)
+                a[i][k] = a[k][i] = i == k ? (double)(n + i) : rng_unit(&rng) - 0.5;
+        }
+        assert_true(subspace_solve(n, a, b, x));
+        for (size_t i = 0; i < n; i++) {
+            double sum = 0;
+            for (size_t k = 0; k < n; k++)
+                sum += a[i][k] * x[k];
+            assert_true(fabs(sum - b[i]) < 1e-7);
+        }
+        a[0][0] = -1;
+        x[0] = 1;
+        assert_true(subspace_solve(n, a, b, x) && x[0] == 0); /* a direction without curvature */
+    }
+}
+
 /* ---- Columns ---------------------------------------------------------------------------------- */
 
 /* Two lists of examples with random features, some of them twice. */
@@ -203,6 +250,8 @@ int main(void)
         cmocka_unit_test(a_step_minimizes),
         cmocka_unit_test(the_last_of_those_who_joined_makes_the_step),
         cmocka_unit_test(weights_that_stay_0_become_inactive),
+        cmocka_unit_test(a_weight_can_be_set_between_steps),
+        cmocka_unit_test(systems_are_solved),
         cmocka_unit_test(columns_have_every_pair),
         cmocka_unit_test(scores_are_those_of_their_definitions),
     };
