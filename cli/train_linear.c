@@ -30,8 +30,10 @@ static const struct option options[] = {
     {"positive-weight", OPTION_DOUBLE, &args.positive_weight, "1", "X",
      "weight of examples with a positive label", .min = 1e-9, .max = 1e9},
     {"solver", OPTION_STRING, &solver, "dbpg", "NAME",
-     "dbpg: all examples, to the optimum; online: a stream, by FTRL", .choices = linear_solvers,
-     .group = "Training"},
+     "dbpg: all examples, to the optimum; online: a stream, by FTRL; emso-cd, emso-gd: a stream, "
+     "in "
+     "large batches",
+     .choices = linear_solvers, .group = "Training"},
     {"epochs", OPTION_INT, &train_args.n_epochs, "100", "N", "passes over the examples, at most",
      .min = 0, .max = 1e9},
     {"metric", OPTION_STRING, &args.metric, .takes = "NAME",
@@ -49,8 +51,11 @@ static const struct option options[] = {
     {"rate", OPTION_DOUBLE, &args.rate, "0.1", "X", "online: alpha of FTRL", .min = 1e-9,
      .max = 1e3, .aliases = "lr,learning-rate"},
     {"beta", OPTION_DOUBLE, &args.beta, "1", "X", "online: beta of FTRL", .min = 0, .max = 1e9},
-    {"batch", OPTION_INT, &args.n_batch, "16", "N", "online: examples of a batch", .min = 1,
-     .max = 1e6},
+    {"gamma", OPTION_DOUBLE, &args.gamma, "0.03", "X",
+     "emso: holds weights where they were, in proportion to the root of the examples seen",
+     .min = 0, .max = 1e9},
+    {"batch", OPTION_INT, &args.n_batch, "0", "N",
+     "examples of a batch, with emso at least; 0: 16, emso 10000", .min = 0, .max = 1e9},
     TRAIN_PATIENCE("0"),
     TRAIN_PLACEMENT,
 };
@@ -81,9 +86,10 @@ static bool check(void)
 {
     if (train_args.data == NULL)
         complain("which examples? --data FILES; see 'tern train linear --help'");
-    else if (args.solver == LINEAR_DBPG && args.loss == LOSS_HINGE)
-        complain("the hinge loss is not smooth, which dbpg needs: use --solver online, or --loss "
-                 "squared-hinge");
+    else if (args.solver != LINEAR_ONLINE && args.loss == LOSS_HINGE)
+        complain(
+            "the hinge loss is not smooth, which this solver needs: use --solver online, or --loss "
+            "squared-hinge");
     else if (args.solver == LINEAR_DBPG && train_args.policy != NULL)
         complain("--policy goes with --solver online: dbpg keeps weights at their homes");
     else
@@ -100,6 +106,8 @@ int train_linear_command(int argc, char **argv)
     args.loss = (enum loss_kind)position(loss_names, loss);
     args.intercept = (enum linear_intercept)position(linear_intercepts, intercept);
     args.examples = examples_chosen(&examples);
+    if (args.n_batch == 0)
+        args.n_batch = args.solver == LINEAR_ONLINE ? 16 : 10000;
     if (!check())
         return EXIT_USAGE;
     return train_end(linear_train(&train_args, &args));

@@ -47,7 +47,8 @@ bool batches_begin(struct batches *batches)
 
 static size_t batch_end(const struct batches *batches, const struct examples *list, size_t first)
 {
-    return list->n - first < batches->n_batch ? list->n : first + batches->n_batch;
+    return batches->task.gathers || list->n - first < batches->n_batch ? list->n
+                                                                       : first + batches->n_batch;
 }
 
 /* Signals intent for all batches of a list. */
@@ -64,12 +65,13 @@ static bool intend(struct batches *batches, size_t thread, const struct examples
     return ok;
 }
 
-/* Reads the next chunk into a list, which stays empty at the end. */
+/* Reads the next chunk into a list, or as many as a batch needs; it stays empty at the end. */
 static bool read_ahead(struct batches *batches, size_t thread, struct examples *list)
 {
     struct batch_reader *reader = &batches->readers[thread];
     examples_clear(list);
-    while (!reader->at_end && list->n == 0) {
+    const size_t n_wanted = batches->task.gathers ? batches->n_batch : 1;
+    while (!reader->at_end && list->n < n_wanted) {
         if (!examples_take(&batches->source, &reader->chunk) ||
             !examples_parse(&batches->source, &reader->chunk, list))
             return false;

@@ -16,6 +16,7 @@
 /* What a model does with batches. `context` is the model's own. */
 struct batches_task {
     void *context;
+    bool gathers; /* a batch has all examples of several chunks, at least n_batch; without `thin` */
     /* Changes a list after it was read, by the number of its chunk. NULL: it stays as it is. */
     void (*thin)(void *context, struct examples *list, uint64_t chunk);
     /* Says that n keys will be used at a clock; called where there are several nodes. */

@@ -6,7 +6,8 @@
  *   dbpg.c           the batch solver: delayed block proximal gradient (M. Li, Algorithm 5)
  *   subspace.c       its step over all weights, between epochs
  *   coordinate.c     its step, which happens where a weight is
- *   online.c         the solver that reads a stream
+ *   online.c         the solvers that read a stream
+ *   emso.c           what two of them do with a minibatch (M. Li, Algorithms 6 to 9)
  *   linear_files.c   the folder of a model
  */
 #ifndef TASKS_LINEAR_LINEAR_H
@@ -16,7 +17,7 @@
 #include "common/loss.h"
 #include "common/train.h"
 
-enum linear_solver { LINEAR_DBPG, LINEAR_ONLINE };
+enum linear_solver { LINEAR_DBPG, LINEAR_ONLINE, LINEAR_EMSO_CD, LINEAR_EMSO_GD };
 enum linear_intercept { LINEAR_NO_INTERCEPT, LINEAR_FREE, LINEAR_PENALISED };
 
 /* The names of the enumerators above, in their order; NULL past the last. */
@@ -37,6 +38,7 @@ struct linear_options {
     int64_t n_blocks, delay;
     double kkt, tolerance;
     double rate, beta;
+    double gamma; /* emso: how conservative a step is */
     int64_t n_batch;
 };
 

@@ -13,7 +13,7 @@
 #include "linear/online.h"
 #include "common/scores.h"
 
-const char *const linear_solvers[] = {"dbpg", "online", NULL};
+const char *const linear_solvers[] = {"dbpg", "online", "emso-cd", "emso-gd", NULL};
 const char *const linear_intercepts[] = {"none", "free", "penalised", NULL};
 
 enum { MAX_MEASURES = 6 };
@@ -399,7 +399,7 @@ static bool epoch(void *context, struct train *train, size_t thread, int64_t num
 {
     struct model *model = context;
     (void)train;
-    return model->is_online ? batches_epoch(&model->online.batches, thread)
+    return model->is_online ? online_epoch(&model->online, thread)
                             : dbpg_epoch(&model->dbpg, thread, number);
 }
 
@@ -497,7 +497,7 @@ bool linear_train(const struct train_options *train_options, const struct linear
     struct model model = {.options = options,
                           .train = &train,
                           .reading = options->examples,
-                          .is_online = options->solver == LINEAR_ONLINE};
+                          .is_online = options->solver != LINEAR_DBPG};
     if (!train_open(&train, train_options))
         return false;
     model.reading.part = train.self;

@@ -7,6 +7,7 @@
 #include "common/checkpoints.h"
 #include "common/distinct.h"
 #include "common/loss.h"
+#include "linear/emso.h"
 
 enum { PLAIN_BITS = 22, PULL_AT_ONCE = 1024 };
 
@@ -14,8 +15,18 @@ enum { PLAIN_BITS = 22, PULL_AT_ONCE = 1024 };
 struct online_space {
     struct distinct features;
     float *weights, *slopes;
-    size_t capacity; /* of both */
+    double *exact;   /* emso: the weights */
+    size_t capacity; /* of them */
+    struct emso_space emso;
+    struct rng rng;
+    double n_seen; /* emso: examples so far */
+    double n_each; /* emso: of an epoch; 0: not known yet */
 };
+
+static bool is_emso(const struct online *online)
+{
+    return online->options->solver != LINEAR_ONLINE;
+}
 
 /* ---- Weights ---------------------------------------------------------------------------------- */
 
@@ -42,8 +53,11 @@ static bool push(struct online *online, struct tern_worker *worker, const uint64
         return !tern_push(worker, online->table, keys, n, slopes) || task_fail_tern("cannot push");
     for (size_t i = 0; i < n; i++) {
         size_t slot = online_slot(online, keys[i]);
-        updater->apply(updater, TERN_F32, 1, online->values + slot,
-                       online->states + slot * updater->state_per_element, slopes + i);
+        if (updater->apply == NULL)
+            online->values[slot] += slopes[i];
+        else
+            updater->apply(updater, TERN_F32, 1, online->values + slot,
+                           online->states + slot * updater->state_per_element, slopes + i);
     }
     return true;
 }
@@ -72,6 +86,7 @@ static bool reserve(struct online_space *space)
         return true;
     space->capacity = 0;
     if (!array_renew(&space->weights, n, sizeof *space->weights) ||
+        !array_renew(&space->exact, n, sizeof *space->exact) ||
         !array_renew(&space->slopes, n, sizeof *space->slopes))
         return false;
     space->capacity = n;
@@ -99,6 +114,53 @@ static double add_slopes(const struct online *online, struct online_space *space
     return sum;
 }
 
+/*
+ * Solves the conservative subproblem of a batch, and turns the changes of the weights, divided by the number of workers, into
+ * what is pushed: so the sum of all pushes moves the weights to the average of the workers' models (M. Li, Algorithm 9). A
+ * batch has its share of the penalties: they belong to the examples of an epoch or, in the first one, to those seen so far.
+ */
+static bool solve(const struct online *online, struct online_space *space,
+                  const struct examples *list)
+{
+    const struct linear_options *options = online->options;
+    const double n_workers = (double)online->train->n_nodes * (double)online->train->n_threads;
+    const size_t n_keys = space->features.n_keys;
+    space->n_seen += (double)list->n;
+    const double share = (double)list->n /
+                         (space->n_each > 0 ? fmax(space->n_each, (double)list->n) : space->n_seen);
+    struct emso_batch batch = {.loss = options->loss,
+                               .l1 = share * options->l1,
+                               .l2 = share * options->l2,
+                               .gamma = options->gamma * sqrt(space->n_seen),
+                               .positive_weight = options->positive_weight,
+                               .free_key = UINT32_MAX,
+                               .list = list,
+                               .end = list->n,
+                               .numbers = space->features.numbers,
+                               .n_keys = n_keys,
+                               .weights = space->exact};
+    for (size_t j = 0; j < n_keys; j++) {
+        space->exact[j] = (double)space->weights[j];
+        if (options->intercept == LINEAR_FREE && space->features.keys[j] == LINEAR_INTERCEPT_KEY)
+            batch.free_key = (uint32_t)j;
+    }
+    bool ok = options->solver == LINEAR_EMSO_CD
+                  ? emso_descend_coordinates(&batch, &space->emso, &space->rng, EMSO_PASSES)
+                  : emso_descend_gradient(&batch, &space->emso, EMSO_STEPS);
+    for (size_t j = 0; ok && j < n_keys; j++)
+        space->slopes[j] = (float)((space->exact[j] - (double)space->weights[j]) / n_workers);
+    return ok;
+}
+
+bool online_epoch(struct online *online, size_t thread)
+{
+    struct online_space *space = &online->spaces[thread];
+    bool ok = batches_epoch(&online->batches, thread);
+    if (space->n_each <= 0)
+        space->n_each = space->n_seen;
+    return ok;
+}
+
 static bool learn(void *context, size_t thread, const struct examples *list, size_t first,
                   size_t end, double *loss)
 {
@@ -114,6 +176,8 @@ static bool learn(void *context, size_t thread, const struct examples *list, siz
         return false;
     memset(space->slopes, 0, n_keys * sizeof *space->slopes);
     *loss = add_slopes(online, space, list, first, end);
+    if (is_emso(online) && !solve(online, space, list))
+        return false;
     return push(online, worker, keys, n_keys, space->slopes);
 }
 
@@ -155,12 +219,20 @@ static bool open_weights(struct online *online)
 bool online_open(struct online *online, struct train *train, const struct linear_options *options,
                  const struct examples_options *reading)
 {
-    const struct batches_task task = {.context = online, .intend = intend, .learn = learn};
+    const struct batches_task task = {.context = online,
+                                      .gathers = options->solver != LINEAR_ONLINE,
+                                      .intend = intend,
+                                      .learn = learn};
     *online = (struct online){
         .options = options,
         .train = train,
         .updater = tern_updater_ftrl(options->rate, options->beta, options->l1, options->l2),
         .spaces = calloc(train->n_threads, sizeof *online->spaces)};
+    if (is_emso(online))
+        online->updater = (struct tern_updater){0};
+    for (size_t i = 0; online->spaces != NULL && i < train->n_threads; i++)
+        online->spaces[i].rng =
+            rng_seed((uint64_t)train->options->seed, train->self * train->n_threads + i);
     return (online->spaces != NULL || task_fail_memory("the workers")) &&
            batches_open(&online->batches, train, reading, (size_t)options->n_batch, &task) &&
            open_weights(online);
@@ -173,6 +245,8 @@ void online_close(struct online *online)
         distinct_fini(&space->features);
         free(space->weights);
         free(space->slopes);
+        free(space->exact);
+        emso_space_fini(&space->emso);
     }
     free(online->spaces);
     free(online->values);

@@ -5,6 +5,9 @@
  * loss, and pushes them; the updater makes a step of each weight. The loss that is reported is progressive: each example
  * is predicted before it is learned from.
  *
+ * The solvers emso-cd and emso-gd take large batches, at least --batch examples each, and solve a problem for each of them
+ * (emso.h); what they push is the change of the weights, divided by the number of workers. Workers do not wait for each other.
+ *
  * With --plain the weights are an array of 2^bits, and keys are cut to so many bits.
  */
 #ifndef TASKS_LINEAR_ONLINE_H
@@ -27,6 +30,9 @@ struct online {
 bool online_open(struct online *online, struct train *train, const struct linear_options *options,
                  const struct examples_options *reading);
 void online_close(struct online *online);
+
+/* One thread's part of an epoch, after batches_begin(). */
+bool online_epoch(struct online *online, size_t thread);
 
 /* The weights of n keys, 0 for those that have none. */
 bool online_pull(struct online *online, struct tern_worker *worker, const uint64_t *keys, size_t n,

@@ -97,6 +97,17 @@ for way in "--threads 1" "--threads 2" "--nodes 2 --threads 1" "--nodes 2 --poli
     check "as good online with $way" near "$(figure auc "$out")" "$best" 0.02
 done
 
+for solver in emso-cd emso-gd; do
+    for way in "--plain --threads 1" "--nodes 2 --threads 1 --policy static"; do
+        # shellcheck disable=SC2086
+        online --solver $solver --batch 500 $way
+        check "large batches are learned from with $solver $way" \
+            awk -v q="$(figure auc "$out")" 'BEGIN { exit !(q > 0.8) }'
+    done
+done
+try "$tern" train linear --solver emso-cd --loss hinge --data "$tmp/train.svm"
+check "emso needs a smooth loss" [ "$status" -eq 2 ]
+
 # ---- Formats ---------------------------------------------------------------------------------------
 
 train --l1 1 --threads 1
