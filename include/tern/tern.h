@@ -480,7 +480,8 @@ TERN_API enum tern_status tern_set(struct tern_worker *worker, struct tern_table
  * the i-th key was read; the values of other keys are left as they are. n_local gets the number of
  * keys read. Either may be NULL. A key is local if its main copy or a replica is here; under bounded
  * reads, if the replica is recent enough for this worker to read it now. A key for which this worker
- * has an operation under way at another node is not local: the read would overtake it.
+ * has an operation under way at another node is not local: the read would overtake it. Sketches are
+ * refused with TERN_INVALID.
  */
 TERN_API enum tern_status tern_pull_if_local(struct tern_worker *worker, struct tern_table *table,
                                              const uint64_t *keys, size_t n, void *values,

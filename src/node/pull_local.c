@@ -58,6 +58,9 @@ enum tern_status tern_pull_if_local(struct tern_worker *worker, struct tern_tabl
 {
     if (!access_allowed(worker, table, keys, n, values))
         return access_refuse(worker, table, keys, values, "values");
+    if (table->core.store.sketch)
+        return fail(TERN_INVALID, "table '%s' is a sketch: it has no rows that could be local",
+                    table->core.store.name);
     access_drive(worker, n);
     const bool one_by_one =
         table->is_admitted ||

@@ -102,10 +102,10 @@ bool dbpg_epoch(struct dbpg *dbpg, size_t thread, int64_t epoch);
  * (subspace.h); called by all nodes before the next epoch. More calls do nothing. */
 bool dbpg_settle(struct dbpg *dbpg);
 
-/* What this node keeps outside of the table, after dbpg_catch_up(); and back, from the checkpoint that training goes on
+/* What this node keeps outside of the table, after dbpg_settle(); and back, from the checkpoint that training goes on
  * from: *n_fit is 1 if it was written by as many nodes and threads with the same data, otherwise 0, and nothing is taken
  * but the first violation. */
-bool dbpg_note(const struct dbpg *dbpg, double first_violation, struct train_note *note);
+bool dbpg_note(struct dbpg *dbpg, double first_violation, struct train_note *note);
 bool dbpg_recall(struct dbpg *dbpg, double *first_violation, double *n_fit);
 
 /* Whether all features were visited in an epoch. */

@@ -56,7 +56,15 @@ static size_t note_bytes(const struct dbpg *dbpg, const struct head *head)
     return bytes;
 }
 
-bool dbpg_note(const struct dbpg *dbpg, double first_violation, struct train_note *note)
+/* A checkpoint has no directions, so the run that writes one begins them anew, as a run that goes on from it does. */
+static void begin_anew(struct dbpg *dbpg)
+{
+    subspace_reset(dbpg);
+    dbpg->subspace.n_steps = 0;
+    dbpg->is_settled = true;
+}
+
+bool dbpg_note(struct dbpg *dbpg, double first_violation, struct train_note *note)
 {
     struct array arrays[N_ARRAYS];
     const struct head head = make_head(dbpg, first_violation);
@@ -69,6 +77,7 @@ bool dbpg_note(const struct dbpg *dbpg, double first_violation, struct train_not
     list_arrays(dbpg, arrays);
     for (size_t i = 0; i < N_ARRAYS; at += arrays[i++].bytes)
         memcpy(at, arrays[i].at, arrays[i].bytes);
+    begin_anew(dbpg);
     for (size_t i = 0; i < dbpg->columns.n_slices; i++) {
         const struct slice *slice = &dbpg->columns.slices[i];
         memcpy(at, slice->margins, slice->n_rows * sizeof *slice->margins);
@@ -90,6 +99,7 @@ static void take(struct dbpg *dbpg, const struct head *head, const char *at)
         at += slice->n_rows * sizeof *slice->margins;
     }
     dbpg->n_jobs = dbpg->n_fetched = head->n_jobs;
+    begin_anew(dbpg);
 }
 
 bool dbpg_recall(struct dbpg *dbpg, double *first_violation, double *n_fit)

@@ -208,7 +208,7 @@ static bool note(void *context, struct train *train, struct train_note *note)
 {
     struct model *model = context;
     (void)train;
-    return dbpg_catch_up(&model->dbpg) && dbpg_note(&model->dbpg, model->first_violation, note);
+    return dbpg_settle(&model->dbpg) && dbpg_note(&model->dbpg, model->first_violation, note);
 }
 
 static bool resume(struct model *model)

@@ -42,7 +42,7 @@ same() {
 }
 
 for model in kge wordvec mf lda linear online; do
-    words=${!model}
+    eval "words=\$$model"
     # shellcheck disable=SC2086
     train $words --threads 1 --checkpoints "$tmp/$model"
     check "$model: there are checkpoints" [ -e "$tmp/$model/epoch-6/manifest.json" ]

@@ -113,7 +113,7 @@ static void audit_workers(size_t n_nodes, size_t n_threads)
     audit->ratings = &ratings;
     for (size_t node = 0; node < n_nodes; node++) {
         struct plan plan;
-        struct plan_workers workers = {node * n_threads, n_threads, n_all};
+        struct plan_workers workers = {node * n_threads, n_threads, n_all, NULL};
         assert_true(plan_make(&plan, &ratings, workers, 5));
         audit->key_of_row = plan.key_of_row;
         for (size_t i = 0; i < n_threads; i++) {
@@ -145,7 +145,7 @@ static void bands_leave_many_cells_to_a_visit(void **state)
     struct ratings ratings = make_ratings();
     struct plan plan;
     (void)state;
-    assert_true(plan_make(&plan, &ratings, (struct plan_workers){0, 1, 1}, 5));
+    assert_true(plan_make(&plan, &ratings, (struct plan_workers){0, 1, 1, NULL}, 5));
     assert_true(plan.parts[0].n_bands > 1);
     for (size_t i = 0; i < plan.parts[0].n_bands; i++) {
         const struct band *band = &plan.parts[0].bands[i];
@@ -165,7 +165,7 @@ static void workers_without_rows(void **state)
     struct plan plan;
     size_t n_cells = 0;
     (void)state;
-    assert_true(plan_make(&plan, &ratings, (struct plan_workers){0, 7, 7}, 5));
+    assert_true(plan_make(&plan, &ratings, (struct plan_workers){0, 7, 7, NULL}, 5));
     for (size_t i = 0; i < 7; i++)
         n_cells += plan.parts[i].n_cells;
     assert_int_equal(n_cells, 2);
