@@ -1,36 +1,14 @@
 /* client - see client.h. */
-#include "core/client.h"
+#include "core/client_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/rand.h"
 #include "core/defect.h"
-#include "core/technique.h"
 #include "wire/bytes.h"
-#include "wire/counts.h"
 #include "wire/keys.h"
-
-enum {
-    LINE_BYTES = 64,
-    PREFETCH_ROWS = 4,     /* ahead */
-    PREFETCH_BYTES = 1024, /* of each, at the most */
-    IN_PLACE_BYTES =
-        16 << 10, /* of a part's values, from which on they are not copied if avoidable */
-};
-
-/* One request: `count` of the operation's sorted keys from `begin` on. */
-struct part {
-    struct part *next;
-    struct op *op;
-    uint64_t number;
-    size_t begin;
-    uint32_t count;
-    bool is_coming; /* its key is on its way to this node, under the number in `location` */
-    uint32_t location;
-};
 
 static enum tern_status init(struct client *client, struct core *core, uint32_t first_shard,
                              uint32_t n_shards)
@@ -75,22 +53,11 @@ void client_fini(struct client *client)
     free(client->lanes);
 }
 
-static bool is_call(const struct op *op)
-{
-    return !op->of;
-}
-
-/* What each key of an operation has in the caller's memory. */
-static size_t value_bytes(const struct op *op)
-{
-    return op->kind == FRAME_COUNT ? sizeof(uint32_t) : op->of->store.value_bytes;
-}
-
 /* How many keys a request of this operation has at most. */
 static size_t keys_per_part(const struct op *op)
 {
-    size_t key_bytes = value_bytes(op) > SORTED_BYTES ? sizeof(uint64_t) : 0;
-    size_t n = (PART_BYTES - FRAME_HEADER_BYTES) / (value_bytes(op) + key_bytes);
+    size_t key_bytes = op_value_bytes(op) > SORTED_BYTES ? sizeof(uint64_t) : 0;
+    size_t n = (PART_BYTES - FRAME_HEADER_BYTES) / (op_value_bytes(op) + key_bytes);
     return n < 1 ? 1 : n > FRAME_MAX_KEYS ? FRAME_MAX_KEYS : n;
 }
 
@@ -123,7 +90,7 @@ static bool sets_once(const struct op *op)
 static void arrange_group(struct client *client, struct op *op, size_t begin, size_t n,
                           const uint32_t *positions)
 {
-    if (value_bytes(op) > SORTED_BYTES && !sets_once(op)) {
+    if (op_value_bytes(op) > SORTED_BYTES && !sets_once(op)) {
         memcpy(op->order + begin, positions, n * sizeof *positions);
         for (size_t i = 0; i < n; i++)
             op->sorted[begin + i] = op->keys[positions[i]];
@@ -382,245 +349,12 @@ enum tern_status client_call(struct client *client, uint32_t node, struct op *op
     return TERN_OK;
 }
 
-static bool is_write(const struct op *op)
-{
-    return op->kind != FRAME_PULL;
-}
-
 /* The bytes that a part has under way: its values, in the request or in the reply. */
 static size_t part_bytes(const struct part *part)
 {
-    if (is_call(part->op))
+    if (op_is_call(part->op))
         return FRAME_HEADER_BYTES + part->op->payload_bytes;
-    return FRAME_HEADER_BYTES + part->count * value_bytes(part->op);
-}
-
-static bool encode_call(const struct client *client, const struct part *part, struct buffer *out)
-{
-    const struct op *op = part->op;
-    struct frame frame = {.kind = op->kind,
-                          .table = op->table,
-                          .epoch = view_epoch(client->core->view),
-                          .number = part->number,
-                          .count = op->limit,
-                          .flags = op->flags,
-                          .keys_bytes = op->keys_bytes,
-                          .body_bytes = op->payload_bytes,
-                          .fields = op->fields};
-    uint8_t header[FRAME_HEADER_BYTES];
-    frame_encode(&frame, header);
-    if (!buffer_reserve(out, sizeof header + op->payload_bytes))
-        return false;
-    return buffer_append(out, header, sizeof header) &&
-           buffer_append(out, op->payload, op->payload_bytes);
-}
-
-/* The caller's values lie in the order of its keys, anywhere in memory, those of a part one after the
- * other. Ahead of the copy the lines of a row are fetched: the misses of several rows then overlap. */
-static inline void prefetch_row(const char *row, size_t bytes, bool to_write)
-{
-    if (bytes > PREFETCH_BYTES)
-        bytes = PREFETCH_BYTES; /* the hardware goes on from there */
-    for (size_t at = 0; at < bytes; at += LINE_BYTES) {
-        if (to_write)
-            __builtin_prefetch(row + at, 1);
-        else
-            __builtin_prefetch(row + at, 0);
-    }
-}
-
-/* Copies between the caller's values and those of a part. `bytes` is that of a value; where it is
- * known to the compiler, a copy is a move or two. */
-static inline __attribute__((always_inline)) void move_values(const struct part *part,
-                                                              char *payload, size_t bytes,
-                                                              bool to_caller)
-{
-    const uint32_t *order = part->op->order + part->begin;
-    char *values = part->op->values;
-    for (uint32_t i = 0; i < part->count; i++, payload += bytes) {
-        if (i + PREFETCH_ROWS < part->count)
-            prefetch_row(values + order[i + PREFETCH_ROWS] * bytes, bytes, to_caller);
-        bool astray = defect(to_caller ? DEFECT_SCATTER_SORTED : DEFECT_GATHER_UNSORTED);
-        char *value = values + (astray ? part->begin + i : order[i]) * bytes;
-        memcpy(to_caller ? value : payload, to_caller ? payload : value, bytes);
-    }
-}
-
-static void gather(const struct part *part, uint8_t *payload)
-{
-    size_t bytes = value_bytes(part->op);
-    if (bytes == sizeof(float))
-        move_values(part, (char *)payload, sizeof(float), false);
-    else if (bytes == sizeof(double))
-        move_values(part, (char *)payload, sizeof(double), false);
-    else
-        move_values(part, (char *)payload, bytes, false);
-}
-
-/* The values of a part in the caller's memory, if they are many and lie there in the order of its keys;
- * else NULL. */
-static char *values_together(const struct part *part)
-{
-    const uint32_t *order = part->op->order + part->begin;
-    if (part->count * value_bytes(part->op) < IN_PLACE_BYTES || part->op->present)
-        return NULL;
-    for (uint32_t i = 1; i < part->count; i++)
-        if (order[i] != order[0] + i)
-            return NULL;
-    return part->op->values + order[0] * value_bytes(part->op);
-}
-
-static bool has_bit(const uint8_t *bits, uint32_t i)
-{
-    return bits[i / 8] >> i % 8 & 1;
-}
-
-/* What a reply tells of the keys of a part that asked which have rows. */
-static void scatter_present(const struct part *part, const uint8_t *bits)
-{
-    const struct op *op = part->op;
-    const uint8_t *next = bits + frame_bits_bytes(part->count);
-    const size_t bytes = value_bytes(op);
-    for (uint32_t i = 0; i < part->count; i++) {
-        const uint32_t position = op->order[part->begin + i];
-        op->present[position] = has_bit(bits, i);
-        if (op->present[position]) {
-            memcpy(op->values + position * bytes, next, bytes);
-            next += bytes;
-        } else {
-            memset(op->values + position * bytes, 0, bytes);
-        }
-    }
-}
-
-static void scatter(const struct part *part, const uint8_t *payload)
-{
-    if (part->op->present) {
-        scatter_present(part, payload);
-        return;
-    }
-    if (payload == (const uint8_t *)values_together(part))
-        return;
-    char *from = (char *)(uintptr_t)payload;
-    size_t bytes = value_bytes(part->op);
-    if (bytes == sizeof(float))
-        move_values(part, from, sizeof(float), true);
-    else if (bytes == sizeof(double))
-        move_values(part, from, sizeof(double), true);
-    else
-        move_values(part, from, bytes, true);
-}
-
-/* Whether the payload of a write is counts in variable length. */
-static bool sends_counts(const struct op *op)
-{
-    return op->kind == FRAME_PUSH && op->of->store.sketch;
-}
-
-/* The counts of a part that is pushed to a sketch; gives their bytes. */
-static size_t gather_counts(const struct part *part, uint8_t *payload)
-{
-    const struct op *op = part->op;
-    const size_t bytes = value_bytes(op);
-    uint8_t *at = payload;
-    for (uint32_t i = 0; i < part->count; i++) {
-        uint64_t count = 0;
-        memcpy(&count, op->values + op->order[part->begin + i] * bytes, bytes);
-        at = count_put(at, count);
-    }
-    return (size_t)(at - payload);
-}
-
-/* Whether the rows of an operation are filtered. */
-static bool is_filtered(const struct op *op)
-{
-    return !is_call(op) && op->kind != FRAME_COUNT && filters_any(&op->of->filters);
-}
-
-/* What is rounded up: the same when a part is sent again. */
-static uint64_t seed_of(const struct client *client, const struct part *part)
-{
-    const uint64_t stream = (uint64_t)client->core->node << 32 | part->op->table;
-    return rand_at(rand_at(stream, part->number), part->op->sorted[part->begin]);
-}
-
-/* Writes the rows of a part; their bytes, or SIZE_MAX when memory runs out. */
-static size_t encode_rows(struct client *client, const struct part *part, uint8_t *payload)
-{
-    const struct op *op = part->op;
-    client->rows.begin = client->rows.end = 0;
-    uint8_t *rows = buffer_reserve(&client->rows, part->count * value_bytes(op));
-    if (!rows)
-        return SIZE_MAX;
-    gather(part, rows);
-    return core_encode_rows(op->of, rows, part->count, op->kind == FRAME_SET, seed_of(client, part),
-                            payload);
-}
-
-/* Appends the write of a part whose rows are filtered. */
-static bool encode_filtered(struct client *client, const struct lane *lane, const struct part *part,
-                            struct buffer *out)
-{
-    const struct op *op = part->op;
-    uint8_t *at = buffer_reserve(out, FRAME_HEADER_BYTES + keys_max_bytes(part->count) +
-                                          filter_max_bytes(part->count, value_bytes(op)));
-    if (!at)
-        return false;
-    struct frame frame = {.kind = op->kind,
-                          .table = op->table,
-                          .epoch = view_epoch(client->core->view),
-                          .number = part->number,
-                          .count = part->count,
-                          .fields.access.oldest = lane->first->number};
-    uint8_t *body = at + FRAME_HEADER_BYTES;
-    frame.keys_bytes =
-        (uint32_t)keys_encode(op->sorted + part->begin, part->count, body, &frame.flags);
-    const size_t bytes = encode_rows(client, part, body + frame.keys_bytes);
-    if (bytes == SIZE_MAX)
-        return false;
-    frame.body_bytes = frame.keys_bytes + (uint32_t)bytes;
-    frame_encode(&frame, at);
-    out->end += FRAME_HEADER_BYTES + frame.body_bytes;
-    return true;
-}
-
-/* Appends the request of a part. Its values may be left in *rest, unless that is NULL. */
-static bool encode_part(struct client *client, const struct lane *lane, const struct part *part,
-                        struct buffer *out, struct slice *rest)
-{
-    const struct op *op = part->op;
-    if (is_call(op))
-        return encode_call(client, part, out);
-    if (is_write(op) && is_filtered(op))
-        return encode_filtered(client, lane, part, out);
-    const bool counts = sends_counts(op);
-    size_t payload = is_write(op) ? part->count * (counts ? COUNT_MAX_BYTES : value_bytes(op)) : 0;
-    const char *in_place = payload && rest && !counts ? values_together(part) : NULL;
-    size_t copied = in_place ? 0 : payload;
-    uint8_t *at = buffer_reserve(out, FRAME_HEADER_BYTES + keys_max_bytes(part->count) + copied);
-    if (!at)
-        return false;
-    struct frame frame = {.kind = op->kind,
-                          .table = op->table,
-                          .epoch = view_epoch(client->core->view),
-                          .number = part->number,
-                          .count = part->count,
-                          .fields.access.oldest = lane->first->number};
-    uint8_t *body = at + FRAME_HEADER_BYTES;
-    frame.keys_bytes =
-        (uint32_t)keys_encode(op->sorted + part->begin, part->count, body, &frame.flags);
-    if (counts)
-        payload = copied = gather_counts(part, body + frame.keys_bytes);
-    frame.body_bytes = frame.keys_bytes + (uint32_t)payload;
-    if (op->present)
-        frame.flags |= FRAME_PRESENT;
-    frame_encode(&frame, at);
-    if (copied && !counts)
-        gather(part, body + frame.keys_bytes);
-    out->end += FRAME_HEADER_BYTES + frame.keys_bytes + copied;
-    if (in_place)
-        *rest = (struct slice){(const uint8_t *)in_place, payload};
-    return true;
+    return FRAME_HEADER_BYTES + part->count * op_value_bytes(part->op);
 }
 
 bool lane_send_in_place(struct client *client, struct lane *lane, size_t room, struct buffer *out,
@@ -628,7 +362,7 @@ bool lane_send_in_place(struct client *client, struct lane *lane, size_t room, s
 {
     while (lane_may_send(lane) && buffer_size(out) < room && !(rest && rest->n)) {
         struct part *part = lane->unsent;
-        if (!encode_part(client, lane, part, out, rest))
+        if (!request_encode(client, lane, part, out, rest))
             return false;
         lane->bytes_under_way += part_bytes(part);
         lane->full = lane->bytes_under_way >= LANE_BYTES;
@@ -700,69 +434,19 @@ static enum tern_status bad_reply(const struct lane *lane, const struct frame *r
                 lane->node, frame_kind_name(reply->kind), reply->number);
 }
 
-/* Whether a reply has the values that a part asked for, as far as its header says. */
-static bool has_values(const struct part *part, const struct frame *reply)
-{
-    const struct op *op = part->op;
-    if (reply->kind != FRAME_VALUES || is_call(op) || is_write(op))
-        return false;
-    const size_t most = part->count * value_bytes(op), bits = frame_bits_bytes(part->count);
-    const size_t bytes = frame_payload_bytes(reply);
-    return op->present ? bytes >= bits && bytes - bits <= most : bytes == most;
-}
-
-/* Whether it has as many values as it says that keys have rows. */
-static bool has_as_many(const struct part *part, const struct frame *reply, const uint8_t *body)
-{
-    const uint8_t *bits = body + reply->keys_bytes;
-    size_t n = 0;
-    for (uint32_t i = 0; part->op->present && i < part->count; i++)
-        n += has_bit(bits, i);
-    return !part->op->present ||
-           frame_payload_bytes(reply) == frame_bits_bytes(part->count) + n * value_bytes(part->op);
-}
-
-/* Decodes the rows of a reply, behind its bits if it has them; false if it makes no sense. */
-static bool decode_rows(struct client *client, const struct part *part, struct frame *reply,
-                        const uint8_t **body)
-{
-    const struct op *op = part->op;
-    const uint8_t *payload = *body + reply->keys_bytes;
-    const size_t head = op->present ? frame_bits_bytes(part->count) : 0;
-    const size_t bytes = frame_payload_bytes(reply);
-    struct buffer *plain = &client->rows;
-    const struct filter_shape shape = core_filter_shape(op->of);
-    size_t n = op->present ? 0 : part->count;
-    plain->begin = plain->end = 0;
-    uint8_t *to = buffer_reserve(plain, head + part->count * value_bytes(op) + 1);
-    if (!to || bytes < head)
-        return false;
-    for (uint32_t i = 0; op->present && i < part->count; i++)
-        n += has_bit(payload, i);
-    memcpy(to, payload, head);
-    if (!filter_decode(&op->of->filters, &shape, payload + head, bytes - head, n, to + head))
-        return false;
-    for (size_t i = 1; defect(DEFECT_ZEROS_REPEAT) && i < n; i++)
-        if (!to[head + i * value_bytes(op)])
-            memcpy(to + head + i * value_bytes(op), to + head + (i - 1) * value_bytes(op),
-                   value_bytes(op));
-    reply->keys_bytes = 0;
-    reply->body_bytes = (uint32_t)(head + n * value_bytes(op));
-    *body = to;
-    return true;
-}
-
 uint8_t *lane_target(const struct lane *lane, const struct frame *reply)
 {
     const struct part *part = lane->first;
     if (!part || part == lane->unsent || reply->number != part->number ||
         reply->flags & FRAME_CHECKED)
         return NULL;
-    if (reply->kind == FRAME_ROUND_REPLY && is_call(part->op))
+    if (reply->kind == FRAME_ROUND_REPLY && op_is_call(part->op))
         return buffer_reserve(&part->op->answer_body, reply->body_bytes);
-    if (is_filtered(part->op))
+    if (op_is_filtered(part->op))
         return NULL;
-    return has_values(part, reply) && !reply->keys_bytes ? (uint8_t *)values_together(part) : NULL;
+    return request_has_values(part, reply) && !reply->keys_bytes
+               ? (uint8_t *)request_values_together(part)
+               : NULL;
 }
 
 /* ---- Keys that have moved ------------------------------------------------------------------------ */
@@ -859,7 +543,7 @@ static enum tern_status do_without_row(const struct op *op, size_t i, struct sto
                                        bool *here)
 {
     const uint64_t key = op->sorted[i];
-    char *value = op->values + op->order[i] * value_bytes(op);
+    char *value = op->values + op->order[i] * op_value_bytes(op);
     uint32_t n;
     switch (op->kind) {
     case FRAME_PULL:
@@ -884,7 +568,7 @@ static bool do_local(const struct client *client, const struct op *op, size_t i)
 {
     struct store *store = (struct store *)(uintptr_t)&op->of->store;
     uint64_t key = op->sorted[i];
-    char *value = op->values + op->order[i] * value_bytes(op);
+    char *value = op->values + op->order[i] * op_value_bytes(op);
     struct entry *entry;
     const bool is_new = entry_state(store_look(store, key, &entry)) == ENTRY_NONE &&
                         core_home(client->core, store, key) == client->core->node;
@@ -937,31 +621,31 @@ enum tern_status lane_reply(struct client *client, struct lane *lane, const stru
         return TERN_OK;
     struct op *op = part->op;
     struct frame plain = *reply;
-    if (reply->kind == FRAME_VALUES && op->kind == FRAME_PULL && is_filtered(op)) {
-        if (!decode_rows(client, part, &plain, &body))
+    if (reply->kind == FRAME_VALUES && op->kind == FRAME_PULL && op_is_filtered(op)) {
+        if (!request_decode_rows(client, part, &plain, &body))
             return bad_reply(lane, reply);
         reply = &plain;
     }
     if (reply->kind == FRAME_ERROR && reply->status) {
         op_fail(op, (enum tern_status)reply->status, (const char *)body + reply->keys_bytes,
                 frame_payload_bytes(reply));
-    } else if (is_call(op)) {
+    } else if (op_is_call(op)) {
         op->answer = *reply;
         struct buffer *answer = &op->answer_body;
         if (answer->bytes && body == answer->bytes + answer->end)
             answer->end += reply->body_bytes; /* it was read to its place */
         else if (!buffer_append(answer, body, reply->body_bytes))
             op_fail(op, TERN_NO_MEMORY, "no memory for the answer to a call", SIZE_MAX);
-    } else if (has_values(part, reply) && has_as_many(part, reply, body)) {
+    } else if (request_has_values(part, reply) && request_has_as_many(part, reply, body)) {
         if (defect(DEFECT_REPLY_MISMATCHED) && part->next && part->next->op->kind == op->kind &&
             part->next->op->of == op->of && part->next->count == part->count)
             part = part->next;
-        scatter(part, body + reply->keys_bytes);
+        request_scatter(part, body + reply->keys_bytes);
     } else if (reply->kind == FRAME_MOVED && op->of->store.home.rows_move &&
                frame_payload_bytes(reply) == part->count * sizeof(uint32_t)) {
         follow_moved(client, lane, body + reply->keys_bytes);
         return TERN_OK;
-    } else if (reply->kind == FRAME_DONE && is_write(op)) {
+    } else if (reply->kind == FRAME_DONE && op_is_write(op)) {
         op->behind |= reply->fields.write_done.behind != 0;
     } else {
         return bad_reply(lane, reply);
