@@ -75,13 +75,6 @@ static bool reserve_scratch(struct client *client, size_t n)
     return true;
 }
 
-/* Whether of several sets of a key only the last is sent: requests for keys that move are not executed
- * in their order. */
-static bool sets_once(const struct op *op)
-{
-    return op->kind == FRAME_SET && op->of->store.home.rows_move;
-}
-
 /*
  * Puts the keys at `positions`, all of one node, into the operation from `begin` on: sorted, so that
  * they are coded in fewer bytes, unless their values are so long that this saves next to nothing; then
@@ -90,7 +83,7 @@ static bool sets_once(const struct op *op)
 static void arrange_group(struct client *client, struct op *op, size_t begin, size_t n,
                           const uint32_t *positions)
 {
-    if (op_value_bytes(op) > SORTED_BYTES && !sets_once(op)) {
+    if (op_value_bytes(op) > SORTED_BYTES) {
         memcpy(op->order + begin, positions, n * sizeof *positions);
         for (size_t i = 0; i < n; i++)
             op->sorted[begin + i] = op->keys[positions[i]];
@@ -249,18 +242,6 @@ static void start_one(struct client *client, struct op *op, uint32_t position)
     queue_group(client, op, lane_to(client, lane_number(client, &op->of->store, key, node)), 0, 1);
 }
 
-/* Keeps the last of equal ones among n sorted keys from `begin` on; their number then. */
-static size_t keep_last(struct op *op, size_t begin, size_t n)
-{
-    size_t kept = begin;
-    for (size_t i = begin; i < begin + n; i++) {
-        kept += kept > begin && op->sorted[kept - 1] == op->sorted[i] ? 0 : 1;
-        op->sorted[kept - 1] = op->sorted[i];
-        op->order[kept - 1] = op->order[i];
-    }
-    return kept - begin;
-}
-
 static void start_many(struct client *client, struct op *op, const uint32_t *positions, size_t n)
 {
     const uint32_t *grouped = group_by_lane(client, op, positions, n);
@@ -272,8 +253,6 @@ static void start_many(struct client *client, struct op *op, const uint32_t *pos
             continue;
         arrange_group(client, op, op->n, count, grouped + begin);
         begin += count;
-        if (sets_once(op) && !defect(DEFECT_SETS_REPEATED))
-            count = keep_last(op, op->n, count);
         queue_group(client, op, lane_to(client, i), op->n, op->n + count);
         op->n += count;
     }

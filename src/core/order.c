@@ -52,7 +52,7 @@ enum tern_status order_leave_last(struct order *order, const struct core_table *
                                   const uint64_t *keys, size_t n, uint32_t *away, size_t *n_away)
 {
     struct keymap *last = &order->last;
-    if (!table->store.home.rows_move || n < 2 || !*n_away)
+    if (!table->store.home.rows_move || n < 2 || !*n_away || defect(DEFECT_SETS_REPEATED))
         return TERN_OK;
     if (!keymap_reserve(last, *n_away))
         return fail(TERN_NO_MEMORY, "no memory for a call on %zu keys", n);

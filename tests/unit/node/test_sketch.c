@@ -158,6 +158,8 @@ static void what_a_sketch_cannot_do_gets_a_sentence(void **state)
     refused(tern_pin(place->worker, table, keys, 2, rows), TERN_INVALID, "sketch");
     refused(tern_pull_present(place->worker, table, keys, 2, values, present), TERN_INVALID,
             "sketch");
+    refused(tern_pull_if_local(place->worker, table, keys, 2, values, NULL, NULL), TERN_INVALID,
+            "sketch");
     refused(tern_pull_range(place->worker, table, 0, 9, 2, (uint64_t[2]){0}, values, &n),
             TERN_INVALID, "sketch");
     refused(tern_push_range(place->worker, table, 0, 9, 2, values), TERN_INVALID, "sketch");
