@@ -28,6 +28,7 @@
 #include <xxhash.h>
 
 enum {
+    VERSION = 3,
     HEADER_BYTES = 56,
     NONCE_BYTES = 16,
     PROOF_BYTES = 32,
@@ -236,7 +237,7 @@ static inline void encode(const struct header *header, uint8_t *at)
 {
     memset(at, 0, HEADER_BYTES);
     at[0] = 0xd7;
-    at[1] = 2;
+    at[1] = VERSION;
     at[2] = header->kind;
     at[3] = header->flags;
     put(at + 4, header->table, 2);
