@@ -8,7 +8,7 @@
 #include "core/client_internal.h"
 #include "core/defect.h"
 #include "wire/bytes.h"
-#include "wire/counts.h"
+#include "wire/number.h"
 #include "wire/keys.h"
 
 enum {
@@ -148,7 +148,7 @@ static size_t gather_counts(const struct part *part, uint8_t *payload)
     for (uint32_t i = 0; i < part->count; i++) {
         uint64_t count = 0;
         memcpy(&count, op->values + op->order[part->begin + i] * bytes, bytes);
-        at = count_put(at, count);
+        at = number_put(count, at);
     }
     return (size_t)(at - payload);
 }
@@ -217,7 +217,7 @@ bool request_encode(struct client *client, const struct lane *lane, const struct
         return encode_filtered(client, lane, part, out);
     const bool counts = sends_counts(op);
     size_t payload =
-        op_is_write(op) ? part->count * (counts ? COUNT_MAX_BYTES : op_value_bytes(op)) : 0;
+        op_is_write(op) ? part->count * (counts ? NUMBER_MAX_BYTES : op_value_bytes(op)) : 0;
     const char *in_place = payload && rest && !counts ? request_values_together(part) : NULL;
     size_t copied = in_place ? 0 : payload;
     uint8_t *at = buffer_reserve(out, FRAME_HEADER_BYTES + keys_max_bytes(part->count) + copied);

@@ -10,7 +10,7 @@
 #include "core/reply.h"
 #include "core/technique.h"
 #include "wire/bytes.h"
-#include "wire/counts.h"
+#include "wire/number.h"
 #include "wire/keys.h"
 
 enum tern_status server_init(struct server *server, struct core *core, struct group *group)
@@ -189,7 +189,7 @@ static enum tern_status count_in_sketch(struct server *server, struct store *sto
         return fail(TERN_NO_MEMORY, "no memory for a PUSH");
     for (uint32_t i = 0; at && i < request->count; i++) {
         uint64_t count;
-        at = count_get(at, end, &count);
+        at = number_get(at, end, &count);
         if (!at || count > most)
             at = NULL;
         else

@@ -28,7 +28,7 @@ enum frame_kind {
     /* Requests, from the side that opened the connection. */
     FRAME_HELLO = 1, /* the first one: who calls */
     FRAME_PULL,      /* keys -> VALUES; flag FRAME_PRESENT */
-    FRAME_PUSH,      /* keys, payload of updates -> DONE; of a sketch, counts (counts.h) */
+    FRAME_PUSH,      /* keys, payload of updates -> DONE; of a sketch, counts (number.h) */
     FRAME_SET,       /* keys, payload of values -> DONE */
     FRAME_RANGE,     /* count at most -> VALUES: keys alone */
     FRAME_JOIN,      /* payload: my address -> ROSTER, when all are there */

@@ -10,7 +10,6 @@
 
 #undef fail /* cmocka's; status.h has another */
 #include "store/store.h"
-#include "wire/counts.h"
 
 enum { N_KEYS = 20000, N_DRAWS = 400000, N_THREADS = 4, AT_ONCE = 500 };
 
@@ -210,24 +209,6 @@ static void few_keys_are_counted_exactly(void **state)
     free(sketch);
 }
 
-static void counts_on_the_wire_are_short_and_whole(void **state)
-{
-    (void)state;
-    uint8_t bytes[COUNT_MAX_BYTES + 1];
-    uint64_t count;
-    for (unsigned bits = 0; bits < 64; bits++) {
-        const uint64_t value = (UINT64_C(1) << bits) + bits % 2;
-        const uint8_t *end = count_put(bytes, value);
-        assert_int_equal(end - bytes, bits / 7 + 1);
-        assert_true(count_get(bytes, end, &count) == end && count == value);
-        assert_null(count_get(bytes, end - 1, &count));
-    }
-    static const uint8_t too_long[] = {0x80, 0x00};
-    static const uint8_t too_large[] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02};
-    assert_null(count_get(too_long, too_long + 2, &count));
-    assert_null(count_get(too_large, too_large + 10, &count));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -236,7 +217,6 @@ int main(void)
         cmocka_unit_test(cells_stop_at_the_largest_number),
         cmocka_unit_test(the_heaviest_keys_are_found_with_their_errors),
         cmocka_unit_test(few_keys_are_counted_exactly),
-        cmocka_unit_test(counts_on_the_wire_are_short_and_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
