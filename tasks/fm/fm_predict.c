@@ -1,10 +1,8 @@
 /* fm_predict - predicts the labels of examples by a model that was saved. See fm.h. */
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/scores.h"
+#include "common/prediction.h"
 #include "fm/fm_files.h"
 #include "fm/fm_step.h"
 
@@ -24,8 +22,7 @@ struct query {
     size_t n, capacity;
     float *vectors;
     size_t n_numbers, number_capacity;
-    struct scores scores;
-    double n_labelled;
+    struct prediction prediction;
 };
 
 /* ---- The model -------------------------------------------------------------------------------- */
@@ -90,9 +87,9 @@ static void fill(struct query *query, size_t i)
 /* ---- Predictions ------------------------------------------------------------------------------ */
 
 /* Predicts the examples of a list, one line each. */
-static bool answer(struct query *query, const struct examples *list)
+static bool answer(void *context, const struct examples *list)
 {
-    const bool is_margin = query->question->margins || query->info.loss == LOSS_SQUARED;
+    struct query *query = context;
     struct fm_step *step = &query->step;
     if (list->n == 0)
         return true;
@@ -105,58 +102,21 @@ static bool answer(struct query *query, const struct examples *list)
     fm_step_prepare(step);
     for (size_t row = 0; row < list->n; row++) {
         const double margin = fm_step_margin(step, row);
-        if (!isnan(list->labels[row])) {
-            scores_add(&query->scores, margin, (double)list->labels[row],
-                       (double)list->weights[row]);
-            query->n_labelled++;
-        }
-        if (!query->question->json)
-            printf("%.6g\n", is_margin ? margin : loss_probability(margin));
+        prediction_add(&query->prediction, list, row, margin);
     }
     return true;
-}
-
-static void print_scores(const struct query *query)
-{
-    const struct scores *scores = &query->scores;
-    printf("{\"examples\":%.0f", query->n_labelled);
-    if (query->n_labelled > 0 && query->info.loss == LOSS_SQUARED)
-        printf(",\"rmse\":%.6f", scores_rmse(scores));
-    else if (query->n_labelled > 0) {
-        double auc = scores_auc(scores);
-        printf(",\"log_loss\":%.6f,\"accuracy\":%.6f", scores_log_loss(scores),
-               scores_accuracy(scores));
-        if (isfinite(auc))
-            printf(",\"auc\":%.6f", auc);
-    }
-    printf("}\n");
 }
 
 static bool read_examples(struct query *query)
 {
     struct examples_options reading = query->question->examples;
-    struct examples_source source;
-    struct examples_chunk chunk = {0};
-    struct examples list = {0};
-    const char *path = query->question->data;
     reading.hash_bits = (uint32_t)query->info.hash_bits;
     reading.n_grams = (uint32_t)query->info.n_grams;
     reading.constant = FM_INTERCEPT_KEY;
     reading.is_binary = loss_is_binary((enum loss_kind)query->info.loss);
     if (reading.format == EXAMPLES_DETECT)
         reading.format = (enum examples_format)query->info.format;
-    if (!examples_open(&source, strcmp(path, "-") == 0 ? "/dev/stdin" : path, &reading))
-        return false;
-    bool ok = true;
-    do {
-        examples_clear(&list);
-        ok = examples_take(&source, &chunk) && examples_parse(&source, &chunk, &list) &&
-             answer(query, &list);
-    } while (ok && chunk.n_bytes > 0);
-    examples_close(&source);
-    examples_chunk_fini(&chunk);
-    examples_fini(&list);
-    return ok;
+    return prediction_read(query->question->data, &reading, answer, query);
 }
 
 /* Reads the model, and makes room for its vectors. */
@@ -164,7 +124,9 @@ static bool open_query(struct query *query)
 {
     const char *folder = query->question->folder;
     struct fm_options options = {0};
-    if (!scores_init(&query->scores) || !fm_files_read_info(folder, &query->info))
+    if (!fm_files_read_info(folder, &query->info) ||
+        !prediction_init(&query->prediction, (enum loss_kind)query->info.loss,
+                         query->question->json, query->question->margins))
         return false;
     options.n_tiers = (size_t)query->info.n_tiers;
     for (size_t t = 0; t < options.n_tiers; t++)
@@ -181,11 +143,11 @@ bool fm_predict(const struct fm_question *question)
 {
     struct query query = {.question = question};
     bool ok = open_query(&query) && read_examples(&query);
-    if (ok && question->json)
-        print_scores(&query);
+    if (ok)
+        prediction_end(&query.prediction);
     free(query.features);
     free(query.vectors);
     fm_step_fini(&query.step);
-    scores_fini(&query.scores);
+    prediction_fini(&query.prediction);
     return ok;
 }

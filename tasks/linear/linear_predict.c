@@ -1,11 +1,8 @@
 /* linear_predict - predicts the labels of examples by a model that was saved. See linear.h. */
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "common/prediction.h"
 #include "linear/linear_files.h"
-#include "common/loss.h"
-#include "common/scores.h"
 
 struct weight {
     uint64_t key;
@@ -17,8 +14,7 @@ struct query {
     struct linear_info info;
     struct weight *weights; /* by key */
     size_t n, capacity;
-    struct scores scores;
-    double n_labelled;
+    struct prediction prediction;
 };
 
 static bool add_weights(void *context, const uint64_t *keys, const double *weights, size_t n)
@@ -52,78 +48,43 @@ static double weight_of(const struct query *query, uint64_t key)
 }
 
 /* Predicts the examples of a list, one line each. */
-static void answer(struct query *query, const struct examples *list)
+static bool answer(void *context, const struct examples *list)
 {
-    const bool is_margin = query->question->margins || query->info.loss == LOSS_SQUARED;
+    struct query *query = context;
     for (size_t row = 0; row < list->n; row++) {
         double margin = 0;
         for (size_t i = list->start[row]; i < list->start[row + 1]; i++)
             margin += weight_of(query, list->keys[i]) * (double)list->values[i];
-        if (!isnan(list->labels[row])) {
-            scores_add(&query->scores, margin, (double)list->labels[row],
-                       (double)list->weights[row]);
-            query->n_labelled++;
-        }
-        if (!query->question->json)
-            printf("%.6g\n", is_margin ? margin : loss_probability(margin));
+        prediction_add(&query->prediction, list, row, margin);
     }
-}
-
-static void print_scores(const struct query *query)
-{
-    const struct scores *scores = &query->scores;
-    printf("{\"examples\":%.0f", query->n_labelled);
-    if (query->n_labelled > 0 && query->info.loss == LOSS_SQUARED)
-        printf(",\"rmse\":%.6f", scores_rmse(scores));
-    else if (query->n_labelled > 0) {
-        double auc = scores_auc(scores);
-        printf(",\"log_loss\":%.6f,\"accuracy\":%.6f", scores_log_loss(scores),
-               scores_accuracy(scores));
-        if (isfinite(auc))
-            printf(",\"auc\":%.6f", auc);
-    }
-    printf("}\n");
+    return true;
 }
 
 static bool read_examples(struct query *query)
 {
     struct examples_options reading = query->question->examples;
-    struct examples_source source;
-    struct examples_chunk chunk = {0};
-    struct examples list = {0};
-    const char *path = query->question->data;
     reading.hash_bits = (uint32_t)query->info.hash_bits;
     reading.n_grams = (uint32_t)query->info.n_grams;
     reading.constant = LINEAR_INTERCEPT_KEY;
     reading.is_binary = loss_is_binary((enum loss_kind)query->info.loss);
     if (reading.format == EXAMPLES_DETECT)
         reading.format = (enum examples_format)query->info.format;
-    if (!examples_open(&source, strcmp(path, "-") == 0 ? "/dev/stdin" : path, &reading))
-        return false;
-    bool ok = true;
-    do {
-        examples_clear(&list);
-        ok = examples_take(&source, &chunk) && examples_parse(&source, &chunk, &list);
-        if (ok)
-            answer(query, &list);
-    } while (ok && chunk.n_bytes > 0);
-    examples_close(&source);
-    examples_chunk_fini(&chunk);
-    examples_fini(&list);
-    return ok;
+    return prediction_read(query->question->data, &reading, answer, query);
 }
 
 bool linear_predict(const struct linear_question *question)
 {
     struct query query = {.question = question};
-    bool ok = scores_init(&query.scores) && linear_files_read_info(question->folder, &query.info) &&
+    bool ok = linear_files_read_info(question->folder, &query.info) &&
+              prediction_init(&query.prediction, (enum loss_kind)query.info.loss, question->json,
+                              question->margins) &&
               linear_files_read_weights(question->folder, add_weights, &query);
     if (ok && query.n > 0)
         qsort(query.weights, query.n, sizeof *query.weights, compare);
     ok = ok && read_examples(&query);
-    if (ok && question->json)
-        print_scores(&query);
+    if (ok)
+        prediction_end(&query.prediction);
     free(query.weights);
-    scores_fini(&query.scores);
+    prediction_fini(&query.prediction);
     return ok;
 }
