@@ -251,10 +251,10 @@ TERN_API struct tern_updater tern_updater_ftrl(double alpha, double beta, double
 #define TERN_MAX_EXPECTED_KEYS (UINT64_C(1) << 40)
 
 /*
- * Where the keys of a table are at home, as a program knows better than a hash function: `tern partition` computes it from
- * training data. Key keys[i] is at home at node homes[i]; a key may be named once. Keys that are not named are at home where
- * they would be without a placement. Node replica_nodes[i] has a replica of replica_keys[i], under policies whose replicas are
- * listed (graph:S); others ignore that list. All nodes give the same, in any order. The arrays are copied.
+ * The homes of keys, chosen by the program; `tern partition` computes them from training data. The home of keys[i] is node
+ * homes[i]; a key may be named once. Keys that are not named have the home that they would have without a placement. Node
+ * replica_nodes[i] is to have a replica of replica_keys[i]; this list is for the policy graph:S, which does not exist yet, and
+ * all other policies ignore it. All nodes give the same placement, in any order. The arrays are copied.
  */
 struct tern_placement {
     const uint64_t *keys;
@@ -275,7 +275,7 @@ struct tern_sketch {
     uint32_t depth;        /* rows, at most TERN_MAX_SKETCH_DEPTH; 0: ln(1 / delta) */
     uint32_t counters;     /* for tern_top, at each node: 40 to 60 bytes each; 0: none */
     double epsilon, delta; /* between 0 and 1; 0 where width or depth is given */
-    bool conservative;     /* raise only the counters that must be: lower estimates, slower */
+    bool conservative;     /* raise only counters that are too low: lower estimates, slower */
 };
 
 /* What a table is. Zero is the default of every member but struct_size, length and, for dense
@@ -301,7 +301,7 @@ struct tern_table_options {
                                Counting takes 2 bytes for each, whatever comes */
     uint32_t staleness_ms;  /* age that replicas may have; 0: 10. See Freshness below */
     uint32_t max_rounds_per_s; /* rounds of management in a second; 0: as many as are needed */
-    const struct tern_placement *placement; /* homes of keys; NULL: of none. Any policy takes it;
+    const struct tern_placement *placement; /* homes of keys; NULL: Tern's own. For any policy;
                                                where main copies move, they begin there */
     struct tern_sketch sketch;              /* of a TERN_SKETCH */
     double
@@ -360,10 +360,10 @@ struct tern_table_options {
 
 /*
  * Filters (docs/filters.md), such as "zeros,fixed:8", make the values of pulls, pushes and sets that
- * go to other nodes shorter. All nodes name the same ones. Messages of rounds, with which replicas
- * are refreshed and keys move, are exact and not filtered.
+ * go to other nodes shorter. All nodes must name the same filters. Rounds, which refresh replicas
+ * and move keys, are exact and not filtered.
  *
- *   zeros       a value of zeros costs a bit.
+ *   zeros       a value of zeros costs one bit.
  *   fixed:B     f32 and f64 only: elements that are pushed or pulled have B = 8, 16 or 24 bits. The
  *               largest of a message sets the scale; each number is rounded at random, so that its
  *               mean is the number itself. A set is never rounded.
@@ -445,10 +445,11 @@ TERN_API enum tern_status tern_localize(struct tern_worker *worker, struct tern_
                                         const uint64_t *keys, size_t n);
 
 /*
- * The same, started now, some steps before the keys are used. With a ticket, tern_wait returns when
- * the keys are here, tern_test says whether they are, and `keys` must stay in place until then. A
- * key that another node has asked for meanwhile may have gone again; neither waits for it for long.
- * If `ticket` is NULL there is nothing to wait for, and `keys` may be used again at once.
+ * Starts the same and returns at once; call it some steps before the keys are used. With a ticket,
+ * tern_wait returns when the keys are here, tern_test says whether they are, and `keys` must stay in
+ * place until then. A key that another node has asked for meanwhile may have left again; neither
+ * call waits for it for long. If `ticket` is NULL there is nothing to wait for, and `keys` may be
+ * used again at once.
  */
 TERN_API enum tern_status tern_localize_start(struct tern_worker *worker, struct tern_table *table,
                                               const uint64_t *keys, size_t n, uint64_t *ticket);
@@ -776,9 +777,9 @@ struct tern_task_options {
 TERN_API enum tern_status tern_task_submit(struct tern_worker *worker,
                                            const struct tern_task_options *options, uint64_t *id);
 
-/* Waits until a task has finished. After timeout_ms it returns TERN_BUSY; the task goes on and may
- * be waited for again. A timeout of 0 waits as long as the task's nodes live. Returns how the task
- * ended: the failure of one of its nodes, once; after that, and for tasks that succeeded, TERN_OK.
+/* Waits until a task has finished. After timeout_ms it returns TERN_BUSY; the task continues and
+ * may be waited for again. A timeout of 0 waits as long as the task's nodes live. Returns how the
+ * task ended: the failure of one of its nodes, once; after that, and for tasks that succeeded, TERN_OK.
  * id 0 waits for all tasks of the worker and returns the first failure that was not reported yet.
  */
 TERN_API enum tern_status tern_task_wait(struct tern_worker *worker, uint64_t id,
@@ -806,9 +807,8 @@ TERN_API enum tern_status tern_task_progress(struct tern_worker *worker, uint32_
  *
  * barrier     waits for all nodes. Every node then sees every push that was waited for before.
  * quiesce     a barrier after which all replicas agree: every push before it is in every copy.
- *             all_reduce  replaces n numbers by their sums over all nodes, added in the order of
- *             the nodes, so that all
- *             get the same bits.
+ * all_reduce  replaces n numbers by their sums over all nodes, added in the order of the nodes, so
+ *             that all get the same bits.
  * broadcast   copies the bytes of node `root` to all nodes.
  */
 TERN_API enum tern_status tern_barrier(struct tern_node *node);
@@ -822,20 +822,21 @@ TERN_API enum tern_status tern_broadcast(struct tern_node *node, uint32_t root, 
 
 /*
  * A checkpoint is a folder that holds all tables of a job as they were at one moment. A later job
- * goes on from it, on any number of nodes (docs/survive.md).
+ * continues from it, on any number of nodes (docs/survive.md).
  *
  *   tern_checkpoint_start    takes the cut, begins to write it, and returns
  *   tern_checkpoint_wait     waits until the checkpoint is on disk under its name
  *   tern_checkpoint_open     opens a checkpoint to read it; no node is needed
- *   tern_checkpoint_restore  gives a table the rows of a checkpoint; _restore_clock a worker its clock
+ *   tern_checkpoint_restore  gives a table the rows of a checkpoint; _restore_clock sets a clock
  *
  * The cut has, of every table that is open: values and updater state. It also has the clocks of the
  * workers, and notes: bytes that the program gives under a name, such as the state of its random
- * numbers or its position in the data. In the cut is every push and set that was finished at its
- * worker (tern_wait, for those that were started) before its node called tern_checkpoint_start;
- * nothing that a worker begins after that call has returned, at any node; and of what is written
- * meanwhile, each row is either as before or as after. A program that wants the state between two
- * steps lets its workers wait until the call has returned; then they go on while files are written.
+ * numbers or its position in the data. The cut contains every push and set that was finished
+ * at its worker (tern_wait, for those that were started) before its node called
+ * tern_checkpoint_start. It contains nothing that a worker begins, at any node, after that call has
+ * returned. A row that is written meanwhile is either as before or as after. A program that wants
+ * the state between two steps lets its workers wait until the call has returned; then they continue
+ * while files are written.
  *
  * The folder has safetensors files and manifest.json, which lists them with their hashes. It is
  * complete or not there: files are written to PATH.new, synced, and renamed. All nodes write to it,

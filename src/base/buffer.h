@@ -32,7 +32,7 @@ static inline uint8_t *buffer_head(const struct buffer *buffer)
     return buffer->bytes + buffer->begin;
 }
 
-/* Room for n bytes at the end, to be filled and then added to `end`; NULL when memory is used up.
+/* Room for n bytes at the end, to be filled and then added to `end`; NULL when memory runs out.
  * Moves or reallocates what is in the buffer. */
 uint8_t *buffer_reserve(struct buffer *buffer, size_t n);
 

@@ -23,7 +23,7 @@ struct keymap {
 
 void keymap_free(struct keymap *map);
 
-/* Makes sure that n more keys find room; false when memory is used up. */
+/* Makes sure that n more keys find room; false when memory runs out. */
 bool keymap_reserve(struct keymap *map, size_t n);
 
 /* Brings the cell of a key nearer. */

@@ -135,7 +135,7 @@ static double largest(enum tern_type type, const void *elements, size_t n)
                    : type == TERN_F64 ? ((const double *)elements)[i]
                    : type == TERN_I32 ? (double)((const int32_t *)elements)[i]
                                       : (double)((const int64_t *)elements)[i];
-        /* What is no number counts as large: !(x <= most) holds for it, too. */
+        /* A NaN counts as large: !(x <= most) also holds for it. */
         if (!(fabs(x) <= most))
             most = isnan(x) ? (double)INFINITY : fabs(x);
     }

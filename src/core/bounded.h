@@ -94,7 +94,7 @@ struct bounded {
  * recent as the table is known to be. */
 #define AGE_CURRENT UINT64_MAX
 
-/* NULL when memory is used up. */
+/* NULL when memory runs out. */
 struct bounded *bounded_new(struct core *core, struct store *store, const struct policy *policy);
 void bounded_free(struct bounded *bounded);
 

@@ -4,7 +4,7 @@
 
 #include "core/bounded_peer.h"
 
-/* What a replica shows before its home has run the updater would not be what was promised. */
+/* Before its home has run the updater, a replica would show a value that breaks the promise. */
 static enum tern_status check(const struct policy *policy, const char *name,
                               const struct tern_table_options *options)
 {

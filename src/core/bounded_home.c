@@ -13,7 +13,7 @@ static bool has_bit(const struct slot_bits *bits, uint32_t slot)
     return slot / 64 < bits->n_words && bits->words[slot / 64] >> slot % 64 & 1;
 }
 
-/* False when memory is used up. */
+/* False when memory runs out. */
 static bool set_bit(struct slot_bits *bits, uint32_t slot)
 {
     if (slot / 64 >= bits->n_words) {
@@ -221,7 +221,7 @@ static enum tern_status merge(struct bounded *bounded, uint32_t from, const stru
     return TERN_OK;
 }
 
-/* A node wants the present values of keys, and may want all later ones, too. */
+/* A node wants the present values of keys, and may also want all later ones. */
 static enum tern_status serve_asks(struct bounded *bounded, uint32_t from,
                                    const struct section *section)
 {

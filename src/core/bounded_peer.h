@@ -85,7 +85,7 @@ void bounded_raise(struct bounded *bounded, uint32_t home, uint64_t clock);
 void bounded_hear(struct bounded *bounded, uint32_t home, const struct standing *standing);
 
 /* The row in `slot`, at home here, was changed by node `by`: all others with a replica are to get it. False
- * when memory is used up. */
+ * when memory runs out. */
 bool home_changed(struct bounded *bounded, uint32_t slot, uint32_t by);
 
 /* Some rows were changed. */

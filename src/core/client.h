@@ -128,7 +128,7 @@ static inline bool op_is_done(const struct op *op)
 }
 
 /* Whether a write that was done at other nodes may be missing in replicas of its keys that are here, or on
- * their way to here, until all has come that owners have to tell (sweep.h). Who wrote waits for that before
+ * their way to here, until all has come that owners have to tell (sweep.h). The writer waits for that before
  * it goes on, and so sees what it wrote. */
 bool op_outran_replicas(const struct op *op);
 
@@ -140,7 +140,7 @@ bool op_outran_unregistered(const struct op *op, uint32_t shard);
 enum tern_status op_end(struct op *op);
 
 /* Appends the bytes of unsent requests to `out`, as far as LANE_BYTES and `room` allow; false when
- * memory is used up. */
+ * memory runs out. */
 bool lane_send(struct client *client, struct lane *lane, size_t room, struct buffer *out);
 
 /* Whether lane_send has something to send. */

@@ -1,6 +1,7 @@
 /*
- * client_rows - the bytes of requests and replies: the caller's values, which lie in the order of its keys, are gathered into
- * a payload and scattered from it, as they are, as counts, filtered, or only those that have rows. See client_internal.h.
+ * client_rows - the bytes of requests and replies. It gathers the caller's values, which are in the order of the caller's
+ * keys, into a payload, and scatters them from one: raw, as counts, filtered, or only for keys that have rows. See
+ * client_internal.h.
  */
 #include <string.h>
 

@@ -405,7 +405,7 @@ static void give_root(const struct call *call, struct slot *slot)
     *call->changed = true;
 }
 
-/* Who waits, waits for the root alone. A second opinion of who that is fails a broadcast for all,
+/* Nodes wait for the root only. If two nodes name different roots, the broadcast fails for all,
  * unless the root's bytes are out already. */
 enum served group_broadcast(const struct call *call)
 {

@@ -50,7 +50,7 @@ enum defect {
     DEFECT_CLOSE_KEEPS_INTENTS, /* those of a closed worker do not end */
     /* manager.c and share.c */
     DEFECT_EXPIRY_LOST,           /* the end of an intent is not told */
-    DEFECT_MOVE_WITH_TWO_INTENTS, /* a key moves although others want it, too */
+    DEFECT_MOVE_WITH_TWO_INTENTS, /* a key moves although others also want it */
     DEFECT_DELTA_UNTOLD,          /* what one replica changed is not told to the others */
     DEFECT_UPDATE_UNTOLD,         /* nor what an updater made of it to that replica */
     DEFECT_RETURNED_DROPPED,      /* a delta that met no owner is forgotten */

@@ -360,7 +360,7 @@ enum tern_status doubling_request(struct doubling *doubling, struct buffer *body
 {
     const struct changes *sum = &doubling->sum;
     const size_t bytes = doubling->store->value_bytes, item = item_bytes(doubling->store);
-    /* Who is beyond the pairs only has to know, in the first step, that a round has begun. */
+    /* A node beyond the pairs only has to know, in the first step, that a round has begun. */
     const size_t n = doubling->step == 0 && is_paired(doubling) ? 0 : sum->n;
     const size_t all = n ? SECTION_HEADER_BYTES + n * item : 0;
     body->begin = body->end = 0;

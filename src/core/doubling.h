@@ -14,8 +14,8 @@
  *     one round, and each part of a round is executed exactly once (server.h).
  *  3. Rounds are numbered, and all take part in each: nobody can be at the end of the next one before this node has
  *     begun it. So a part that comes is of this round or the next.
- *  4. When a round has ended here, all have ended the one before. Who waits until what it changed is everywhere waits
- *     for one more round.
+ *  4. When a round has ended here, all have ended the one before. A caller that waits until its changes are everywhere
+ *     waits for one more round.
  *
  * A node begins a round when it has changed something, or others have begun. When one closes the table there are no
  * further rounds, for nobody could end them: the others learn it from its answers. Pure; the caller locks.
@@ -27,7 +27,7 @@
 
 enum { DOUBLING_STEPS = 18 }; /* of 2^16 nodes, with the first and the last */
 
-/* The step of a request that only asks whether the table is still open: who waits for long must know. */
+/* The step of a request that only asks whether the table is still open: a node that waits long must know. */
 #define DOUBLING_PROBE UINT64_MAX
 
 /* Changes of rows, by ascending keys. */
@@ -76,7 +76,7 @@ struct doubling {
 bool doubling_is_for(const struct core *core, const struct store *store,
                      const struct policy *policy);
 
-/* NULL when memory is used up. */
+/* NULL when memory runs out. */
 struct doubling *doubling_new(struct core *core, struct store *store);
 void doubling_free(struct doubling *doubling);
 

@@ -150,7 +150,7 @@ static uint64_t sample_horizon(const struct sampler *sampler, const struct surro
     return over_after(around, lives_expect(&sampler->lives));
 }
 
-/* Until when those of a pool will be, if n others are used up before it. */
+/* Until when the keys of a pool will be wanted, if n other pools are used before it. */
 static uint64_t pool_horizon(const struct sampler *sampler, uint64_t n_before,
                              const struct surroundings *around)
 {

@@ -53,7 +53,7 @@ struct sampler_options {
 
 struct sampler;
 
-/* NULL when memory is used up. */
+/* NULL when memory runs out. */
 struct sampler *sampler_new(const struct sampler_options *options);
 void sampler_free(struct sampler *sampler);
 

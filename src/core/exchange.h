@@ -2,12 +2,12 @@
  * exchange - the questions that a node asks the others about one table in a round, and their answers. The table's
  * technique (technique.h) says what is asked and takes the answers.
  *
- * All nodes concerned are asked at once; when all have answered, those to whom there is more to say, or of whom
- * there is more to hear, are asked again. A technique may also go on as soon as a part has come. The
+ * All nodes concerned are asked at once; when all have answered, those with more to receive or more to
+ * send are asked again. A technique may also go on as soon as a part has come. The
  * exchanges of a round run side by side on the same lanes.
  *
- * The first question to a node is whether it has opened the table. Until it has, nothing else is asked, for it would
- * have to hold that, and with it all rounds of this node, which it may need before it opens the table. A node that has not
+ * The first question to a node is whether it has opened the table. Until it has, nothing else is asked: it would
+ * have to hold the question, and with it all rounds of this node, which it may need before it opens the table. A node that has not
  * opened it is asked again after a pause. A round that falls into the pause, or ends before it can ask more than that, has
  * left the node out, and does not complete a sweep (sweep.h): the node may have opened the table since.
  *

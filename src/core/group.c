@@ -184,7 +184,7 @@ enum tern_status group_fail_dead(const struct group *group, const char *context)
 }
 
 /* A member has left before something that needs all. It may have done so because another one had died, which
- * is not certain here yet: who was not heard of for longer than it should take is named, too. */
+ * is not certain here yet: the sentence also names a node that has been silent for too long. */
 enum tern_status group_fail_left(const struct call *call, const char *context, uint32_t node)
 {
     const struct group *group = call->group;

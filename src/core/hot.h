@@ -1,9 +1,9 @@
 /*
  * hot - which keys are used so much more often than others that every node should have a copy.
  *
- * The heuristic of NuPS, Section 5.1: keys used more than 100 times as often as the average key, or as often as a table's
- * option `hot_factor` says. The frequencies are given as counts, or taken from a sample of the node's own accesses, which is looked at
- * whenever it has doubled and is complete after HOT_LAST accesses.
+ * The heuristic of NuPS, Section 5.1: keys used more than `hot_factor` times as often as the average key; 100 by default.
+ * The program gives the frequencies as counts, or the node samples its own accesses: it looks at the sample whenever that has
+ * doubled, for the last time after HOT_LAST accesses.
  *
  * Pure. One thread at a time: the caller locks.
  */

@@ -62,7 +62,7 @@ static struct inbox_task *make_task(const struct inbox *inbox, uint32_t from, ui
     return task;
 }
 
-/* Sets the clock; false when memory is used up. */
+/* Sets the clock; false when memory runs out. */
 static bool note_taken(struct inbox *inbox, uint32_t from, uint64_t time,
                        const struct task_message *message)
 {

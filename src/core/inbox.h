@@ -36,7 +36,7 @@ struct inbox_task {
     _Alignas(max_align_t) uint8_t argument[];
 };
 
-/* NULL when memory is used up. */
+/* NULL when memory runs out. */
 struct inbox *inbox_new(const struct view *view);
 void inbox_free(struct inbox *inbox);
 

@@ -1,5 +1,5 @@
 /*
- * intents - what one worker has said it will use, from the call until it is over.
+ * intents - the keys that one worker has said it will use, from the call until the intent is over.
  *
  * The worker, or a loader thread on its behalf, appends, one at a time (node/intent.c); the rounds of its node
  * (manager.h) take over from there. They are the only other side, so they need no lock:
@@ -9,7 +9,7 @@
  *  2. The rounds read up to `used`. An intent stays in its chunk until it has ended; a chunk is freed
  *     when it was left by both sides and all its intents have ended.
  *  3. Intents wait, ordered by start, until it is time to act (timing.h), and are then ordered by end.
- *     Only the latter are told to others, so an intent costs 8 bytes a key while it waits.
+ *     Other nodes hear only of the latter, so an intent costs 8 bytes a key while it waits.
  */
 #ifndef CORE_INTENTS_H
 #define CORE_INTENTS_H
@@ -60,11 +60,11 @@ struct intents {
     uint64_t ahead_ns;   /* and how long the worker takes until then; UINT64_MAX: nothing waits */
 };
 
-/* NULL when memory is used up. */
+/* NULL when memory runs out. */
 struct intents *intents_new(void);
 void intents_free(struct intents *intents);
 
-/* The worker's side: appends an intent for n keys, which are copied. False when memory is used up. */
+/* The worker's side: appends an intent for n keys, which are copied. False when memory runs out. */
 bool intents_add(struct intents *intents, enum intent_kind kind, uint16_t table,
                  uint32_t generation, const uint64_t *keys, size_t n, uint64_t start, uint64_t end);
 
@@ -79,7 +79,7 @@ static inline bool intents_are_late(struct intents *intents, enum intent_kind ki
 typedef void intents_visit(void *context, const struct intent *intent);
 
 /* The rounds' side, once a round: calls `begin` for the intents it is time for, because the worker may reach them within
- * horizon_ns, then `end` for those that are over. Of an INTENT_HERE only `begin` is called. False when memory is used up: what could
+ * horizon_ns, then `end` for those that are over. Of an INTENT_HERE only `begin` is called. False when memory runs out: what could
  * not be noted is taken up in the next round. */
 bool intents_round(struct intents *intents, uint64_t now_ns, uint64_t horizon_ns,
                    intents_visit *begin, intents_visit *end, void *context);

@@ -29,7 +29,7 @@ struct io {
     void (*arm)(void *driver, uint64_t after_ns);
 
     /* Of a service (service.h): sends a frame without body, tries the frame at the head of a connection again, and closes
-     * a connection, which removes its session. The first two may do so, too. */
+     * a connection, which removes its session. The first two may also close it. */
     void (*say)(void *driver, struct session *session, const struct frame *frame);
     void (*retry)(void *driver, struct session *session);
     void (*close)(void *driver, struct session *session);

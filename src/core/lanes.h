@@ -82,7 +82,7 @@ void lanes_note_waiting(struct lanes *lanes, const struct lane *lane);
 void lanes_advance(struct lanes *lanes);
 
 /* Whether the answer to a call may rightly take long and something else tells when its node is dead. The answer to JOIN
- * may take long, too, but a node that has not joined has no pulse: HOLD is all that it hears of the coordinator. */
+ * may also take long, but a node that has not joined has no pulse: HOLD is all that it hears of the coordinator. */
 bool lanes_is_patient(enum frame_kind kind);
 
 /* Fails what waits for nodes that are dead or have been silent for too long. `patient`: answers may rightly take long;

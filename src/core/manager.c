@@ -108,7 +108,7 @@ bool keys_add(struct manager *manager, struct keys *list, uint64_t key)
 
 void pool_give(struct manager *manager, uint32_t slot)
 {
-    /* Where memory is short, a slot must be free for rows that are made here, too. */
+    /* Where memory is short, a slot must also be free for rows that are made here. */
     bool may_keep = manager->store->limit_bytes == UINT64_MAX && manager->pool.n < POOL_SLOTS;
     if (!may_keep || !keys_add(manager, &manager->pool, slot))
         store_give_slot(manager->store, slot);

@@ -126,7 +126,7 @@ enum tern_status manager_serve(struct manager *manager, uint32_t from, const str
                                const uint8_t *body, struct buffer *out);
 
 /* Node `by` has written to main copies here: those with replicas must get the new values. (They were
- * marked, too; but who wrote may wait for the answer to its next round.) True if `by` is one of them: the
+ * also marked; but the writer may wait for the answer to its next round.) True if `by` is one of them: the
  * values it has, or that are on their way to it, may be older than what it wrote. */
 bool manager_written(struct manager *manager, uint32_t by, const uint64_t *keys, size_t n);
 

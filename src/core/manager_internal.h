@@ -101,7 +101,7 @@ static inline struct manager *managed_shard(const struct core_table *table, uint
     return ((const struct managed *)table->state)->managers[shard];
 }
 
-/* Appends to a list; false, and noted, when memory is used up. */
+/* Appends to a list; false, and noted, when memory runs out. */
 bool keys_add(struct manager *manager, struct keys *list, uint64_t key);
 
 /* Takes the first key of a queue that has some. */

@@ -9,7 +9,7 @@ enum {
     MOST_SERVED = 8, /* times that rows are collected for others between two rounds of this node */
 };
 
-/* Notes the delta in manager->delta, to be sent; false, and it is taken back, when memory is used up. */
+/* Notes the delta in manager->delta, to be sent; false, and it is taken back, when memory runs out. */
 bool manager_add_delta(struct manager *manager, struct outbox *outbox, uint64_t key)
 {
     size_t bytes = manager->store->value_bytes;

@@ -21,11 +21,11 @@ struct min_clock {
     uint32_t slowest; /* one that was there when last looked */
 };
 
-/* n clocks at `value`; false when memory is used up. */
+/* n clocks at `value`; false when memory runs out. */
 bool min_clock_init(struct min_clock *min, uint32_t n, uint64_t value);
 void min_clock_fini(struct min_clock *min);
 
-/* One more, which rests; its index is n - 1. False when memory is used up. */
+/* One more, which rests; its index is n - 1. False when memory runs out. */
 bool min_clock_add(struct min_clock *min);
 
 void min_clock_set(struct min_clock *min, uint32_t index, uint64_t value);

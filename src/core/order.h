@@ -8,9 +8,9 @@
  *  2. Of several sets of a key in one operation the last one stays. If the key comes or goes meanwhile, some of them are
  *     made here and others would be made at another node later: of those that are left for others, only a key's last one
  *     counts, and only if no later one was made here.
- *  3. A worker continues after a write at another node when it will see what it wrote: when everything has come that
- *     owners had to tell, of replicas that they knew of all the time. A replica that is pinned may stay unknown to its
- *     owner for as long as it is, so this ends after MOST_SWEEPS sweeps.
+ *  3. After a write at another node, a worker continues only when it will see what it wrote: when everything that owners
+ *     had pending for replicas, of which they knew all the time, has arrived. An owner may not know of a replica as long as
+ *     it is pinned, so the wait ends after MOST_SWEEPS sweeps.
  *
  * node/ticket.c and node/away.c wait by these rules with a thread, sim/worker.c with events. Pure; an order belongs to one
  * worker's thread.

@@ -10,7 +10,7 @@
  * Keys are 0 .. UINT64_MAX-1, as in tern_pull_range; a range is begin <= key < end, never empty.
  *
  * Memory is bounded: a node has at most RANGE_CLOCK_MAX ranges. Room is asked for before, where a refusal
- * can be reported (range_clock_reserve), so that setting never fails. Who can do with times that are too
+ * can be reported (range_clock_reserve), so that setting never fails. A caller that can do with times that are too
  * early joins ranges to make room (range_clock_join).
  *
  * Pure; one owner at a time.

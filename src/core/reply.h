@@ -22,14 +22,14 @@
 /* The header of a reply without a body; the caller sets what else the kind carries. */
 struct frame reply_frame(const struct frame *request, uint32_t epoch, enum frame_kind kind);
 
-/* Room for a header and, at the address returned, a body of `bytes`; NULL when memory is used up. */
+/* Room for a header and, at the address returned, a body of `bytes`; NULL when memory runs out. */
 uint8_t *reply_reserve(struct buffer *out, size_t bytes);
 
 /* Appends the frame whose body of frame->body_bytes, at most as many as reserved, was just written. */
 void reply_commit(struct buffer *out, const struct frame *frame);
 
 /* Appends a frame with the given `a` and a payload of at most FRAME_MAX_BODY_BYTES and no keys; false,
- * and nothing appended, when memory is used up. */
+ * and nothing appended, when memory runs out. */
 bool reply_append(struct buffer *out, const struct frame *request, uint32_t epoch,
                   enum frame_kind kind, uint64_t field, const void *payload, size_t bytes);
 

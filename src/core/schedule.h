@@ -66,7 +66,7 @@ struct task_order {
     size_t *result_sizes;
 };
 
-/* NULL when memory is used up. */
+/* NULL when memory runs out. */
 struct schedule *schedule_new(const struct view *view);
 void schedule_free(struct schedule *schedule);
 

@@ -143,7 +143,7 @@ static enum served serve_pull(struct server *server, struct core_table *table,
     return SERVED;
 }
 
-/* The payload where its elements are aligned; NULL when memory is used up. */
+/* The payload where its elements are aligned; NULL when memory runs out. */
 static const void *aligned_payload(struct server *server, const uint8_t *payload, size_t bytes)
 {
     if (!bytes || (uintptr_t)payload % sizeof(uint64_t) == 0)
@@ -292,7 +292,7 @@ static bool had_no_effect(const struct server_lane *lane, uint64_t number)
     return false;
 }
 
-/* Notes that a request is over and had no effect. False when memory is used up: then it is not over, because
+/* Notes that a request is over and had no effect. False when memory runs out: then it is not over, because
  * sent again it would count as done. */
 static bool advance_void(struct server_lane *lane, uint64_t number)
 {
@@ -343,7 +343,7 @@ struct kept_answer *server_lane_kept(const struct server_lane *lane, uint16_t ta
 }
 
 /* Where to keep an answer about a table: where the last one is, or one about a table that is not open any more, or a
- * new place; NULL when memory is used up. */
+ * new place; NULL when memory runs out. */
 static struct kept_answer *place_to_keep(const struct server *server, struct server_lane *lane,
                                          uint16_t table)
 {
@@ -575,7 +575,7 @@ static enum tern_status answer_round(struct server *server, const struct server_
     return status;
 }
 
-/* Executes a request and keeps the answer; false when memory is used up, and nothing was done. */
+/* Executes a request and keeps the answer; false when memory runs out, and nothing was done. */
 static bool keep_answer(struct server *server, struct server_lane *lane, struct core_table *table,
                         const struct frame *request, const uint8_t *body)
 {

@@ -6,16 +6,16 @@
  * a write is not executed twice. A lane belongs to one process; another incarnation starts it anew.
  *
  * A request for keys of which some are not here is answered MOVED and has no effect: sent again, it is
- * tried again, until the client says, by the number of its first unanswered request (field b), that it
+ * tried again, until the client says, by the number of its first unanswered request (`second`), that it
  * has got the answer. A key that this node has asked for, or has a replica of, may be on its way: the request
  * is held until the node's present round is over, and then decided.
  *
  * A ROUND with FRAME_OPEN_PROBE as its step asks whether this node has opened the table, and is answered at once.
  *
  * A request that cannot be executed yet, because this node has not opened the table or because others
- * must come first (group.h), is held: it stays with its caller and is tried again. Who asked for a table is told
- * by a HOLD, now and then, that it waits rightly; or that it waits in vain, for one that was closed or that a
- * node which leaves has not opened.
+ * must come first (group.h), is held: it stays with its caller and is tried again. A node that asked for a table
+ * gets a HOLD now and then while it waits rightly. It gets an error if it waits in vain: the table was closed, or this node
+ * leaves without having opened it.
  */
 #ifndef CORE_SERVER_H
 #define CORE_SERVER_H

@@ -50,7 +50,7 @@ static uint32_t count(const struct manager *manager, const uint64_t *set, uint32
     return n;
 }
 
-/* An empty share, 1 + its index; 0 when memory is used up. A free one has the next free in its sets. */
+/* An empty share, 1 + its index; 0 when memory runs out. A free one has the next free in its sets. */
 static uint32_t new_share(struct manager *manager)
 {
     size_t words = 2 * manager->set_words;
@@ -359,7 +359,7 @@ static bool move_away(struct manager *manager, uint64_t key, uint32_t share, uin
     return true;
 }
 
-/* Makes the share of a key whose main copy is here; 0 when memory is used up. */
+/* Makes the share of a key whose main copy is here; 0 when memory runs out. */
 static uint32_t begin_share(struct manager *manager, uint64_t key)
 {
     uint32_t share = new_share(manager), slot;
@@ -400,7 +400,7 @@ static void serve_ask(struct manager *manager, uint32_t from, uint64_t key, stru
 }
 
 /* A node wants a key moved there. One that others have replicas of, or that this node wants for good,
- * stays: the node gets a replica, too. */
+ * stays: the node also gets a replica. */
 static void serve_fetch(struct manager *manager, uint32_t from, uint64_t key, struct writer *mains)
 {
     if (!is_here(manager, key))
@@ -572,7 +572,7 @@ enum tern_status manager_serve(struct manager *manager, uint32_t from, const str
     size_t needed = 4 * SECTION_HEADER_BYTES + n_asks * mains.item_bytes +
                     16 * (n_asks + n_keys[SECTION_DELTAS]);
     size_t room = needed + 2 * manager->round_bytes + mains.item_bytes + copies.item_bytes;
-    /* The limit of a frame holds for what we send, too. */
+    /* The limit of a frame also holds for what we send. */
     if (room > FRAME_MAX_BODY_BYTES)
         room = FRAME_MAX_BODY_BYTES;
     uint8_t *answer = needed <= room ? reply_reserve(out, room) : NULL;

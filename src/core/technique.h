@@ -1,6 +1,6 @@
 /*
- * technique - what answers, for one table, the questions that a parameter manager is asked per key: where its main copy
- * is, who has replicas, how these are refreshed, and what a read may return.
+ * technique - answers, for one table, the questions that a parameter manager is asked per key: where its main copy is,
+ * which nodes have replicas, how these are refreshed, and what a read may return.
  *
  * A technique is a struct of functions. Everything outside the techniques reaches a table's mechanism through it, and
  * nothing outside asks which one a table has. technique_open is the one place that chooses: node/ and sim/ both call it.

@@ -63,7 +63,7 @@ struct trace {
     struct recording *recording; /* NULL: none */
 };
 
-/* False when memory is used up. */
+/* False when memory runs out. */
 bool trace_init(struct trace *trace);
 void trace_fini(struct trace *trace);
 
@@ -109,7 +109,7 @@ static inline void trace_note_intent(struct trace *trace, enum trace_kind kind, 
 /* Copies the last events of a key, at most `most`, the newest first; returns how many. */
 size_t trace_last(const struct trace *trace, uint64_t key, struct trace_event *events, size_t most);
 
-/* Chooses the keys of a recording that is all zero; false when memory is used up. */
+/* Chooses the keys of a recording that is all zero; false when memory runs out. */
 bool recording_init(struct recording *recording, const uint64_t *keys, size_t n);
 void recording_fini(struct recording *recording);
 

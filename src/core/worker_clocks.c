@@ -16,7 +16,7 @@ void worker_clocks_fini(struct worker_clocks *clocks)
     worker_clocks_init(clocks);
 }
 
-/* The index of a clock that nobody uses; false when memory is used up. */
+/* The index of a clock that nobody uses; false when memory runs out. */
 static bool find_free(struct worker_clocks *clocks, uint32_t *index)
 {
     for (*index = 0; *index < clocks->min.n; ++*index)

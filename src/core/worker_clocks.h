@@ -32,7 +32,7 @@ struct node_clock {
 void worker_clocks_init(struct worker_clocks *clocks);
 void worker_clocks_fini(struct worker_clocks *clocks);
 
-/* A worker is opened at a clock; *index is its name here. False when memory is used up. */
+/* A worker is opened at a clock; *index is its name here. False when memory runs out. */
 bool worker_clocks_open(struct worker_clocks *clocks, uint32_t number, uint64_t clock,
                         uint32_t *index);
 void worker_clocks_close(struct worker_clocks *clocks, uint32_t index);

@@ -48,7 +48,7 @@ struct sim_event {
 
 enum sim_fault { SIM_DELAY, SIM_BREAK, SIM_PAUSE, SIM_PARTITION, SIM_FAULTS };
 
-/* NULL when memory is used up. */
+/* NULL when memory runs out. */
 struct sim *sim_new(uint64_t seed, uint32_t n_nodes);
 void sim_free(struct sim *sim);
 
@@ -58,10 +58,10 @@ uint64_t sim_n_events(const struct sim *sim);
 /* A random number, from the seed. */
 uint64_t sim_random(struct sim *sim);
 
-/* The next event, at its time; false if none is left or memory was used up. */
+/* The next event, at its time; false if none is left or memory ran out. */
 bool sim_next(struct sim *sim, struct sim_event *event);
 
-/* Opens a connection: this end may be written to at once. NULL when memory is used up. */
+/* Opens a connection: this end may be written to at once. NULL when memory runs out. */
 struct sim_end *sim_connect(struct sim *sim, uint32_t from, uint32_t to);
 void sim_write(struct sim *sim, struct sim_end *end, const void *bytes, size_t n);
 

@@ -91,7 +91,7 @@ bool stream_pending(const struct stream *stream);
 uint64_t stream_source(const struct stream *stream);
 
 /* Checks that the other side may be this node. A certificate may be bound to the numbers of nodes (tern ca node
- * --nodes), and if this node's own is, the other must be, too. Streams without TLS pass. */
+ * --nodes), and if this node's own is, the other must also be. Streams without TLS pass. */
 enum tern_status stream_check_node(const struct stream *stream, uint32_t node);
 
 /* "127.0.0.1:4711", for sentences. */

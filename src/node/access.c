@@ -1,9 +1,9 @@
 /*
  * access - the public calls pull, push and set, and the part of an operation that is done at this node. See access.h.
  *
- * A call checks everything first, so that what fails changes nothing: handles and arrays, then every
- * key, then, for what writes, that each key has a row. Only then does it touch values. Keys that are
- * at other nodes are left over from that and go to away.c; on a single node there are none.
+ * A call checks everything first, so that a failed call changes nothing: handles and arrays, then every
+ * key, then, if it writes, that each key has a row. Only then does it touch values. Keys at other
+ * nodes go to away.c; on a single node there are none.
  */
 #include "node/access.h"
 

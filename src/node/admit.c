@@ -132,7 +132,7 @@ struct wait {
     struct access access;     /* of a read */
 };
 
-/* Whether it need not wait any longer; a failure ends the wait, too. */
+/* Whether it need not wait any longer; a failure also ends the wait. */
 typedef bool ready_function(struct wait *wait, enum tern_status *status);
 
 /* The sentence for a wait that is given up, or TERN_OK to go on; the caller knows more than where others are. */
@@ -168,8 +168,8 @@ static enum tern_status wait_until(struct wait *wait, ready_function *is_ready, 
     uint64_t n_inquiries = 0;
     while (!is_ready(wait, &status) && !status) {
         now = clock_now_ns();
-        /* Who holds a table back may have changed since it was announced: ask before naming anybody, and
-         * early enough that who does not answer is found out. */
+        /* Another node may hold the table back than the one announced: ask before naming one, and early
+         * enough to find a node that does not answer. */
         if (n_inquiries < 3 && now - begin > (n_inquiries + 1) * (node->deadline_ns / 4)) {
             inquire(wait);
             n_inquiries++;

@@ -1,8 +1,8 @@
 /*
  * checkpoint_restore - rows back into a table. See checkpoint.h.
  *
- * Each node reads all parts of the table and takes the rows whose main copies are at it; where every node has every row, it
- * takes all; of a table that processes share, each process takes every n-th part. Nothing is sent. Each part is compared
+ * Each node reads all parts of the table and takes the rows whose main copies it has. Where every node has every row, it
+ * takes all rows; of a table that n processes share, each process takes every n-th part. Nothing is sent. Each part is compared
  * with its hash by one of the nodes, before any row is replaced. In the end the nodes add up what they have taken: each
  * row of the checkpoint once.
  */

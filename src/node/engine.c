@@ -441,7 +441,7 @@ static void linger(struct engine *engine)
     }
 }
 
-/* Whoever waits for this node to open a table waits in vain. */
+/* Nodes that wait for this node to open a table wait in vain. */
 static void open_no_more(struct engine *engine)
 {
     for (uint32_t i = 0; i < n_shards(engine); i++) {

@@ -55,7 +55,7 @@ struct engine {
 enum tern_status engine_start(struct engine *engine, const struct launch *launch,
                               struct view *views[2]);
 
-/* Leaves it: returns when all others have left, too, or one has died, which is the status. This node
+/* Leaves it: returns when all others have also left, or one has died, which is the status. This node
  * serves them until then. engine_end must follow. */
 enum tern_status engine_leave(struct engine *engine);
 
@@ -86,7 +86,7 @@ enum tern_status engine_wait_changes(struct engine *engine);
 enum tern_status engine_hold(struct engine *engine);
 void engine_release(struct engine *engine);
 
-/* A number for a lane of this node that no other one has; false when memory is used up. */
+/* A number for a lane of this node that no other one has; false when memory runs out. */
 bool engine_take_lane(struct engine *engine, uint32_t *lane);
 void engine_give_lane(struct engine *engine, uint32_t lane);
 

@@ -1,5 +1,5 @@
 /*
- * intent - what workers say about the keys they will use. See tern.h. What they ask for outright is in localize.c.
+ * intent - tern_intent: the keys that a worker will use. See tern.h. localize.c has the keys that it asks for outright.
  *
  * The calls only append to the worker's queues (core/intents.h), of which there is one per shard; the node's rounds act on
  * them. A queue has one writer at a time: intents may come from any thread, so intent_add takes the worker's
@@ -29,7 +29,7 @@ enum tern_status intent_check(const struct tern_worker *worker, const struct ter
     return TERN_OK;
 }
 
-/* Those of n keys that are in a shard, gathered in the worker's own memory; NULL when that is used up. */
+/* Those of n keys that are in a shard, gathered in the worker's own memory; NULL when memory runs out. */
 static const uint64_t *keys_in_shard(struct tern_worker *worker, const struct store *store,
                                      uint32_t shard, const uint64_t *keys, size_t n, size_t *found)
 {

@@ -3,8 +3,8 @@
  *
  * Both add an intent of the kind INTENT_HERE to the worker's queue; the node's rounds fetch the keys. A localization is over
  * when its keys are here, or when rounds have passed in which no further one came: a key that is pinned elsewhere does not
- * come, and a key that another node asked for may have gone again. A worker may make these calls, as all calls but
- * tern_intent, in one thread at a time.
+ * come, and a key that another node asked for may have gone again. Only one thread at a time may make these calls for a
+ * worker, as all calls but tern_intent.
  */
 #include "node/access.h"
 

@@ -48,7 +48,7 @@ struct table_segment *member_offer(struct member *member, uint32_t node,
                                    const struct tern_table_options *options, uint64_t hash_seed);
 
 /* Takes the segment with the number that the coordinator has told, `offered` or another process's; *segment is NULL if the
- * first process to open the table could make none: the number is 0 then. `offered` is used up. */
+ * first process to open the table could make none: the number is 0 then. `offered` is consumed. */
 enum tern_status member_take(struct member *member, struct table_segment *offered, uint64_t number,
                              const struct engine *engine, const struct tern_table_options *options,
                              struct table_segment **segment);

@@ -55,7 +55,7 @@ static enum tern_status join(struct tern_node *node, const struct launch *launch
 }
 
 /* Ends a node's part in tasks, and in its cluster: others may use its rows and have functions run here
- * until they leave, too. */
+ * until they also leave. */
 static enum tern_status leave(struct tern_node *node)
 {
     enum tern_status status = node->engine ? engine_leave(node->engine) : TERN_OK;

@@ -1,8 +1,8 @@
 /*
  * pull_local - tern_pull_if_local: reads what is at this node, and sends nothing. See tern.h.
  *
- * A key that could be read but should not be, because the worker has an operation on it under way or because its replica
- * is too old for a bounded read, is left out. Most calls have no such key and are one pass over all keys.
+ * It leaves out a key that is here but must not be read: the worker has an operation on it under way, or the replica is too
+ * old for a bounded read. Most calls have no such key and are one pass over all keys.
  */
 #include "node/access.h"
 #include "node/admit.h"

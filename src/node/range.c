@@ -2,8 +2,8 @@
  * range - the public calls on all existing entries of a range of keys, in ascending order.
  *
  * Dense: every key of the range. Sparse: what the indexes of all nodes hold, collected and sorted, each once; where
- * keys come and go, what the homes know of. Where every node has every key this is so, too: an entry that was made
- * and not changed, by a read, say, is at the node that made it and at no other. Since entries are never
+ * keys come and go, what the homes know of. This also holds where every node has every key: an entry that was made
+ * and not changed, for instance by a read, is only at the node that made it. Since entries are never
  * removed, equal numbers of entries mean equal entries; push_range relies on it.
  */
 #include "node/node.h"

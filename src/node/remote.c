@@ -68,7 +68,7 @@ static void put_in_place(const struct remote *remote, const struct lane *lane)
         cutter_receive_at(cutter, target);
 }
 
-/* Takes the first answer to HELLO. Whoever cannot prove that it is of this job is told nothing more. */
+/* Takes the first answer to HELLO. A process that cannot prove that it is of this job learns nothing more. */
 static bool take_challenge(const struct remote *remote, struct connection *connection,
                            const uint8_t *body)
 {
@@ -302,7 +302,7 @@ void remote_wait_driving(struct remote *remote, int timeout_ms)
     wait_for_lanes(remote, true, timeout_ms);
 }
 
-/* Waits a short while without sleeping: the node that is asked is likely to be driven by a worker, too,
+/* Waits a short while without sleeping: the node that is asked is likely to be driven by a worker as well,
  * and answers between two of its steps; to fall asleep and be woken takes as long. */
 static void wait_awake(struct remote *remote, const struct op *op)
 {

@@ -214,7 +214,7 @@ static uint64_t clock_of(struct tern_worker *worker)
 }
 
 /* Has keys brought here, as the table's policy does it. Both ways are hints: what cannot be kept is no
- * failure, for keys are reached where they are, too. */
+ * failure, because keys can also be reached where they are. */
 static void bring(void *context, const uint64_t *keys, size_t n, uint64_t until)
 {
     const struct asker *asker = context;

@@ -35,7 +35,7 @@ enum {
         512, /* connections of processes that have the token and have not joined, at the most */
     ACCEPTS = 64,         /* connections taken at a time, so that members are served between them */
     FAREWELL_MS = 1000,   /* for the last answers to be taken */
-    NOTE_MS = 10000,      /* between words about who has not joined, */
+    NOTE_MS = 10000,      /* between notices of nodes that have not joined, */
     FIRST_NOTE_MS = 5000, /* and in the beginning */
 };
 
@@ -59,7 +59,7 @@ static struct incoming *incoming_of(struct stranger *stranger)
 
 /* ---- Connections ------------------------------------------------------------------------------- */
 
-/* Adds a connection to the list, and to the table by descriptor; false when memory is used up. */
+/* Adds a connection to the list, and to the table by descriptor; false when memory runs out. */
 static bool add_incoming(struct shard *shard, struct incoming *incoming)
 {
     size_t fd = (size_t)stream_fd(incoming->connection.stream);
@@ -265,7 +265,7 @@ static bool work_on(struct shard *shard, struct incoming *incoming, bool more)
             close_incoming(shard, incoming);
             return false;
         }
-        /* A kept answer that is out makes room for the next request, too. */
+        /* A kept answer that is out also makes room for the next request. */
         full |= had_rest;
     } while (full && wants_reading(incoming));
     if (!more || !wants_reading(incoming))

@@ -9,8 +9,8 @@
  * New connections come to the first shard. When a caller has proved itself (hello.h), the first shard gives its
  * connection to the shard that it is for.
  *
- * The lock is held by who handles requests, by the rounds while they use the managers of tables, and by whoever adds or
- * removes a table or a worker's intents. Who needs several shards' locks takes them in the order of their numbers.
+ * The lock is held by a thread that handles requests, by the rounds while they use the managers of tables, and by a thread
+ * that adds or removes a table or a worker's intents. A thread takes several shards' locks in the order of their numbers.
  */
 #ifndef NODE_SHARD_H
 #define NODE_SHARD_H

@@ -1,6 +1,6 @@
 /*
- * sketch - the calls on tables that are sketches: pushes and pulls, of which the keys at home here are done at once and the others
- * noted for away.c, and tern_top. See access.h and store/sketch.h.
+ * sketch - pushes to and pulls from sketches, and tern_top. Keys at home here are done at once, the others are noted for
+ * away.c. See access.h and store/sketch.h.
  */
 #include <inttypes.h>
 #include <stdlib.h>

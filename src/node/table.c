@@ -151,8 +151,8 @@ static size_t shape_bytes(const char *name, const struct tern_table_options *opt
     return 2 + length + (size_t)n;
 }
 
-/* Whether a table is in memory that all processes share. Bounded reads are about workers of other processes, too, whose
- * clocks go by messages. */
+/* Whether a table is in memory that all processes share. Bounded reads also depend on workers of other processes, whose
+ * clocks travel in messages. */
 static bool is_shared(const struct tern_node *node, const struct tern_table_options *options)
 {
     struct policy policy;

@@ -3,7 +3,7 @@
  *
  * Each has a worker of its own, which it keeps, and with it connections, from task to task. A thread is
  * started when a task finds none idle, until TERN_MAX_TASK_THREADS are at work; one that waits for
- * tasks its own function has submitted is not at work, so that those can run here, too.
+ * tasks its own function has submitted is not at work, so that those can also run here.
  *
  * Before a thread takes a task it has the message in which to report: from then on nothing can keep
  * the outcome from being told.
@@ -228,7 +228,7 @@ void pool_call(struct tasks *tasks)
 {
     pthread_cond_signal(&tasks->work);
     bool needed = inbox_count(tasks->inbox) > tasks->n_idle;
-    /* One that is idle may have been called already: it will be at work, too. */
+    /* One that is idle may have been called already: it will also be at work. */
     size_t n_hands = tasks->n_pool - tasks->n_waiting;
     if (!needed || n_hands >= TERN_MAX_TASK_THREADS || tasks->n_pool == MAX_POOL)
         return;

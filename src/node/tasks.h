@@ -85,14 +85,14 @@ struct tasks {
     int wake_fd; /* the sender's; -1: there is none */
 };
 
-/* Makes a node's part in tasks; NULL, with a sentence, when memory is used up. The engine, if there is one,
+/* Makes a node's part in tasks; NULL, with a sentence, when memory runs out. The engine, if there is one,
  * hands it requests from then on. */
 struct tasks *tasks_new(struct tern_node *node);
 
 /* Waits for the functions that run, and ends all threads. Nobody submits, and no request comes, any more. */
 void tasks_free(struct tasks *tasks);
 
-/* The tasks of a worker, made when it first needs them; NULL, with a sentence, when memory is used up. Without
+/* The tasks of a worker, made when it first needs them; NULL, with a sentence, when memory runs out. Without
  * the lock. */
 struct caller *tasks_caller(struct tern_worker *worker);
 
@@ -127,7 +127,7 @@ void pool_call(struct tasks *tasks);
 /* Ends the pool. Without the lock. */
 void pool_end(struct tasks *tasks);
 
-/* A message with room for a body of n bytes and a header; NULL when memory is used up. Without the lock, too. */
+/* A message with room for a body of n bytes and a header; NULL when memory runs out. Also without the lock. */
 struct message *message_new(size_t n);
 void message_free(struct message *message);
 

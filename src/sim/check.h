@@ -16,7 +16,7 @@
  *
  * Where reads are bounded, a replica shows what is promised (promise.h). Elsewhere
  * a replica shows what this node's workers did at once, and what others did at some time. Where an
- * updater is to do it at the main copy, what was done to the replica is shown at some time, too. In the
+ * updater is to do it at the main copy, what was done to the replica is also shown at some time. In the
  * end, after the last rounds, all replicas show everything.
  *
  * Once a process is restarted or a deadline passes, operations may fail with a sentence; from then on
@@ -56,7 +56,7 @@ struct check {
     char violation[256];
 };
 
-/* False when memory is used up. The seed chooses the tables. */
+/* False when memory runs out. The seed chooses the tables. */
 bool check_init(struct check *check, uint32_t n_nodes, uint32_t n_workers, uint64_t seed);
 void check_fini(struct check *check);
 

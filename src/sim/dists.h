@@ -31,7 +31,7 @@ struct dists {
     struct dist of[N_LEVELS]; /* by enum tern_conformity */
 };
 
-/* False when memory is used up. */
+/* False when memory runs out. */
 bool dists_init(struct dists *dists, const struct tables *tables, uint64_t seed);
 void dists_fini(struct dists *dists);
 

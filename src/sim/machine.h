@@ -81,7 +81,7 @@ struct machine {
     bool again;          /* an earlier process of this node had joined */
 };
 
-/* NULL when memory is used up. */
+/* NULL when memory runs out. */
 struct machine *machine_new(struct run *run, uint32_t node, uint64_t incarnation, bool again);
 void machine_free(struct machine *machine);
 

@@ -11,7 +11,7 @@
  *     opened the table is nowhere, and does not come.
  *  2. Once the key is here, it stays until the clock reaches the end.
  *
- * Where keys are moved and never copied the second holds, too.
+ * Where keys are moved and never copied, the second also holds.
  */
 #ifndef SIM_PLANS_H
 #define SIM_PLANS_H

@@ -23,7 +23,7 @@ struct promise {
     size_t n, max;
 };
 
-/* One worker has added to an element of a key, at a clock. False when memory is used up. */
+/* One worker has added to an element of a key, at a clock. False when memory runs out. */
 bool promise_note(struct promise *promise, uint32_t element, uint64_t clock);
 
 /* Counts, by element, the updates that a read at `clock` must show. */

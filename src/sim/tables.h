@@ -34,7 +34,7 @@ enum {
 struct tables {
     uint32_t length;       /* of the counting tables */
     uint32_t last_length;  /* of LAST_VALUES: LAST_LENGTH or LAST_SHORT */
-    bool replicas_updated; /* tables under `replicate` have an updater, too */
+    bool replicas_updated; /* tables under `replicate` also have an updater */
     bool are_filtered;     /* the tables have filters */
     bool sets_mirrored;    /* LAST_VALUES is under `replicate` */
     size_t round_bytes;    /* of a manager's request or answer; few, so that rounds have several */

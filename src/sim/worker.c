@@ -122,7 +122,7 @@ static bool choose_drawn_keys(struct worker *worker, struct slot *slot, enum sim
     return true;
 }
 
-/* Chooses an operation; false when memory is used up. */
+/* Chooses an operation; false when memory runs out. */
 static bool fill_slot(struct worker *worker, struct slot *slot)
 {
     enum sim_table table;

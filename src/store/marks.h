@@ -22,7 +22,7 @@ struct marks {
     size_t n_words; /* of `slots` */
 };
 
-/* Room for n slots; false when memory is used up. What was made of it is freed by marks_fini. */
+/* Room for n slots; false when memory runs out. What was made of it is freed by marks_fini. */
 bool marks_init(struct marks *marks, uint64_t n);
 void marks_fini(struct marks *marks);
 

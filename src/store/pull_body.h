@@ -69,7 +69,7 @@ INLINE TARGET size_t NAME(many_natural)(const struct store *store, struct layout
 }
 
 /* Finds and prefetches the rows of n keys whose lines of the index are on their way. Keys that are not in
- * their lines are left for later, when those lines' buddies have come, too. */
+ * their lines are left for later, when those lines' buddies have also come. */
 INLINE TARGET void NAME(fetch_group)(const struct layout *l, bool sparse, const uint64_t *keys,
                                      size_t n, struct group *group)
 {

@@ -28,7 +28,7 @@ TARGET static __attribute__((noinline)) enum tern_status NAME(reserve_later)(
     return status;
 }
 
-/* Keys that are not in their first lines are left for later, when those lines' buddies have come, too. Until
+/* Keys that are not in their first lines are left for later, when those lines' buddies have also come. Until
  * a key is looked for, its place in `entries` has the first entry of its line. */
 TARGET static enum tern_status NAME(reserve_sparse)(struct store *store, const uint64_t *keys,
                                                     size_t n, struct entry **entries)

@@ -1,7 +1,7 @@
 /*
  * repeats - the different keys of a call, and where each comes again.
  *
- * A hot key comes several times in a batch. Where other threads may change it, too, its row is latched once and gets
+ * A hot key comes several times in a batch. Where other threads may also change it, its row is latched once and gets
  * all its values, in their order: each latch would have to fetch the row from the core that had it last.
  */
 #ifndef STORE_REPEATS_H

@@ -43,7 +43,7 @@ static inline unsigned slabs_shift(size_t stride)
     return most ? 64 - (unsigned)__builtin_clzll(most) : 0;
 }
 
-/* False when memory is used up. */
+/* False when memory runs out. */
 bool slabs_init(struct slabs *slabs, size_t stride);
 void slabs_fini(struct slabs *slabs);
 
@@ -54,7 +54,7 @@ bool slabs_reserve(struct slabs *slabs, uint64_t n_slots);
 uint64_t slabs_bytes(size_t stride, uint64_t n_slots);
 bool slabs_adopt(struct slabs *slabs, uint64_t n_slots, void *memory);
 
-/* Makes the slab of `slot`, and those before it, if it does not exist; false when memory is used up. */
+/* Makes the slab of `slot`, and those before it, if it does not exist; false when memory runs out. */
 bool slabs_add(struct slabs *slabs, uint64_t slot);
 
 static inline void *slabs_at(const struct slabs *slabs, uint32_t slot)

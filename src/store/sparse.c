@@ -169,7 +169,7 @@ static bool move_cells(const struct sparse *sparse, uintptr_t from, uintptr_t to
     return true;
 }
 
-/* The lines of a size for all stripes; NULL when memory is used up. */
+/* The lines of a size for all stripes; NULL when memory runs out. */
 static struct index_line *lines_of_size(struct sparse *sparse, unsigned bits)
 {
     if (sparse->room_bits)

@@ -338,7 +338,7 @@ static enum entry_state state_of_new(const struct store *store, uint64_t key)
     return store_tracks_main(store, key) ? ENTRY_SHARED : ENTRY_REPLICA;
 }
 
-/* Gives a latched entry without row one with the initial value; false when memory is used up. */
+/* Gives a latched entry without row one with the initial value; false when memory runs out. */
 static bool make_row(struct store *store, uint64_t key, struct entry *entry, uint64_t word)
 {
     uint32_t slot;
@@ -364,7 +364,7 @@ static uint64_t index_limit(const struct store *store)
     return others < store->limit_bytes ? store->limit_bytes - others : 0;
 }
 
-/* The entry of a key, made if it is not there; NULL when memory is used up. */
+/* The entry of a key, made if it is not there; NULL when memory runs out. */
 static struct entry *find_or_insert(struct store *store, uint64_t key)
 {
     return store->index == TERN_DENSE
@@ -496,7 +496,7 @@ static bool move_to_slabs(struct store *store, uint64_t key)
     return done;
 }
 
-/* The pin count of a slot, made if it is not there; NULL when memory is used up. */
+/* The pin count of a slot, made if it is not there; NULL when memory runs out. */
 static _Atomic uint32_t *pin_count(struct store *store, uint32_t slot)
 {
     if (!slabs_has(&store->pins, slot)) {

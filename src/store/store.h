@@ -487,7 +487,7 @@ bool store_share(struct store *store, uint64_t key, bool shared, uint32_t *slot)
 
 /* Pins a row: it stays where it is, at *row, until it is unpinned. *row is NULL if the key has no row
  * here, or a replica that shows what an updater makes of it elsewhere, so that what was written to it would be
- * lost; or memory for the count is used up, which is the failure. */
+ * lost; or memory for the count runs out, which is the failure. */
 enum tern_status store_pin(struct store *store, uint64_t key, void **row);
 
 /* How often a slot's row is pinned. */

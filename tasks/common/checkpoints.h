@@ -1,10 +1,10 @@
 /*
- * checkpoints - training that is written to disk every few epochs and goes on from there. See train.h.
+ * checkpoints - writes training to disk every few epochs, and continues from there. See train.h.
  *
  * A checkpoint DIR/epoch-N has the tables, and two notes of each node: "mark", how far training is, and "model", what the
  * task keeps outside of tables. Everything else that an epoch depends on (the order of the data, random numbers) is a
  * function of the seed and of the epochs done: a task makes it so when it begins, and again after each checkpoint (`renew`
- * in train.h). So one worker that goes on from a checkpoint computes what it would have computed without a break.
+ * in train.h). So one worker that continues from a checkpoint computes what it would have computed without a break.
  *
  * The main thread of each node calls these functions, all nodes together.
  */

@@ -1,5 +1,5 @@
 /*
- * clicks - makes examples as those of online advertising: each has a few of very many features, whose frequencies follow
+ * clicks - makes examples like those of online advertising: each has a few of very many features, whose frequencies follow
  * Zipf's law, and a label that a planted model has drawn.
  *
  * Without pairs, an example has `n_each` different features, and feature k is the k-th most frequent. With pairs, there are

@@ -2,7 +2,7 @@
  * example_columns - rows of CSV and TSV files with a heading, and of Criteo's files. See example_lines.h.
  *
  * The key of a number is the hash of its column's name, that of a category the hash of column and text. An empty field
- * is absent. Criteo's counts are categories, too: n up to 2 as it is, and floor(log(n)^2) beyond, which the winners
+ * is absent. Criteo's counts are also categories: n up to 2 as it is, and floor(log(n)^2) beyond, which the winners
  * of Criteo's competition used.
  */
 #include "common/example_lines.h"

@@ -1,6 +1,6 @@
 /*
- * placement - the folder that `tern partition` has written, for training: which node learns from which row of the data, and
- * where the keys are at home. Parts may be a multiple of the nodes; parts that follow each other go to one node, so that parts
+ * placement - reads the folder of `tern partition` for training: which node learns from which row of the data, and where the
+ * keys are at home. Parts may be a multiple of the nodes; parts that follow each other go to one node, so that parts
  * of one host (--hosts) stay together.
  *
  * A row is named by its number in the data, from 0 on, and a key as in the data.

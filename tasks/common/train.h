@@ -8,7 +8,7 @@
  *
  *   train.c    opens and closes nodes and workers; collective functions
  *   epochs.c   the loop
- *   checkpoints.c   training that goes on from disk
+ *   checkpoints.c   training that continues from disk
  *   report.c   what it prints
  */
 #ifndef TASKS_TRAIN_H

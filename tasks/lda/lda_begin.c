@@ -118,7 +118,7 @@ static bool begin_part(void *context, size_t thread)
     bool ok = topics != NULL ? choose_topics(model, &trainer->part, topics)
                              : task_fail_memory("the topics");
     free(topics);
-    /* A checkpoint has the counts, too. */
+    /* A checkpoint also has the counts. */
     return ok && (model->train->checkpoint != NULL || add_part(trainer)) &&
            loader_fill(&trainer->loader);
 }

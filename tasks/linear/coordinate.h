@@ -1,13 +1,13 @@
 /*
  * coordinate - the step of one weight, made where the weight is, by an updater.
  *
- * Workers push a slope and a bound of the curvature of the loss in this weight, each from its own examples. Each has told
- * before, by coordinate_join(), that it has examples with the feature. When the last of them has pushed, the weight takes
+ * Workers push a slope and a bound of the curvature of the loss in this weight, each from its own examples. Before that,
+ * coordinate_join() has registered each of them as having examples with the feature. When the last of them has pushed, the weight takes
  * the proximal step (M. Li, Equation 5.4): it minimizes
  *
  *   slope * d + curvature / 2 * d^2 + l1 |w + d| + l2 / 2 (w + d)^2,    |d| <= radius
  *
- * and the radius becomes max(2 |d|, radius / 2), so that the bound of the curvature needs to hold nearby alone. A weight of
+ * and the radius becomes max(2 |d|, radius / 2), so that the bound of the curvature needs to hold only nearby. A weight of
  * 0 whose slope is clearly below l1 becomes inactive: workers leave it out until all weights are reopened.
  */
 #ifndef TASKS_LINEAR_COORDINATE_H

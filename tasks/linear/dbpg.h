@@ -11,12 +11,12 @@
  *   3. pushes them, and the last node's push makes each weight take its step (coordinate.h).
  *
  * Job t starts when job t - delay - 1 is done at all nodes. Node 0 submits jobs as tasks of Tern, whose delay says just
- * that. What a job sees depends on the delay alone, and not on who was faster, so a run can be repeated exactly.
+ * that. The weights that a job sees depend on the delay, not on which node was faster, so a run can be repeated exactly.
  *
  * The curvature bound holds for all changes that the radii of the block allow at once: an example that has n active features
  * of the block counts n times, because |x . d|^2 <= n * sum (x_j d_j)^2, and the second derivative of its loss is the largest
  * within n times the largest radius. So without a delay no step raises the objective, and there is no learning rate to
- * choose. With a delay, the features of jobs that are under way count, too.
+ * choose. With a delay, the features of jobs under way also count.
  *
  * Between epochs, one step changes all weights at once (subspace.h).
  *
@@ -35,7 +35,7 @@ enum { DBPG_MAX_DELAY = 15 };
 
 struct dbpg_job {
     size_t block;
-    bool is_full; /* inactive features are visited, too */
+    bool is_full; /* inactive features are also visited */
 };
 
 /* What a thread needs for a job. */

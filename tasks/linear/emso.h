@@ -3,7 +3,7 @@
  *
  *   sum of weight * loss(example)  +  l1 |w|_1  +  l2 / 2 |w|_2^2  +  gamma / 2 |w - w before|_2^2
  *
- * over the examples of the batch, approximately. A large batch is so used well, where one step of gradient descent
+ * over the examples of the batch, approximately. So a large batch is used well, where one step of gradient descent
  * would waste most of it. EMSO-CD makes Newton steps of single weights in random order (7.7), EMSO-GD gradient steps (7.6)
  * whose length is halved until they descend. Only features of the batch change.
  *

@@ -7,7 +7,7 @@
  *   subspace.c       its step over all weights, between epochs
  *   coordinate.c     its step, which happens where a weight is
  *   online.c         the solvers that read a stream
- *   emso.c           what two of them do with a minibatch (M. Li, Algorithms 6 to 9)
+ *   emso.c           the minibatch step of two of them (M. Li, Algorithms 6 to 9)
  *   linear_files.c   the folder of a model
  */
 #ifndef TASKS_LINEAR_LINEAR_H

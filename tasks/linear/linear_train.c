@@ -129,7 +129,7 @@ static void introduce(const struct model *model)
             train->node == NULL ? ", plain arrays" : "");
 }
 
-/* The format of the training examples, which tests have, too. */
+/* The format of the training examples, which is also that of the test examples. */
 static enum examples_format format_of(const struct model *model)
 {
     return model->is_online && model->online.batches.is_open ? model->online.batches.source.format

@@ -6,7 +6,7 @@
  * is predicted before it is learned from.
  *
  * The solvers emso-cd and emso-gd take large batches, at least --batch examples each, and solve a problem for each of them
- * (emso.h); what they push is the change of the weights, divided by the number of workers. Workers do not wait for each other.
+ * (emso.h); they push the change of the weights, divided by the number of workers. Workers do not wait for each other.
  *
  * With --plain the weights are an array of 2^bits, and keys are cut to so many bits.
  */

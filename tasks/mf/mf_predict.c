@@ -52,7 +52,7 @@ static void close_side(struct side *side)
     free(side->vector);
 }
 
-/* As far as the factors go: outside of what ratings can be, too, so that there are no ties. */
+/* As far as the factors go, also outside of the range of ratings, so that there are no ties. */
 static double predict(const struct query *query, const float *factors, float bias,
                       const struct side *given)
 {
