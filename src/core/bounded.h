@@ -6,11 +6,11 @@
  * differs from the *base*, the value last got from the home, is sent there. Hence the updates of a
  * clock to a key travel as one, and a worker sees its own at once.
  *
- * All travels in questions, which a node asks each other one, one at a time, and their answers. A question
- * says: what was changed here in rows at home there; the keys of which the present value is wanted; how far
- * this node's workers have come; and how far this node has come as a home. The answer brings values of rows
- * at home there, and how far that home has come. Values come in answers alone, so whatever a node has
- * sent is in them, and nothing that it sends is under way meanwhile: value = theirs + (value - base)
+ * Everything travels in questions and answers; a node asks each other node one question at a time. A question
+ * carries the changes made here to rows at home there, the keys whose present value is wanted, how far this
+ * node's workers have come, and how far this node has come as a home. The answer carries values of rows at
+ * home there, and how far that home has come. Values come only in answers, so they contain everything that
+ * the node has sent, and nothing that it sends is under way meanwhile: value = theirs + (value - base)
  * neither loses nor repeats an update.
  *
  *  1. Before a node says that its workers have come to clock t, it has sent everything they changed before.
@@ -20,7 +20,7 @@
  *  3. A worker at clock c with bound s may read when all homes have announced T >= c - s, all workers of its
  *     node have come to c - s, and the replica is that recent. With REFRESH_ON_DEMAND each replica has an
  *     age, the T of the answer that brought it; one that is too old is fetched anew. With REFRESH_EACH_CLOCK
- *     the home knows who has a replica; a node that hears of an advance asks, and gets whatever has
+ *     the home knows which nodes have a replica; a node that hears of an advance asks, and gets whatever has
  *     changed, so that all replicas of keys of one home are as recent as its last complete answer. In
  *     either case a key is fetched before it is first read.
  *  4. A node that said its workers rest comes back at a clock no home has passed: it says some clock, by

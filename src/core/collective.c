@@ -4,8 +4,8 @@
  * A barrier is a number that every member says it has reached. Reductions and broadcasts share a mechanism. The numbers of
  * each form a *sequence*, of which at most N_SLOTS numbers are kept: a number takes a slot when the first member asks for it
  * and gives it back when every living member has asked for a later one. A member that runs further ahead of the others
- * is held, so memory is bounded whatever members send. A member that skips a number cannot be waited for: whoever waits for it is
- * told.
+ * is held, so memory is bounded whatever members send. A member that skips a number cannot be waited for: requests that
+ * wait for it fail.
  *
  * A sum is folded in the order of node numbers as parts arrive, so it has the same bits in every run, and only the parts that
  * came before their turn are kept.

@@ -1,19 +1,20 @@
 /*
- * group - the coordinator: who is in the cluster, and what all nodes do together.
+ * group - the coordinator: the members of the cluster, and what all nodes do together.
  *
  * It lives in node 0. Every member asks it by requests (wire/frame.h): JOIN, TABLE, BARRIER, REDUCE,
  * BROADCAST, PING, BYE. Requests that need others are *held*: the caller keeps the request and tries
  * it again when group_request or group_tick says that something has changed. All requests are
  * idempotent, so trying again, or sending again after a broken connection, changes nothing: a barrier
- * is "I am at number a", a reduction "this is my part of number a".
+ * is "I am at number n", a reduction "this is my part of number n".
  *
  * Barriers, reductions and broadcasts are numbered by each member from 1, each kind by itself. The
  * result of a reduction or broadcast is kept until every living member has asked for a later one. A
  * broadcast is answered as soon as its root was here; a root is held when it is two ahead of others.
  *
  * A member is dead when nothing was heard of it for the deadline, for ever; it has left when it said
- * BYE. What waits for a dead or gone member fails with a sentence that names it. When nobody called
- * group_tick for half the deadline, everybody's begins anew: who was not listening cannot tell.
+ * BYE. A request that waits for a dead or gone member fails with a sentence that names it. When
+ * nobody called group_tick for half the deadline, all deadlines begin anew: a coordinator that was not
+ * listening cannot tell which member is dead.
  *
  * Pure: time comes in, replies go out. etcd can take this file's place.
  */

@@ -1,5 +1,5 @@
 /*
- * group_internal - what the parts of the coordinator share: group.c (members and tables: who joins, leaves and is given up)
+ * group_internal - what the parts of the coordinator share: group.c (members and tables: joins, leaves and deaths)
  * and collective.c (what all nodes do together). Included by these alone.
  */
 #ifndef CORE_GROUP_INTERNAL_H

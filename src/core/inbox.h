@@ -2,13 +2,13 @@
  * inbox - the tasks a node was sent and has not begun, in the order in which they came.
  *
  * A node sends its tasks with increasing times on one lane, so they come in that order, but after a broken
- * connection perhaps twice. A range clock (range_clock.h) of what was taken, by sender and keys, tells:
- * what it has seen is not taken again. When a sender's ranges are too many for the clock, the time of
- * all keys is set: since times increase, that is as true.
+ * connection perhaps twice. A range clock (range_clock.h) records the tasks taken, by sender and keys, so
+ * that none is taken twice. When a sender has too many ranges for the clock, the time of all keys is set,
+ * which is also correct, because times increase.
  *
- * Bounded: of tasks beyond INBOX_MAX_BYTES only the news that they were too many is kept. They are neither
- * held back on the lane, because what the ones in front wait for may come on the same lane, nor
- * answered with an error, because a task that is sent again must find the same.
+ * Bounded: of a task beyond INBOX_MAX_BYTES the inbox keeps only the fact that it was one too many. Such a
+ * task is not held back on the lane, because earlier tasks may wait for messages on the same lane; nor is
+ * it answered with an error, because a task that is sent again must get the same answer.
  *
  * Pure; one owner at a time.
  */

@@ -1,12 +1,12 @@
 /*
- * manager - the keys of one table that come and go, or those of one shard (core.h): who wants which, where it is,
- * and what is told.
+ * manager - the keys of a managed table, or of one shard of it (core.h): which nodes want which key, where it is, and
+ * what nodes tell each other.
  *
  * The life of a key (AdaPM, Sections 4.1 and B). Its main copy is at its *owner*, at first its home.
  * A node that begins to want a key asks the owner. The owner decides: if nobody else wants the key, its
  * main copy moves to the node; otherwise it stays, and the node gets a replica for as long as it wants
  * the key. Replicas are kept alike through the owner. All this travels in rounds: a request to each
- * owner concerned, with everything there is to say, and its answer with everything there is to know.
+ * owner concerned, and its answer, each with everything that is pending.
  *
  * The node's side, per key:
  *
@@ -27,7 +27,7 @@
  *     or repeated.
  *  6. Each move raises the key's number (location.h); the old owner tells the home where the key went.
  *     A node that is asked for a key it does not own says where it believes it is. It always knows
- *     somebody who had the key later than itself, so whoever follows arrives.
+ *     a node that had the key later than itself, so a request that follows arrives.
  *
  * Pure. A manager is used by one thread at a time: the caller locks.
  */

@@ -1,8 +1,8 @@
 /*
  * min_clock - the lowest of some clocks, which advance one by one.
  *
- * How many are at the lowest is counted; when the last of them leaves it, all are looked at. Before that
- * can happen again each of those must have advanced, so looking costs O(1) per advance on average, however
+ * It counts the clocks at the lowest value; when the last of them leaves it, it looks at all clocks. Before
+ * that can happen again each of those must have advanced, so looking costs O(1) per advance on average, however
  * many clocks there are. A clock may rest: it then counts for nothing, until it is set again.
  */
 #ifndef CORE_MIN_CLOCK_H

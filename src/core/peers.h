@@ -1,5 +1,5 @@
 /*
- * peers - what a node knows of the others: where they are, which process joined as which node, and who is dead.
+ * peers - what a node knows of the others: where they are, which process joined as which node, and which are dead.
  *
  * Addresses and incarnations are written once, by the answer to JOIN. The rest is written by any thread and read by all:
  * relaxed atomics, because each says all there is to know.

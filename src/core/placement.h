@@ -4,7 +4,7 @@
  *
  * Sparse tables use a consistent-hash ring with virtual nodes, so that a node that comes or goes
  * changes the home of few keys. Dense tables are cut into one range per node, so that ranges of keys
- * stay together and a node's rows lie in the order of their keys. All nodes compute the same.
+ * stay together and a node's rows lie in the order of their keys. All nodes compute the same homes.
  */
 #ifndef CORE_PLACEMENT_H
 #define CORE_PLACEMENT_H

@@ -1,5 +1,5 @@
 /*
- * pulse - a node's sign of life, by which it also learns who is dead.
+ * pulse - a node's sign of life, by which it also learns which nodes are dead.
  *
  *  1. Every quarter of the deadline (pulse_pause_ns) a node sends PING to the coordinator, on lanes of its own, so that
  *     nothing else it waits for can delay it.

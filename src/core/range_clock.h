@@ -3,7 +3,7 @@
  * Li's thesis (3.3.1, Algorithm 3).
  *
  * The clock says for every node i and key k a time vc_i(k), at first 0. Setting the time of a range cuts
- * the ranges that its two ends fall into, and joins neighbours that agree, so a node has as many ranges
+ * the ranges that its two ends fall into, and joins adjacent ones that agree, so a node has as many ranges
  * as there are changes of time along its keys: one, if it always updates all of them. The ranges of a node
  * are its own, because nodes that update different ranges would cut each other's for nothing.
  *

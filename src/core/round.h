@@ -1,6 +1,7 @@
 /*
- * round - what a shard does, time and again, for its node's tables whose technique needs rounds: it looks at what its workers intend, collects what was changed, asks all nodes concerned about all tables at
- * once (exchange.h), and goes on until all have answered and there is nothing more to say.
+ * round - one round of a shard, for the tables whose technique needs rounds. It looks at the intents of its workers,
+ * collects changes, asks all nodes concerned about all tables at once (exchange.h), and continues until all have answered
+ * and nothing is left to send.
  *
  * Pure. The caller decides when a round begins, locks as technique.h says, and sends what is queued on the lanes.
  */

@@ -6,13 +6,13 @@
  * to come after (tern.h, section Tasks, has the rule). A part ends once, by schedule_finish, whatever is
  * reported of it later; a task has finished with its last part.
  *
- * It is the caller who holds a task back until it may start, and not the node that is to run it: only the
- * caller learns that an earlier task has finished at all its nodes.
+ * The caller holds a task back until it may start, not the node that will run it: only the caller learns
+ * that an earlier task has finished at all its nodes.
  *
  * Progress (range_clock.h): the clock of a node is set to a task's number, for the keys of its part, when
  * that part and those of all earlier tasks for the node have finished. So it goes forward only, although
- * tasks may finish in any order. When there are too many ranges, neighbours are joined at the earlier time:
- * what the clock says is then less than the truth, never more.
+ * tasks may finish in any order. When there are too many ranges, adjacent ones are joined at the earlier
+ * time: the clock then reports less than the truth, never more.
  *
  * A task is kept until it has finished, its parts have been counted as progress and, if it failed, its
  * failure has been reported. TERN_MAX_TASKS are kept at the most.

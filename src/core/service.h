@@ -1,6 +1,6 @@
 /*
- * service - the rules by which a shard serves the lanes of other nodes: which connection speaks for a lane, who is
- * served, what is held and when it is tried again.
+ * service - the rules by which a shard serves the lanes of other nodes: which connection speaks for a lane, which
+ * lanes are served, which requests are held and when they are tried again.
  *
  *  1. A connection begins with HELLO, which names the lane. A lane has one connection at a time: a newer one closes the
  *     older, so that nothing left in the older is executed after what comes on the newer.
@@ -13,8 +13,9 @@
  *     join, or for anything while this node's own requests wait rightly elsewhere (peers.h).
  *  5. Everything that comes on a member's connection tells the coordinator that it lives.
  *
- * A driver has the connections: it proves who calls, bounds the number of guests and how long they stay, cuts frames, gives them to the service, keeps the frame of a held request at the head
- * of its connection and sends what the service answers. A service belongs to one thread at a time.
+ * A driver has the connections: it authenticates callers, bounds the number of guests and how long they stay, cuts frames
+ * and gives them to the service, keeps the frame of a held request at the head of its connection, and sends the service's
+ * answers. A service belongs to one thread at a time.
  */
 #ifndef CORE_SERVICE_H
 #define CORE_SERVICE_H

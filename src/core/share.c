@@ -1,5 +1,5 @@
 /*
- * share - the owner's side of the manager: who wants the keys that are here, what they have not got,
+ * share - the owner's side of the manager: which nodes want the keys that are here, which values they miss,
  * and the decision between moving a key and copying it. See manager.h.
  */
 #include <inttypes.h>

@@ -1,12 +1,12 @@
 /*
- * sweep - whether all has come that an owner had to tell when somebody began to wait for it.
+ * sweep - whether everything has arrived that an owner had pending when a node began to wait for it.
  *
- * A round takes only so much, and an owner whose rows are changed all the time always has more to tell. But it
- * tells what is oldest first, and says with every answer how far it has come and how far it is from there to
- * the end. So a node knows when everything is here that was there at some time, whatever was added since.
+ * A round carries a limited amount, and an owner whose rows change all the time is never done. But it sends the
+ * oldest changes first, and says in every answer how far it has come and how much is left. So a node knows when
+ * everything that was pending at some time has arrived, whatever was added since.
  *
  * A sweep begins with a round. It is over, for one owner, when the owner has come to where the end was at
- * its first answer, or when a round had no reason to ask it: then it has nothing to tell. A round that had a reason and
+ * its first answer, or when a round had no reason to ask it: then nothing is pending. A round that had a reason and
  * could not ask (exchange.h) completes no sweep.
  *
  * Pure; the caller locks. Zeroed, a sweep is over.

@@ -1,5 +1,5 @@
 /*
- * admission - the calls of tables that admit keys: tern_count, and tern_pull_present, which other sparse tables have as well.
+ * admission - the calls of tables that admit keys: tern_count, and tern_pull_present, which other tables also have.
  * See access.h.
  */
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * away - the part of an operation that concerns keys at other nodes: it is sent there, and a worker goes on from a write
- * when it will see what it wrote. See access.h.
+ * away - the part of an operation that concerns keys at other nodes. It sends the part there; after a write, the worker
+ * continues when it will see what it wrote. See access.h.
  */
 #include "node/access.h"
 

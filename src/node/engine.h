@@ -2,8 +2,8 @@
  * engine - a node's part in a cluster: its shards (shard.h), which serve other nodes and run the rounds, and the pulse
  * that tells the coordinator that this node lives.
  *
- * Threads: other nodes are served, and rounds are run, by whoever comes by: *driving* a shard is a function guarded by
- * a try-lock. Workers drive now and then between their steps, and while they wait, since on a busy machine a thread of
+ * Threads: any thread of the node may serve other nodes and run rounds: *driving* a shard is a function guarded by a
+ * try-lock. Workers drive now and then between their steps, and while they wait, since on a busy machine a thread of
  * our own would have to wait for a core longer than a round takes. The shards' own threads drive when no worker does.
  * The pulse thread sends a PING every quarter of the deadline. Workers have connections of their own (remote.h) for
  * what they ask.

@@ -1,7 +1,7 @@
 /*
  * explain - tern_why, which tells how a key is managed, and the trace of chosen keys. See tern.h.
  *
- * What happens to keys is noted by the technique (core/trace.h), under the shard's lock.
+ * The technique records the events of keys (core/trace.h), under the shard's lock.
  * The trace is written in two steps, so that no file is written to while that lock is held: the events
  * are taken from the recording under it, and made into lines after. The lock of the rounds, which is
  * taken before the shard's, guards the files: they are written to at the end of rounds. All shards append to one file,

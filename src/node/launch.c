@@ -13,9 +13,10 @@
  *                           knows no way to the coordinator yet. Node 0 always listens where the
  *                           coordinator is said to be; at all addresses, if that is a name which
  *                           means loopback here and nodes elsewhere may connect.
- *   TERN_TOKEN              the job's name and secret: only processes that have it may connect. Default: the launcher's name of
- *                           the job, or "tern"; on loopback TCP, where every user of the host can connect, followed by
- *                           the user's secret (user_folder.h). Plain TCP beyond loopback needs a TERN_TOKEN.
+ *   TERN_TOKEN              the job's name and secret: only processes that have it may connect. Default: the
+ *                           launcher's name of the job, or "tern"; on loopback TCP, where every user of the
+ *                           host can connect, followed by the user's secret (user_folder.h). Plain TCP beyond
+ *                           loopback needs a TERN_TOKEN.
  *   TERN_CERTIFICATE, TERN_KEY, TERN_AUTHORITY
  *                           PEM files for TLS: all three or none
  *   TERN_INSECURE           1: plain TCP beyond loopback; 0 is the default

@@ -1,5 +1,5 @@
 /*
- * task - the public calls on tasks. What they ask for is done by the parts of tasks.h.
+ * task - the public calls on tasks. The parts of tasks.h do the work.
  */
 #include "node/tasks.h"
 

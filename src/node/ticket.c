@@ -1,7 +1,8 @@
 /*
  * ticket - operations that are started now and waited for later. On a single node an operation is finished when
- * its start returns; in a cluster the part that concerns other nodes waits under its ticket. See access.h. So does a
- * localization (localize.c), which orders nothing: keys that are on their way here are used where they are.
+ * its start returns; in a cluster the part that concerns other nodes waits under its ticket, and so
+ * does a localization (localize.c). A localization orders nothing: keys on their way here are used where they are. See
+ * access.h.
  */
 #include "node/access.h"
 

@@ -3,7 +3,7 @@
  *
  * Every node reads all documents and samples the topics of its own. Each of its threads is a worker with a
  * part of the documents (part.h). For a batch it copies the counts of the words (counts.h) and the totals
- * of the topics, draws topics (gibbs.h), and adds what has changed. A batch is a step of the worker's
+ * of the topics, draws topics (gibbs.h), and adds the changes. A batch is a step of the worker's
  * clock; what it will need is known ahead (lda_feed.h, loader.h).
  */
 #include <inttypes.h>
