@@ -95,8 +95,12 @@ refuses() {
     shift 2
     try "$tern" train fm --out "$tmp/nothing" "$@"
     check "$what is refused" grep -q -- "$words" "$err"
-    check "$what writes nothing" [ "$status" -eq 1 ] && [ ! -e "$tmp/nothing" ]
+    check "$what writes nothing" [ "$status" -eq 1 -a ! -e "$tmp/nothing" ]
 }
+try "$tern" train linear --data "$tmp/train.svm" --solver online --epochs 1 --checkpoint-every 1 --checkpoints "$tmp/points"
+refuses "a checkpoint" "is one of tern train linear" --data "$tmp/train.svm" --resume "$tmp/points"
+try "$tern" train fm --data "$tmp/train.svm" --checkpoint-every 1 --checkpoints "$tmp/points"
+check 'checkpoints are not offered' [ "$status" -eq 2 ]
 refuses "a tier that does not rise" "--dims 8@10,8@20: dimensions and occurrences must rise" --data "$tmp/train.svm" --dims 8@10,8@20
 refuses "a model of other dimensions" "has other dimensions (4 in 1 tiers)" --data "$tmp/train.svm" --dims 8@10 --resume "$tmp/model"
 refuses "a model of another loss" "was trained with --loss logistic" --data "$tmp/train.svm" --dims 4@10 --loss squared --resume "$tmp/model"
