@@ -109,7 +109,7 @@ static bool run_epoch(struct epoch *epoch)
     /* An epoch may be over before the first tick. */
     if (out_of_time(train))
         atomic_store_explicit(&train->stopping, true, memory_order_relaxed);
-    progress_erase(&train->progress);
+    progress_end(&train->progress);
     return train_agree(train, ok);
 }
 
