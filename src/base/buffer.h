@@ -27,9 +27,10 @@ static inline size_t buffer_size(const struct buffer *buffer)
     return buffer->end - buffer->begin;
 }
 
+/* NULL if the buffer never had anything in it. */
 static inline uint8_t *buffer_head(const struct buffer *buffer)
 {
-    return buffer->bytes + buffer->begin;
+    return buffer->bytes ? buffer->bytes + buffer->begin : NULL;
 }
 
 /* Room for n bytes at the end, to be filled and then added to `end`; NULL when memory runs out.
