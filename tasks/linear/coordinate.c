@@ -12,6 +12,9 @@ enum { JOIN = -1, SET = -2 };
 /* The first radius, and one that is never given up, so that a weight can grow again. */
 static const double FIRST_RADIUS = 1, LEAST_RADIUS = 1e-3;
 
+/* A weight that moves by a smaller share of itself may be settled. */
+static const double LEAST_MOVE = 0.02;
+
 /* How far a weight is from being optimal: the smallest slope of the objective in either direction. */
 static double violation(double weight, double slope, double l1)
 {
@@ -31,6 +34,18 @@ static double minimum(double weight, double slope, double curvature, double l1, 
     return whole > 0 ? (pull > 0 ? pull - l1 : pull + l1) / whole : pull > 0 ? HUGE_VAL : -HUGE_VAL;
 }
 
+/* Whether a weight may be left out until all are visited again: one of 0 that would stay 0 also with a steeper slope, or
+ * another one that is nearly optimal and hardly moves. */
+static bool is_settled(double weight, double change, double slope, double amiss, double l1,
+                       double kkt)
+{
+    if (kkt >= 1)
+        return false;
+    if (weight == 0)
+        return change == 0 && fabs(slope) < l1 * (1 - kkt);
+    return amiss < l1 * kkt / 2 && fabs(change) < LEAST_MOVE * fabs(weight);
+}
+
 static void step(const struct tern_updater *updater, double *row, double *state)
 {
     const bool is_free = state[IS_FREE] > 0;
@@ -42,8 +57,9 @@ static void step(const struct tern_updater *updater, double *row, double *state)
     double change = minimum(weight, slope, state[CURVATURE], l1, l2) - weight;
     change = fmin(fmax(change, -radius), radius);
     double wider = fmax(fmax(2 * fabs(change), radius / 2), LEAST_RADIUS);
-    bool is_idle = weight == 0 && change == 0 && kkt < 1 && fabs(slope) < l1 * (1 - kkt);
-    row[COORDINATE_VIOLATION] = violation(weight, slope + l2 * weight, l1) / state[N_EXPECTED];
+    const double amiss = violation(weight, slope + l2 * weight, l1);
+    const bool is_idle = is_settled(weight, change, slope, amiss, l1, kkt);
+    row[COORDINATE_VIOLATION] = amiss / state[N_EXPECTED];
     row[COORDINATE_WEIGHT] = weight + change;
     row[COORDINATE_RADIUS] = is_idle ? -wider : wider;
     state[SLOPE] = state[CURVATURE] = state[N_ARRIVED] = 0;

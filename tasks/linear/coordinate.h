@@ -8,7 +8,8 @@
  *   slope * d + curvature / 2 * d^2 + l1 |w + d| + l2 / 2 (w + d)^2,    |d| <= radius
  *
  * and the radius becomes max(2 |d|, radius / 2), so that the bound of the curvature needs to hold only nearby. A weight of
- * 0 whose slope is clearly below l1 becomes inactive: workers leave it out until all weights are reopened.
+ * 0 whose slope is clearly below l1 becomes inactive, and so does another one that is nearly optimal and hardly moves:
+ * workers leave them out until all weights are reopened.
  */
 #ifndef TASKS_LINEAR_COORDINATE_H
 #define TASKS_LINEAR_COORDINATE_H
@@ -31,7 +32,7 @@ enum { COORDINATE_SLOPE, COORDINATE_CURVATURE };
 
 enum { COORDINATE_STATE = 5 };
 
-/* Penalties, and the share of l1 by which a slope must stay below it for its weight to be inactive; 1: none is. */
+/* Penalties, and the share of l1 by which the slope of a weight of 0 must stay below it to be inactive; 1: none is. */
 struct tern_updater coordinate_updater(double l1, double l2, double kkt);
 
 /* The push that joins; a free weight has no penalty. */

@@ -118,6 +118,26 @@ static void weights_that_stay_0_become_inactive(void **state)
     assert_true(free.value[COORDINATE_WEIGHT] == -0.5);
 }
 
+/* Of slopes -0.98 and -1.4 with l1 1, the first is nearly optimal for a positive weight. */
+static void weights_that_are_nearly_optimal_become_inactive(void **state)
+{
+    const struct tern_updater filtered = coordinate_updater(1, 0, 0.1),
+                              open = coordinate_updater(1, 0, 1);
+    struct row row = {.value = {2}}, other = {.value = {2}}, small = {.value = {0.1}};
+    (void)state;
+    join(&filtered, &row, false);
+    push(&filtered, &row, -0.98, 1);
+    assert_true(row.value[COORDINATE_RADIUS] < 0 && row.value[COORDINATE_WEIGHT] == 1.98);
+    push(&filtered, &row, -1.4, 1);
+    assert_true(row.value[COORDINATE_RADIUS] > 0);
+    join(&filtered, &small, false);
+    push(&filtered, &small, -0.98, 1); /* moves by a fifth of itself */
+    assert_true(small.value[COORDINATE_RADIUS] > 0);
+    join(&open, &other, false);
+    push(&open, &other, -0.98, 1);
+    assert_true(other.value[COORDINATE_RADIUS] > 0);
+}
+
 static void a_weight_can_be_set_between_steps(void **state)
 {
     const struct tern_updater updater = coordinate_updater(1, 0, 0.1);
@@ -250,6 +270,7 @@ int main(void)
         cmocka_unit_test(a_step_minimizes),
         cmocka_unit_test(the_last_of_those_who_joined_makes_the_step),
         cmocka_unit_test(weights_that_stay_0_become_inactive),
+        cmocka_unit_test(weights_that_are_nearly_optimal_become_inactive),
         cmocka_unit_test(a_weight_can_be_set_between_steps),
         cmocka_unit_test(systems_are_solved),
         cmocka_unit_test(columns_have_every_pair),
