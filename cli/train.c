@@ -32,6 +32,8 @@ const struct option train_general[TRAIN_N_GENERAL] = {
      .help = "make each node a host of its own, as 'tern run --link' does, such as 1gbit,0.1ms"},
     {"policy", OPTION_STRING, &train_args.policy, .takes = "NAME",
      .help = "how the nodes manage the parameters; Tern's default unless given"},
+    {"filters", OPTION_STRING, &train_args.filters, .takes = "LIST",
+     .help = "filters that shorten messages between nodes, such as zeros,fixed:16"},
     {"plain", OPTION_FLAG, &train_args.plain,
      .help = "keep the parameters in ordinary arrays, as a baseline; one node"},
     {"ahead", OPTION_DOUBLE, &ahead_ms, "50", "MS",
@@ -291,8 +293,9 @@ static bool may_be_plain(void)
     const long n_launched = count_launched();
     if (!train_args.plain)
         return true;
-    if (train_args.n_nodes > 1 || train_args.policy != NULL)
-        complain("--plain goes with neither --nodes nor --policy: it is one process with arrays");
+    if (train_args.n_nodes > 1 || train_args.policy != NULL || train_args.filters != NULL)
+        complain("--plain goes with none of --nodes, --policy and --filters: it is one process "
+                 "with arrays");
     else if (n_launched > 1)
         complain("--plain is one process with arrays, but a launcher has started %ld, which would "
                  "train as many models: let it start one, or leave --plain out",
@@ -313,17 +316,23 @@ static bool may_have_checkpoints(void)
     return false;
 }
 
-/* Whether a node takes the policy. Nobody else is there: no launcher has started this process. */
-static bool is_policy(const char *policy)
+/* Whether a node takes the policy and the filters. Nobody else is there: no launcher has started this process. */
+static bool is_management(const char *policy, const char *filters)
 {
     struct tern_node *node = NULL;
     struct tern_table *table;
     struct tern_table_options options = {
         .struct_size = sizeof options, .n_keys = 1, .length = 1, .policy = policy};
-    bool ok = policy == NULL || (tern_node_open(NULL, &node) == TERN_OK &&
-                                 tern_table_open(node, "parameters", &options, &table) == TERN_OK);
+    bool ok = (policy == NULL && filters == NULL) || tern_node_open(NULL, &node) == TERN_OK;
+    if (ok && policy != NULL && tern_table_open(node, "parameters", &options, &table) != TERN_OK)
+        ok = false;
     if (!ok)
         complain("--policy: %s", tern_error());
+    options.filters = filters;
+    if (ok && filters != NULL && tern_table_open(node, "filtered", &options, &table) != TERN_OK) {
+        complain("--filters: %s", tern_error());
+        ok = false;
+    }
     if (node != NULL)
         (void)tern_node_close(node);
     return ok;
@@ -348,7 +357,7 @@ bool train_begin(const struct option_set *set, int argc, char **argv, int *statu
         complain("--link is between nodes: it goes with --nodes N");
         return false;
     }
-    if (!is_launched && !is_policy(train_args.policy))
+    if (!is_launched && !is_management(train_args.policy, train_args.filters))
         return false;
     choose_threads();
     describe_alike(set);

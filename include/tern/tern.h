@@ -946,6 +946,9 @@ struct tern_table_stats {
     uint64_t pinned_keys;
     uint64_t remote_keys;  /* of those, keys that were accessed at another node */
     uint64_t remote_bytes; /* keys and values sent and received for them, before filters */
+    /* Bytes that this node sent for accesses to keys of other nodes, with all headers and after
+     * filters: its own requests, and its replies to requests of others. */
+    uint64_t request_bytes, reply_bytes;
     uint64_t rows;         /* rows that occupy memory, here or shared */
     uint64_t value_bytes;  /* bytes of their values alone */
     uint64_t memory_bytes; /* bytes of index, rows, updater state and counters */

@@ -208,14 +208,11 @@ static bool encode_filtered(struct client *client, const struct lane *lane, cons
     return true;
 }
 
-bool request_encode(struct client *client, const struct lane *lane, const struct part *part,
-                    struct buffer *out, struct slice *rest)
+/* Appends the access of a part whose rows, if it has some, are not filtered. */
+static bool encode_plain(const struct client *client, const struct lane *lane,
+                         const struct part *part, struct buffer *out, struct slice *rest)
 {
     const struct op *op = part->op;
-    if (op_is_call(op))
-        return encode_call(client, part, out);
-    if (op_is_write(op) && op_is_filtered(op))
-        return encode_filtered(client, lane, part, out);
     const bool counts = sends_counts(op);
     size_t payload =
         op_is_write(op) ? part->count * (counts ? NUMBER_MAX_BYTES : op_value_bytes(op)) : 0;
@@ -240,6 +237,24 @@ bool request_encode(struct client *client, const struct lane *lane, const struct
     if (in_place)
         *rest = (struct slice){(const uint8_t *)in_place, payload};
     return true;
+}
+
+bool request_encode(struct client *client, const struct lane *lane, const struct part *part,
+                    struct buffer *out, struct slice *rest)
+{
+    const struct op *op = part->op;
+    if (op_is_call(op))
+        return encode_call(client, part, out);
+    struct core_table *table = (struct core_table *)(uintptr_t)op->of;
+    const size_t before = buffer_size(out);
+    const bool done = op_is_write(op) && op_is_filtered(op)
+                          ? encode_filtered(client, lane, part, out)
+                          : encode_plain(client, lane, part, out, rest);
+    if (done)
+        atomic_fetch_add_explicit(&table->request_bytes,
+                                  buffer_size(out) - before + (rest ? rest->n : 0),
+                                  memory_order_relaxed);
+    return done;
 }
 
 /* ---- Replies ------------------------------------------------------------------------------------ */

@@ -448,15 +448,11 @@ static bool divert(struct server *server, struct server_lane *lane, struct core_
     return true;
 }
 
-/* PULL, PUSH, SET and COUNT. A write that was executed before is only answered. */
-static enum served serve_keys(struct server *server, struct server_lane *lane,
-                              const struct frame *request, const uint8_t *body, struct buffer *out)
+/* A write that was executed before is only answered. */
+static enum served serve_access(struct server *server, struct server_lane *lane,
+                                struct core_table *table, const struct frame *request,
+                                const uint8_t *body, struct buffer *out)
 {
-    struct core_table *table = find_table(server, request);
-    if (!table && defect(DEFECT_HELD_EXECUTED))
-        lane->executed = request->number;
-    if (!table)
-        return hold_or_refuse(server, lane, request, out);
     bool again = request->number + defect(DEFECT_DUPLICATE_OFF_BY_ONE) <= lane->executed &&
                  !had_no_effect(lane, request->number) && !defect(DEFECT_NO_DUPLICATE_CHECK);
     enum tern_status status = TERN_OK;
@@ -485,6 +481,23 @@ static enum served serve_keys(struct server *server, struct server_lane *lane,
     bool appended =
         reply_append(out, request, view_epoch(server->core->view), FRAME_DONE, behind, NULL, 0);
     return appended ? SERVED : REFUSED;
+}
+
+/* PULL, PUSH, SET and COUNT. */
+static enum served serve_keys(struct server *server, struct server_lane *lane,
+                              const struct frame *request, const uint8_t *body, struct buffer *out)
+{
+    struct core_table *table = find_table(server, request);
+    if (!table && defect(DEFECT_HELD_EXECUTED))
+        lane->executed = request->number;
+    if (!table)
+        return hold_or_refuse(server, lane, request, out);
+    const size_t before = buffer_size(out);
+    const enum served served = serve_access(server, lane, table, request, body, out);
+    if (served == SERVED)
+        atomic_fetch_add_explicit(&table->reply_bytes, buffer_size(out) - before,
+                                  memory_order_relaxed);
+    return served;
 }
 
 /* A round that needs all nodes needs those of this node, which have failed. A sentence about another node names it. */

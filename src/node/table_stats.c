@@ -74,6 +74,8 @@ enum tern_status tern_table_get_stats(struct tern_table *table, struct tern_tabl
         .pinned_keys = sum.pinned,
         .remote_keys = sum.remote,
         .remote_bytes = sum.remote_bytes,
+        .request_bytes = atomic_load_explicit(&table->core.request_bytes, memory_order_relaxed),
+        .reply_bytes = atomic_load_explicit(&table->core.reply_bytes, memory_order_relaxed),
         .rows = rows,
         .value_bytes = rows * store->value_bytes,
         .memory_bytes = store_memory_bytes(store),

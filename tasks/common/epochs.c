@@ -124,7 +124,9 @@ static void count_accesses(const struct train *train, struct report_sums *sums)
             continue;
         sums->accesses += (double)(stats.pulled_keys + stats.pushed_keys);
         sums->remote += (double)stats.remote_keys;
-        sums->bytes += (double)(stats.remote_bytes + stats.sent_bytes);
+        sums->requests += (double)stats.request_bytes;
+        sums->replies += (double)stats.reply_bytes;
+        sums->rounds += (double)stats.sent_bytes;
         sums->refreshes += (double)stats.values_received;
         sums->staleness_ms += stats.staleness_ms_mean * (double)stats.values_received;
     }
@@ -140,7 +142,9 @@ static bool add_up(struct train *train, const struct report_sums *before, struct
     count_accesses(train, sums);
     sums->accesses -= before->accesses;
     sums->remote -= before->remote;
-    sums->bytes -= before->bytes;
+    sums->requests -= before->requests;
+    sums->replies -= before->replies;
+    sums->rounds -= before->rounds;
     if (!train_sum(train, sizeof *sums / sizeof(double), (double *)sums))
         return false;
     sums->loss = report_ratio(sums->loss, sums->n_examples);
@@ -312,7 +316,7 @@ static void count_course(struct course *course, const struct report_sums *sums)
 {
     course->accesses += sums->accesses;
     course->remote += sums->remote;
-    course->bytes += sums->bytes;
+    course->bytes += report_bytes(sums);
 }
 
 static bool one_epoch(struct epoch *epoch, struct course *course)

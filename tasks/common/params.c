@@ -5,8 +5,8 @@
 
 enum { BLOCK_KEYS = 1024 };
 
-static bool open_table(struct params *params, struct tern_node *node, const char *policy,
-                       const struct tern_placement *placement, const char *name,
+static bool open_table(struct params *params, struct tern_node *node,
+                       const struct params_management *management, const char *name,
                        tern_init_function *init, void *context)
 {
     const struct tern_table_options options = {
@@ -14,8 +14,9 @@ static bool open_table(struct params *params, struct tern_node *node, const char
         .n_keys = params->n_keys,
         .length = (uint32_t)params->length,
         .init = {.kind = TERN_INIT_FUNCTION, .function = init, .context = context},
-        .policy = policy,
-        .placement = placement,
+        .policy = management->policy,
+        .filters = management->filters,
+        .placement = management->placement,
     };
     return !tern_table_open(node, name, &options, &params->table) ||
            task_fail_tern("cannot open a table");
@@ -33,12 +34,12 @@ static bool make_array(struct params *params, tern_init_function *init, void *co
     return true;
 }
 
-bool params_open_at(struct params *params, struct tern_node *node, const char *policy,
-                    const struct tern_placement *placement, const char *name, uint64_t n_keys,
-                    size_t length, tern_init_function *init, void *context)
+bool params_open_managed(struct params *params, struct tern_node *node,
+                         const struct params_management *management, const char *name,
+                         uint64_t n_keys, size_t length, tern_init_function *init, void *context)
 {
     *params = (struct params){.n_keys = n_keys, .length = length};
-    return node != NULL ? open_table(params, node, policy, placement, name, init, context)
+    return node != NULL ? open_table(params, node, management, name, init, context)
                         : make_array(params, init, context);
 }
 
@@ -46,7 +47,8 @@ bool params_open(struct params *params, struct tern_node *node, const char *poli
                  const char *name, uint64_t n_keys, size_t length, tern_init_function *init,
                  void *context)
 {
-    return params_open_at(params, node, policy, NULL, name, n_keys, length, init, context);
+    const struct params_management management = {.policy = policy};
+    return params_open_managed(params, node, &management, name, n_keys, length, init, context);
 }
 
 void params_close(struct params *params)

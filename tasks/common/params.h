@@ -26,16 +26,22 @@ struct params {
     size_t length;
 };
 
+/* How the nodes manage the table of parameters; NULL: Tern's default, no filters, no placement. */
+struct params_management {
+    const char *policy, *filters;
+    const struct tern_placement *placement;
+};
+
 /* Opens the table `name` at `node`, or makes an array when `node` is NULL. `init` gives the first value
  * of each row, by its key alone. */
 bool params_open(struct params *params, struct tern_node *node, const char *policy,
                  const char *name, uint64_t n_keys, size_t length, tern_init_function *init,
                  void *context);
 
-/* The same with a placement of its table, which is copied; or NULL. */
-bool params_open_at(struct params *params, struct tern_node *node, const char *policy,
-                    const struct tern_placement *placement, const char *name, uint64_t n_keys,
-                    size_t length, tern_init_function *init, void *context);
+/* The same with all that may be chosen; what `management` points to is copied. */
+bool params_open_managed(struct params *params, struct tern_node *node,
+                         const struct params_management *management, const char *name,
+                         uint64_t n_keys, size_t length, tern_init_function *init, void *context);
 void params_close(struct params *params);
 
 /* Copies n rows of a table. Policies that leave it to the program where rows are (`relocate`) are told to

@@ -13,8 +13,9 @@
 /* Sums over all nodes, so all members are double. */
 struct report_sums {
     double n_examples, loss, stopping;
-    double accesses, remote, bytes;
-    double refreshes, staleness_ms; /* of replicas since the start: their number, and the sum */
+    double accesses, remote;
+    double requests, replies, rounds; /* bytes sent */
+    double refreshes, staleness_ms;   /* of replicas since the start: their number, and the sum */
 };
 
 struct report_epoch {
@@ -27,6 +28,12 @@ struct report_epoch {
 
 /* part / whole, or 0. */
 double report_ratio(double part, double whole);
+
+/* All bytes that nodes have sent each other about parameters. */
+static inline double report_bytes(const struct report_sums *sums)
+{
+    return sums->requests + sums->replies + sums->rounds;
+}
 
 /* Before the first epoch: the heading of the rows, or the first line of JSON. */
 void report_begin(const struct train *train, const struct train_task *task);

@@ -215,8 +215,11 @@ struct params *train_params_at(struct train *train, const struct tern_placement 
                                tern_init_function *init, void *context)
 {
     struct params *params = &train->params[train->n_params];
-    bool ok = params_open_at(params, train->node, train->options->policy, placement, name, n_keys,
-                             length, init, context);
+    const struct params_management management = {.policy = train->options->policy,
+                                                 .filters = train->options->filters,
+                                                 .placement = placement};
+    bool ok =
+        params_open_managed(params, train->node, &management, name, n_keys, length, init, context);
     if (!checkpoints_restore(train, params->table, ok))
         return NULL;
     train->n_params++;

@@ -39,6 +39,7 @@ struct train_options {
     bool overwrite;        /* `out` may be a model of another run */
     const char *task;      /* "kge" */
     const char *policy;    /* of the tables; NULL: Tern's default */
+    const char *filters;   /* of the tables' messages; NULL: none */
     const char *data;      /* a file or folder */
     const char *out;       /* the folder of the model; NULL: it is not kept */
     const char *placement; /* the folder of a partition of the data (placement.h); NULL: none */

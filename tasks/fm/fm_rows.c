@@ -84,7 +84,8 @@ static bool open_tables(struct fm_rows *rows)
                                        .length = 1,
                                        .updater = rows->weight_updater,
                                        .admit = (uint32_t)options->min_count - 1,
-                                       .policy = rows->train->options->policy};
+                                       .policy = rows->train->options->policy,
+                                       .filters = rows->train->options->filters};
     bool ok = open_table(rows, "weights", &table, &rows->weights);
     table.updater = rows->vector_updater;
     table.init =

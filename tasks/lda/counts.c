@@ -14,6 +14,7 @@ static bool open_table(struct counts *counts, struct train *train, const char *n
         .n_keys = n_keys,
         .length = (uint32_t)counts->length,
         .policy = train->options->policy,
+        .filters = train->options->filters,
     };
     if (tern_table_open(train->node, name, &options, &counts->table))
         return task_fail_tern("cannot open a table");

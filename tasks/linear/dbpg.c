@@ -28,7 +28,8 @@ static bool open_table(struct dbpg *dbpg)
                                                .type = TERN_F64,
                                                .length = COORDINATE_LENGTH,
                                                .updater = dbpg->updater,
-                                               .policy = "static"};
+                                               .policy = "static",
+                                               .filters = dbpg->train->options->filters};
     if (tern_table_open(dbpg->train->node, "weights", &options, &dbpg->table))
         return task_fail_tern("cannot open a table");
     train_watch(dbpg->train, dbpg->table);

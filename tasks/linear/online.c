@@ -200,6 +200,7 @@ static bool open_weights(struct online *online)
                                                .length = 1,
                                                .updater = online->updater,
                                                .policy = online->train->options->policy,
+                                               .filters = online->train->options->filters,
                                                .placement = is_placed ? &placement : NULL};
     if (online->train->node == NULL) {
         uint32_t bits = online->batches.reading.hash_bits;

@@ -97,6 +97,18 @@ for way in "--threads 1" "--threads 2" "--nodes 2 --threads 1" "--nodes 2 --poli
     check "as good online with $way" near "$(figure auc "$out")" "$best" 0.02
 done
 
+# Filters make what nodes send shorter and change next to nothing.
+export TERN_SHARE=0
+online --nodes 2 --threads 1 --policy static
+requests=$(figure request_bytes "$out") replies=$(figure reply_bytes "$out")
+online --nodes 2 --threads 1 --policy static --filters zeros,fixed:8
+unset TERN_SHARE
+check "as good online with filters" near "$(figure auc "$out")" "$best" 0.02
+check "with fewer bytes each way" [ "$(figure request_bytes "$out")" -lt "$requests" ] &&
+    [ "$(figure reply_bytes "$out")" -lt "$replies" ]
+try "$tern" train linear --data "$tmp/train.svm" --filters shorter
+check "a filter that does not exist is refused" grep -q "filters.*'shorter' is unknown" "$err"
+
 for solver in emso-cd emso-gd; do
     for way in "--plain --threads 1" "--nodes 2 --threads 1 --policy static"; do
         # shellcheck disable=SC2086
