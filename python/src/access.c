@@ -179,24 +179,38 @@ static PyObject *run_access(const struct operation *operation, PyObject *self,
     return answer;
 }
 
-/* With the keys and the array of values taken. */
-static PyObject *pull_local(struct worker *worker, struct table *table, PyObject *array,
-                            const Py_buffer *keys, const Py_buffer *values)
+/* A pull that also says something of each key. */
+struct flagged_pull {
+    struct signature signature;
+    enum tern_status (*pull)(struct tern_worker *, struct tern_table *, const uint64_t *, size_t,
+                             void *, bool *);
+};
+
+static enum tern_status pull_if_local(struct tern_worker *w, struct tern_table *t,
+                                      const uint64_t *k, size_t n, void *v, bool *flags)
 {
-    Py_buffer flags;
+    return tern_pull_if_local(w, t, k, n, v, flags, NULL);
+}
+
+/* With the keys and the array of values taken. */
+static PyObject *pull_flagged(const struct flagged_pull *how, struct worker *worker,
+                              struct table *table, PyObject *array, const Py_buffer *keys,
+                              const Py_buffer *values)
+{
+    Py_buffer view;
     enum tern_status status;
-    PyObject *local = new_flags(keys->ndim, keys->shape);
-    if (!local || PyObject_GetBuffer(local, &flags, PyBUF_ND | PyBUF_WRITABLE)) {
-        Py_XDECREF(local);
+    PyObject *flags = new_flags(keys->ndim, keys->shape);
+    if (!flags || PyObject_GetBuffer(flags, &view, PyBUF_ND | PyBUF_WRITABLE)) {
+        Py_XDECREF(flags);
         return NULL;
     }
     Py_BEGIN_ALLOW_THREADS
-    status = tern_pull_if_local(worker->handle, table->handle, keys->buf, view_count(keys),
-                                values->buf, flags.buf, NULL);
+    status = how->pull(worker->handle, table->handle, keys->buf, view_count(keys), values->buf,
+                       view.buf);
     Py_END_ALLOW_THREADS
-    PyBuffer_Release(&flags);
-    PyObject *answer = status ? raise_status(status) : PyTuple_Pack(2, array, local);
-    Py_DECREF(local);
+    PyBuffer_Release(&view);
+    PyObject *answer = status ? raise_status(status) : PyTuple_Pack(2, array, flags);
+    Py_DECREF(flags);
     return answer;
 }
 
@@ -214,22 +228,23 @@ static PyObject *new_zeros(const struct table *table, const Py_buffer *keys)
     return array;
 }
 
-PyObject *worker_pull_if_local(PyObject *self, PyObject *const *arguments, Py_ssize_t n,
-                               PyObject *keywords)
+static PyObject *run_flagged(const struct flagged_pull *how, PyObject *self,
+                             PyObject *const *arguments, Py_ssize_t n, PyObject *keywords)
 {
-    static const struct signature signature = {"pull_if_local", {"table", "keys", "out"}, 2};
+    const char *what = how->signature.function;
     struct worker *worker = (struct worker *)self;
     PyObject *given[6], *answer = NULL;
     Py_buffer keys, values;
-    if (!take_arguments(&signature, arguments, n, keywords, given) || !enter_both(worker, given[0]))
+    if (!take_arguments(&how->signature, arguments, n, keywords, given) ||
+        !enter_both(worker, given[0]))
         return NULL;
     struct table *table = (struct table *)given[0];
-    if (take_keys(given[1], "pull_if_local", &keys)) {
+    if (take_keys(given[1], what, &keys)) {
         const bool has_out = given[2] && given[2] != Py_None;
         PyObject *array = has_out ? Py_NewRef(given[2]) : new_zeros(table, &keys);
-        if (array && take_values(array, "pull_if_local", table->type, true, &values)) {
-            if (check_shape(&keys, &values, table->length, "pull_if_local"))
-                answer = pull_local(worker, table, array, &keys, &values);
+        if (array && take_values(array, what, table->type, true, &values)) {
+            if (check_shape(&keys, &values, table->length, what))
+                answer = pull_flagged(how, worker, table, array, &keys, &values);
             PyBuffer_Release(&values);
         }
         Py_XDECREF(array);
@@ -237,6 +252,22 @@ PyObject *worker_pull_if_local(PyObject *self, PyObject *const *arguments, Py_ss
     }
     leave_both(worker, given[0]);
     return answer;
+}
+
+PyObject *worker_pull_if_local(PyObject *self, PyObject *const *arguments, Py_ssize_t n,
+                               PyObject *keywords)
+{
+    static const struct flagged_pull how = {{"pull_if_local", {"table", "keys", "out"}, 2},
+                                            pull_if_local};
+    return run_flagged(&how, self, arguments, n, keywords);
+}
+
+PyObject *worker_pull_present(PyObject *self, PyObject *const *arguments, Py_ssize_t n,
+                              PyObject *keywords)
+{
+    static const struct flagged_pull how = {{"pull_present", {"table", "keys", "out"}, 2},
+                                            tern_pull_present};
+    return run_flagged(&how, self, arguments, n, keywords);
 }
 
 PyObject *worker_pull(PyObject *self, PyObject *const *arguments, Py_ssize_t n, PyObject *keywords)

@@ -134,6 +134,30 @@ bool take_keys(PyObject *object, const char *what, Py_buffer *view)
     return false;
 }
 
+/* Elements of 4 bytes. */
+static bool take_u32(PyObject *object, const char *what, const char *name, Py_buffer *view)
+{
+    if (!take_buffer(object, what, false, view))
+        return false;
+    char letter = letter_of(view);
+    if (view->itemsize == 4 && letter && strchr("ilIL", letter))
+        return true;
+    raise_sentence(TERN_INVALID, "%s: %s are int32 or uint32, not elements of format '%s'", what,
+                   name, view->format ? view->format : "B");
+    PyBuffer_Release(view);
+    return false;
+}
+
+bool take_nodes(PyObject *object, const char *what, Py_buffer *view)
+{
+    return take_u32(object, what, "nodes", view);
+}
+
+bool take_counts(PyObject *object, const char *what, Py_buffer *view)
+{
+    return take_u32(object, what, "counts", view);
+}
+
 bool take_numbers(PyObject *object, const char *what, bool is_written, Py_buffer *view,
                   enum tern_type *type)
 {

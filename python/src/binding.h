@@ -88,6 +88,11 @@ PyObject *node_checkpoint_wait(PyObject *self, PyObject *unused);
 /* Methods of Worker that are not in worker.c. */
 PyObject *worker_pull_if_local(PyObject *self, PyObject *const *arguments, Py_ssize_t n,
                                PyObject *keywords);
+PyObject *worker_pull_present(PyObject *self, PyObject *const *arguments, Py_ssize_t n,
+                              PyObject *keywords);
+PyObject *worker_count(PyObject *self, PyObject *const *arguments, Py_ssize_t n,
+                       PyObject *keywords);
+PyObject *worker_top(PyObject *self, PyObject *arguments);
 PyObject *worker_pull(PyObject *self, PyObject *const *arguments, Py_ssize_t n, PyObject *keywords);
 PyObject *worker_push(PyObject *self, PyObject *const *arguments, Py_ssize_t n, PyObject *keywords);
 PyObject *worker_set(PyObject *self, PyObject *const *arguments, Py_ssize_t n, PyObject *keywords);
@@ -180,6 +185,8 @@ bool take_values(PyObject *object, const char *what, enum tern_type type, bool i
                  Py_buffer *view);
 bool take_numbers(PyObject *object, const char *what, bool is_written, Py_buffer *view,
                   enum tern_type *type);
+bool take_nodes(PyObject *object, const char *what, Py_buffer *view);  /* int32 or uint32 */
+bool take_counts(PyObject *object, const char *what, Py_buffer *view); /* the same */
 
 /* Whether `values` has the shape of `keys` and then `length`. */
 bool check_shape(const Py_buffer *keys, const Py_buffer *values, uint32_t length, const char *what);
@@ -205,5 +212,17 @@ static inline size_t type_bytes(enum tern_type type)
 }
 
 const char *type_name(enum tern_type type); /* "float32" */
+
+/* The options of a table (options.c). What options_take has taken refers to the dict's strings and arrays until
+ * options_release. */
+struct table_options {
+    struct tern_table_options options;
+    struct tern_placement placement;
+    Py_buffer arrays[6];
+    size_t n_arrays;
+};
+
+bool options_take(PyObject *dict, struct table_options *taken);
+void options_release(struct table_options *taken);
 
 #endif

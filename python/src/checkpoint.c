@@ -372,6 +372,29 @@ static PyObject *checkpoint_restore(PyObject *self, PyObject *object)
     return none_or_raise(status);
 }
 
+static PyObject *checkpoint_restore_clock(PyObject *self, PyObject *object)
+{
+    struct checkpoint *checkpoint = (struct checkpoint *)self;
+    enum tern_status status;
+    if (!PyObject_TypeCheck(object, worker_type)) {
+        PyErr_SetString(PyExc_TypeError, "restore_clock: a Worker is needed");
+        return NULL;
+    }
+    struct worker *worker = (struct worker *)object;
+    if (!worker_enter(worker))
+        return NULL;
+    if (!enter(checkpoint)) {
+        worker_leave(worker);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    status = tern_checkpoint_restore_clock(worker->handle, checkpoint->handle);
+    Py_END_ALLOW_THREADS
+    leave(checkpoint);
+    worker_leave(worker);
+    return none_or_raise(status);
+}
+
 #define WITH_KEYWORDS(function) (PyCFunction)(void (*)(void)) function, METH_VARARGS | METH_KEYWORDS
 
 bool checkpoint_init_type(PyObject *module)
@@ -389,6 +412,9 @@ bool checkpoint_init_type(PyObject *module)
         {"restore", checkpoint_restore, METH_O,
          "restore(table)\n\nGives a table, which was just opened, the rows of the checkpoint. All "
          "nodes call it."},
+        {"restore_clock", checkpoint_restore_clock, METH_O,
+         "restore_clock(worker)\n\nGives a worker, which has not advanced, the clock of the "
+         "checkpoint."},
         {"__enter__", checkpoint_enter, METH_NOARGS, NULL},
         {"__exit__", checkpoint_exit, METH_VARARGS, NULL},
         {0},

@@ -1,9 +1,6 @@
 /* table - the type Table. */
 #include "binding.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 PyTypeObject *table_type;
 
 bool table_enter(struct table *table)
@@ -27,121 +24,43 @@ static bool enter(struct table *table)
     return may_call() && is_own_process(table->node->generation) && table_enter(table);
 }
 
-/* ---- Options --------------------------------------------------------------------------------- */
+/* ---- Opening and closing --------------------------------------------------------------------- */
 
-/* (kind, a, b, seed) */
-static bool take_init(PyObject *object, struct tern_init *init)
-{
-    int kind;
-    unsigned long long seed;
-    if (object == Py_None)
-        return true;
-    if (!PyTuple_Check(object) ||
-        !PyArg_ParseTuple(object, "iddK", &kind, &init->a, &init->b, &seed)) {
-        PyErr_Clear();
-        raise_sentence(TERN_INVALID,
-                       "init: one of tern.zeros(), constant(), uniform() and normal() is needed");
-        return false;
-    }
-    init->kind = (enum tern_init_kind)kind;
-    init->seed = seed;
-    return true;
-}
-
-/* (name, numbers...) */
-static bool take_update(PyObject *object, struct tern_updater *updater)
-{
-    const char *name;
-    double p[4] = {0};
-    if (object == Py_None)
-        return true;
-    if (!PyTuple_Check(object) ||
-        !PyArg_ParseTuple(object, "sdddd", &name, &p[0], &p[1], &p[2], &p[3])) {
-        PyErr_Clear();
-        raise_sentence(
-            TERN_INVALID,
-            "update: one of tern.sgd(), momentum(), adagrad(), adam() and ftrl() is needed");
-        return false;
-    }
-    if (!strcmp(name, "sgd"))
-        *updater = tern_updater_sgd(p[0]);
-    else if (!strcmp(name, "momentum"))
-        *updater = tern_updater_momentum(p[0], p[1]);
-    else if (!strcmp(name, "adagrad"))
-        *updater = tern_updater_adagrad(p[0], p[1]);
-    else if (!strcmp(name, "adam"))
-        *updater = tern_updater_adam(p[0], p[1], p[2], p[3]);
-    else if (!strcmp(name, "ftrl"))
-        *updater = tern_updater_ftrl(p[0], p[1], p[2], p[3]);
-    else if (strcmp(name, "add")) {
-        raise_sentence(TERN_INVALID, "update: '%s' is unknown", name);
-        return false;
-    }
-    return true;
-}
-
-/* Table(node, name, keys, length, type, init, update, policy, memory_limit, replicated, frequencies, filters); keys None:
- * sparse. */
+/* Table(node, name, options): options is a dict (options.c). */
 static int table_init(PyObject *self, PyObject *arguments, PyObject *unused)
 {
     (void)unused;
     struct table *table = (struct table *)self;
-    PyObject *node, *name, *keys, *init, *update, *policy, *replicated, *frequencies, *filters;
-    int type;
-    unsigned long long limit;
-    struct tern_table_options options = {.struct_size = sizeof options};
-    if (!PyArg_ParseTuple(arguments, "O!UOIiOOOKOOO", node_type, &node, &name, &keys,
-                          &options.length, &type, &init, &update, &policy, &limit, &replicated,
-                          &frequencies, &filters))
+    PyObject *node, *name, *dict;
+    struct table_options taken;
+    if (!PyArg_ParseTuple(arguments, "O!UO!", node_type, &node, &name, &PyDict_Type, &dict))
         return -1;
     if (table->node) {
         raise_sentence(TERN_BUSY, "the table is open");
         return -1;
     }
-    options.index = keys == Py_None ? TERN_SPARSE : TERN_DENSE;
-    options.type = (enum tern_type)type;
-    options.memory_limit_bytes = limit;
-    if ((keys != Py_None && !take_u64(keys, "keys", &options.n_keys)) ||
-        !take_init(init, &options.init) || !take_update(update, &options.updater))
-        return -1;
-    options.policy = policy == Py_None ? NULL : PyUnicode_AsUTF8AndSize(policy, NULL);
-    options.filters = filters == Py_None ? NULL : PyUnicode_AsUTF8AndSize(filters, NULL);
     const char *utf8 = PyUnicode_AsUTF8AndSize(name, NULL);
-    if (!utf8 || (policy != Py_None && !options.policy) ||
-        (filters != Py_None && !options.filters) || !node_enter((struct node *)node))
+    if (!utf8 || !node_enter((struct node *)node))
         return -1;
-    Py_buffer of_replicated = {0}, of_frequencies = {0};
-    enum tern_status status = TERN_OK;
-    bool taken = (replicated == Py_None || take_keys(replicated, "replicated", &of_replicated)) &&
-                 (frequencies == Py_None || take_keys(frequencies, "frequencies", &of_frequencies));
-    if (taken && of_frequencies.buf && view_count(&of_frequencies) != options.n_keys) {
-        raise_sentence(TERN_INVALID, "frequencies: one for each of %llu keys is needed, not %zu",
-                       (unsigned long long)options.n_keys, view_count(&of_frequencies));
-        taken = false;
-    }
-    if (taken) {
-        options.replicated = of_replicated.buf;
-        options.n_replicated = of_replicated.buf ? view_count(&of_replicated) : 0;
-        options.frequencies = of_frequencies.buf;
+    enum tern_status status = TERN_INVALID;
+    if (options_take(dict, &taken)) {
         Py_BEGIN_ALLOW_THREADS
-        status = tern_table_open(((struct node *)node)->handle, utf8, &options, &table->handle);
+        status =
+            tern_table_open(((struct node *)node)->handle, utf8, &taken.options, &table->handle);
         Py_END_ALLOW_THREADS
+        options_release(&taken);
         if (status)
             raise_status(status);
     }
-    if (of_replicated.obj)
-        PyBuffer_Release(&of_replicated);
-    if (of_frequencies.obj)
-        PyBuffer_Release(&of_frequencies);
     node_leave((struct node *)node);
-    if (!taken || status)
+    if (status)
         return -1;
     table->node = (struct node *)Py_NewRef(node);
     table->name = Py_NewRef(name);
-    table->policy = policy == Py_None ? PyUnicode_FromString("adaptive") : Py_NewRef(policy);
-    table->n_keys = options.n_keys;
-    table->length = options.length;
-    table->type = options.type;
+    table->policy = PyUnicode_FromString(taken.options.policy ? taken.options.policy : "adaptive");
+    table->n_keys = taken.options.n_keys;
+    table->length = taken.options.length;
+    table->type = taken.options.type;
     return 0;
 }
 
@@ -231,7 +150,9 @@ static PyObject *stats_dict(const struct tern_table_stats *stats)
                   COUNT(replicas_ended),
                   COUNT(deltas_sent),
                   COUNT(values_received),
-                  COUNT(redirected)};
+                  COUNT(redirected),
+                  COUNT(counted_keys),
+                  COUNT(dropped_keys)};
 #undef COUNT
     PyObject *dict = PyDict_New();
     bool good = dict;

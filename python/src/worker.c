@@ -351,6 +351,16 @@ static PyMethodDef methods[] = {
      "Returns the array of values, and an array of bool of the shape of `keys` that says which "
      "were "
      "read; the others stay as they are in `out`, or are zeros."},
+    {"pull_present", KEYWORDS(worker_pull_present),
+     "pull_present(table, keys, out=None)\n\nA pull that also says which keys have rows: returns "
+     "the array of values and an array of bool of the shape of `keys`. Keys without a row are "
+     "zeros."},
+    {"count", KEYWORDS(worker_count),
+     "count(table, keys, counts=None)\n\nCounts keys, once or as often as `counts` (int32 or "
+     "uint32) says, in a table with `admit`, without pushing to them."},
+    {"top", worker_top, METH_VARARGS,
+     "top(table, k)\n\nThe k heaviest keys of a sketch, heaviest first: arrays of keys, of counts, "
+     "and of how much each count may be too high."},
     {"push", KEYWORDS(worker_push),
      "push(table, keys, updates, wait=True)\n\nHands updates to the table's updater. Without "
      "`wait` it returns a "

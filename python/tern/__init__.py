@@ -24,7 +24,7 @@ from ._tern import Checkpoint, Distribution, Sample, Task, Ticket, kernel, versi
 __version__ = version
 __all__ = [
     "Call", "Checkpoint", "ClosedError", "Conformity", "Distribution", "Error", "ForkError", "Group", "Init", "InterruptError",
-    "LateError", "NoMemoryError", "Node", "PeerError", "Pin", "RangeError", "Sample", "Status", "Table", "Task",
+    "LateError", "NoMemoryError", "Node", "PeerError", "Pin", "Placement", "RangeError", "Sample", "Sketch", "Status", "Table", "Task",
     "Ticket", "Updater", "InvalidError", "Worker", "adagrad", "adam", "constant", "ftrl", "kernel", "momentum",
     "normal", "sgd", "uniform", "version", "zeros",
 ]
@@ -139,6 +139,30 @@ class Updater(_NamedTuple):
     p1: float = 0.0
     p2: float = 0.0
     p3: float = 0.0
+
+
+class Sketch(_NamedTuple):
+    """The size of a sketch: cells of a row and rows, or an error of at most epsilon times all counts for all but a share
+    of delta of the keys. `counters` are for Worker.top. `conservative` estimates are lower, and pushes slower.
+    """
+
+    width: int = 0
+    depth: int = 0
+    counters: int = 0
+    epsilon: float = 0.0
+    delta: float = 0.0
+    conservative: bool = False
+
+
+class Placement(_NamedTuple):
+    """The homes of keys, as `tern partition` computes them: homes[i] is the node of keys[i]; node replica_nodes[i] is to
+    have a replica of replica_keys[i]. Keys are int64 or uint64, nodes int32 or uint32.
+    """
+
+    keys: object
+    homes: object
+    replica_keys: object = None
+    replica_nodes: object = None
 
 
 def sgd(rate: float) -> Updater:
@@ -289,13 +313,23 @@ class Node(_tern.Node):
     """
 
     def table(self, name, keys=None, length=1, dtype="float32", init=None, update=None, policy=None, memory_limit=0,
-              replicated=None, frequencies=None, filters=None):
+              replicated=None, frequencies=None, filters=None, **options):
         """Opens the table `name`, creating it when it is new. `keys` is the number of keys, or None for a sparse
         table, which takes any 64-bit key. In a cluster every node opens it, with the same options. `filters` such as
         "zeros,fixed:8" make messages shorter (docs/filters.md).
+
+        Further options, as in struct tern_table_options: `admit` and `expected_keys` (rows for frequent keys only),
+        `sketch` (a Sketch: the table counts keys in memory of a fixed size), `placement` (a Placement: homes of keys),
+        `staleness_ms`, `max_rounds_per_s`, `hot_factor`.
         """
-        return Table(self, name, keys, length, _type_number(dtype), init, update, policy, memory_limit, replicated,
-                     frequencies, filters)
+        unknown = options.keys() - {"admit", "expected_keys", "sketch", "placement", "staleness_ms", "max_rounds_per_s",
+                                    "hot_factor"}
+        if unknown:
+            raise TypeError(f"table: there is no option {min(unknown)!r}")
+        return Table(self, name, {
+            **options, "keys": keys, "length": length, "type": _type_number(dtype), "init": init, "update": update,
+            "policy": policy, "memory_limit": memory_limit, "replicated": replicated, "frequencies": frequencies,
+            "filters": filters})
 
     def worker(self):
         """Opens a worker. A worker is used by one thread at a time: open one per thread."""

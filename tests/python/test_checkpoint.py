@@ -64,6 +64,15 @@ def test_training_goes_on(path, node):
     assert np.allclose(before - worker.pull(table, KEYS), 0.1 / np.sqrt(2), atol=1e-5)
 
 
+def test_clock(path, node):
+    worker = node.worker()
+    with tern.Checkpoint(path) as checkpoint:
+        checkpoint.restore_clock(worker)
+        assert worker.clock == 1
+        with pytest.raises(TypeError):
+            checkpoint.restore_clock(node)
+
+
 def test_other_number_of_nodes(path):
     values = np.load(path.parent / "values.npy")
     seen = []
