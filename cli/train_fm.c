@@ -21,6 +21,9 @@ static const struct option options[] = {
     {"test", OPTION_STRING, &args.test, .takes = "FILES",
      .help = "files of examples that choose the best epoch"},
     EXAMPLES_OPTIONS(examples),
+    {"no-names", OPTION_FLAG, &args.no_names,
+     .help =
+         "leave out of the model the names of features, which take one more pass over the files"},
     {"negatives", OPTION_DOUBLE, &args.negatives, "1", "P",
      "learn from this share of negative examples, each with the weight 1/P", .min = 1e-6, .max = 1},
     {"positive-weight", OPTION_DOUBLE, &args.positive_weight, "1", "X",

@@ -18,6 +18,9 @@ static const struct option options[] = {
     {"test", OPTION_STRING, &args.test, .takes = "FILES",
      .help = "files of test examples; without, dbpg is measured on the training examples"},
     EXAMPLES_OPTIONS(examples),
+    {"no-names", OPTION_FLAG, &args.no_names,
+     .help =
+         "leave out of the model the names of features, which take one more pass over the files"},
     {"loss", OPTION_STRING, &loss, "logistic", "NAME",
      "logistic, squared, hinge (online) or squared-hinge", .choices = loss_names, .group = "Model"},
     {"intercept", OPTION_STRING, &intercept, "free", "WHAT",

@@ -21,6 +21,7 @@ enum column_kind { CATEGORY, NUMBER, COUNT, LABEL, WEIGHT, IGNORED };
 struct column {
     enum column_kind kind;
     uint64_t hash; /* of its name */
+    char *name;
 };
 
 struct example_columns {
@@ -31,7 +32,20 @@ struct example_columns {
 
 void example_columns_free(struct example_columns *columns)
 {
+    for (size_t i = 0; columns != NULL && i < columns->n; i++)
+        free(columns->at[i].name);
     free(columns);
+}
+
+/* One more column; there is room for it. */
+static bool append_column(struct example_columns *columns, enum column_kind kind, const char *name,
+                          size_t length)
+{
+    char *copy = strndup(name, length);
+    if (copy == NULL)
+        return task_fail_memory("a heading");
+    columns->at[columns->n++] = (struct column){kind, examples_hash(name, length, 0), copy};
+    return true;
 }
 
 /* ---- Fields ----------------------------------------------------------------------------------- */
@@ -155,11 +169,8 @@ struct example_columns *example_columns_read(const struct example_line *line, co
     struct field *name = malloc(sizeof *name);
     bool ok = (columns != NULL && name != NULL) || task_fail_memory("a heading");
     for (bool more = true; ok && more;) {
-        ok = read_field(line, &at, end, separator, name);
-        if (!ok)
-            break;
-        columns->at[columns->n++] = (struct column){kind_of(line->options, name),
-                                                    examples_hash(name->text, name->length, 0)};
+        ok = read_field(line, &at, end, separator, name) &&
+             append_column(columns, kind_of(line->options, name), name->text, name->length);
         more = at++ < end;
     }
     if (ok) {
@@ -168,7 +179,7 @@ struct example_columns *example_columns_read(const struct example_line *line, co
     }
     free(name);
     if (!ok) {
-        free(columns);
+        example_columns_free(columns);
         columns = NULL;
     }
     return columns;
@@ -178,21 +189,20 @@ struct example_columns *example_columns_criteo(void)
 {
     const size_t n = 1 + CRITEO_COUNTS + CRITEO_CATEGORIES;
     struct example_columns *columns = calloc(1, sizeof *columns + n * sizeof *columns->at);
-    if (columns == NULL) {
-        (void)task_fail_memory("a heading");
-        return NULL;
-    }
-    columns->separator = '\t';
-    columns->n = n;
-    columns->at[0].kind = LABEL;
-    for (int i = 1; i <= CRITEO_COUNTS + CRITEO_CATEGORIES; i++) {
+    bool ok = (columns != NULL || task_fail_memory("a heading")) &&
+              append_column(columns, LABEL, "label", 5);
+    for (int i = 1; ok && i <= CRITEO_COUNTS + CRITEO_CATEGORIES; i++) {
         char name[24];
         bool is_count = i <= CRITEO_COUNTS;
         int length = snprintf(name, sizeof name, "%c%d", is_count ? 'I' : 'C',
                               is_count ? i : i - CRITEO_COUNTS);
-        columns->at[i] =
-            (struct column){is_count ? COUNT : CATEGORY, examples_hash(name, (size_t)length, 0)};
+        ok = append_column(columns, is_count ? COUNT : CATEGORY, name, (size_t)length);
     }
+    if (!ok) {
+        example_columns_free(columns);
+        return NULL;
+    }
+    columns->separator = '\t';
     return columns;
 }
 
@@ -206,12 +216,26 @@ static bool field_real(const struct example_line *line, const struct field *fiel
                         field->length < 40 ? (int)field->length : 40, field->text);
 }
 
-static bool add_count(const struct example_line *line, uint64_t column, double n, uint32_t number)
+/* Names the feature that was added last: its column, and perhaps what is in it. */
+static bool name_field(const struct example_line *line, const struct column *column,
+                       const char *between, const char *text, size_t length)
+{
+    if (line->options->namer == NULL)
+        return true;
+    const struct example_piece pieces[3] = {
+        {column->name, strlen(column->name)}, {between, strlen(between)}, {text, length}};
+    return example_name(line, pieces, 3);
+}
+
+/* A count up to 2 is called I1=2, one beyond by its square of the logarithm, I1~9. */
+static bool add_count(const struct example_line *line, const struct column *column, double n,
+                      uint32_t number)
 {
     char text[32];
     double square = n > 2 ? floor(log(n) * log(n)) : n;
     int length = snprintf(text, sizeof text, "%s%.0f", n > 2 ? "" : "=", square);
-    return example_add(line, examples_hash(text, (size_t)length, column), 1, number);
+    return example_add(line, examples_hash(text, (size_t)length, column->hash), 1, number) &&
+           name_field(line, column, n > 2 ? "~" : "", text, (size_t)length);
 }
 
 static bool add_field(const struct example_line *line, const struct field *field, uint32_t number,
@@ -224,13 +248,15 @@ static bool add_field(const struct example_line *line, const struct field *field
                example_fail(line, "the %s is empty", column->kind == LABEL ? "label" : "weight");
     if (column->kind == CATEGORY)
         return example_add(line, examples_hash(field->text, field->length, column->hash), 1,
-                           number);
+                           number) &&
+               name_field(line, column, "=", field->text, field->length);
     if (!field_real(line, field, &value))
         return false;
     if (column->kind == NUMBER)
-        return example_add(line, column->hash, value, number);
+        return example_add(line, column->hash, value, number) &&
+               name_field(line, column, "", "", 0);
     if (column->kind == COUNT)
-        return add_count(line, column->hash, value, number);
+        return add_count(line, column, value, number);
     *(column->kind == LABEL ? label : weight) = value;
     return column->kind == LABEL || value >= 0 ||
            example_fail(line, "the weight %g is negative", value);

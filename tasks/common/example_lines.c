@@ -13,7 +13,11 @@
 
 #include "common/sentence.h"
 
-enum { SHOWN_BYTES = 40 }; /* of a field that is wrong */
+enum {
+    SHOWN_BYTES = 40,
+    NAME_MAX_BYTES = 1024,
+    MAX_RUN = 16
+}; /* of a field that is wrong; of a feature's name */
 
 bool example_fail(const struct example_line *line, const char *format, ...)
 {
@@ -53,6 +57,20 @@ static const char *token_end(const char *at, const char *end)
 static int shown(const char *at, const char *end)
 {
     return end - at < SHOWN_BYTES ? (int)(end - at) : SHOWN_BYTES;
+}
+
+bool example_name(const struct example_line *line, const struct example_piece *pieces, size_t n)
+{
+    char name[NAME_MAX_BYTES];
+    size_t length = 0;
+    for (size_t i = 0; i < n; i++) {
+        const size_t room = sizeof name - length;
+        const size_t taken = pieces[i].length < room ? pieces[i].length : room;
+        memcpy(name + length, pieces[i].text, taken);
+        length += taken;
+    }
+    return line->options->namer(line->options->namer_context,
+                                line->out->keys[line->out->n_features - 1], name, length);
 }
 
 /* ---- Numbers ---------------------------------------------------------------------------------- */
@@ -279,20 +297,52 @@ static uint64_t key_in(uint64_t space, const char *at, const char *end)
     return examples_hash(at, (size_t)(end - at), space);
 }
 
+/* Names of a namespace, for the namer: those of `at .. end`, behind the name of the namespace. */
+struct names_text {
+    struct example_piece space; /* empty: the namespace without a name */
+    const char *at, *end;
+};
+
+/* Names the feature that was added last: a run of n names from `at` on, without their values. */
+static bool name_run(const struct example_line *line, const struct names_text *text, const char *at,
+                     size_t n)
+{
+    struct example_piece pieces[2 * MAX_RUN + 2];
+    size_t used = 0;
+    if (line->options->namer == NULL)
+        return true;
+    if (text->space.length > 0)
+        pieces[used++] = text->space;
+    for (size_t i = 0; i < n && i < MAX_RUN; i++) {
+        const char *stop = token_end(at, text->end);
+        const char *colon = memchr(at, ':', (size_t)(stop - at));
+        if (used > 0)
+            pieces[used++] = (struct example_piece){"^", 1};
+        pieces[used++] = (struct example_piece){at, (size_t)((colon != NULL ? colon : stop) - at)};
+        at = skip_spaces(stop, text->end);
+    }
+    return example_name(line, pieces, used);
+}
+
 /* Adds runs of 2, 3 ... names that follow each other. */
-static bool add_runs(const struct example_line *line, size_t first, uint32_t field)
+static bool add_runs(const struct example_line *line, const struct names_text *text, size_t first,
+                     uint32_t field)
 {
     static const uint64_t FACTOR = UINT64_C(0x9e3779b97f4a7c15);
     struct examples *out = line->out;
     const size_t n = out->n_features - first;
-    for (size_t length = 2; length <= line->options->n_grams; length++)
+    for (size_t length = 2; length <= line->options->n_grams; length++) {
+        const char *at = text->at;
         for (size_t i = 0; i + length <= n; i++) {
             uint64_t key = out->keys[first + i];
             for (size_t j = 1; j < length; j++)
                 key = (key + 1) * FACTOR + out->keys[first + i + j];
-            if (!example_add(line, key, 1, field))
+            if (!example_add(line, key, 1, field) || !name_run(line, text, at, length))
                 return false;
+            if (line->options->namer != NULL)
+                at = skip_spaces(token_end(at, text->end), text->end);
         }
+    }
     return true;
 }
 
@@ -302,21 +352,25 @@ static bool read_namespace(const struct example_line *line, const char *at, cons
     uint64_t space = 0;
     uint32_t field = ' ';
     double scale = 1, value;
+    struct names_text text = {.end = end};
     const size_t first = line->out->n_features;
     const char *name_end, *stop = token_end(at, end);
     if (stop > at) {
         if (!read_name(line, at, stop, &name_end, &scale))
             return false;
+        text.space = (struct example_piece){at, (size_t)(name_end - at)};
         space = examples_hash(at, (size_t)(name_end - at), 0);
         field = (unsigned char)*at;
     }
-    for (at = skip_spaces(stop, end); at < end; at = skip_spaces(stop, end)) {
+    text.at = skip_spaces(stop, end);
+    for (at = text.at; at < end; at = skip_spaces(stop, end)) {
         stop = token_end(at, end);
         if (!read_name(line, at, stop, &name_end, &value) ||
-            !example_add(line, key_in(space, at, name_end), scale * value, field))
+            !example_add(line, key_in(space, at, name_end), scale * value, field) ||
+            !name_run(line, &text, at, 1))
             return false;
     }
-    return add_runs(line, first, field);
+    return add_runs(line, &text, first, field);
 }
 
 bool example_vw(const struct example_line *line, const char *at, const char *end)

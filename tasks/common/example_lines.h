@@ -30,6 +30,14 @@ bool example_fail(const struct example_line *line, const char *format, ...)
 bool example_add(const struct example_line *line, uint64_t key, double value, uint32_t field);
 bool example_end(const struct example_line *line, double label, double weight);
 
+/* Tells the namer, which there must be, that the feature that was added last is called by these pieces of text, one behind
+ * the other. */
+struct example_piece {
+    const char *text;
+    size_t length;
+};
+bool example_name(const struct example_line *line, const struct example_piece *pieces, size_t n);
+
 /* A finite number at *at, which moves behind it; false, without a sentence, when there is none. */
 bool example_real(const char **at, const char *end, double *number);
 

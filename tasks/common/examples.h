@@ -8,7 +8,8 @@
  *   criteo   label, 13 counts, 26 categories; separated by tabs, without a heading
  *
  * Keys are 64-bit numbers: an index as it is written, and a hash of a name. The same text gives the same key
- * everywhere, so that nodes need not agree on names. A feature may be repeated in an example; its values add up.
+ * everywhere, so that nodes need not agree on names. A feature may be repeated in an example; its values add up. Names are
+ * forgotten once they are hashed, unless a namer asks for them: NAMESPACE^NAME of vw, COLUMN or COLUMN=TEXT of columns.
  *
  * A source hands out chunks, which are some lines of a file; examples_parse() turns a chunk into examples. Many
  * threads may take chunks from one source at the same time, and parse them without a lock, so a slow thread holds
@@ -40,6 +41,9 @@ enum examples_format {
 /* The names of the formats, in their order, "detect" first; NULL past the last. */
 extern const char *const examples_formats[];
 
+/* Is told the key of a feature and the name that the text has for it, each time it occurs; by any thread. */
+typedef bool examples_namer(void *context, uint64_t key, const char *name, size_t length);
+
 /* All zero: everything that all files hold, in the format of the first line. Lists are separated by commas. */
 struct examples_options {
     enum examples_format format;
@@ -58,6 +62,8 @@ struct examples_options {
     uint32_t part, n_parts; /* n_parts 0: there are no parts */
     const struct placement *
         placement; /* libsvm: not chunks but rows are dealt out, those of its node `part` are read; or NULL */
+    examples_namer *namer; /* of vw, csv, tsv and criteo; or NULL */
+    void *namer_context;
 };
 
 /* Examples one behind the other. All zero is an empty list. */

@@ -11,6 +11,22 @@
 
 enum { HEAD_BYTES = 128, MAX_PATH = 4096 };
 
+void npy_write_head(struct outfile *out, const char *type, uint64_t n, size_t n_columns)
+{
+    char text[HEAD_BYTES - 10 + 1], shape[64];
+    uint8_t head[HEAD_BYTES] = "\x93NUMPY\x01";
+    snprintf(shape, sizeof shape, n_columns > 1 ? "%" PRIu64 ", %zu" : "%" PRIu64 ",", n,
+             n_columns);
+    snprintf(text, sizeof text, "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", type,
+             shape);
+    memset(head + 8, ' ', sizeof head - 8);
+    head[8] = HEAD_BYTES - 10;
+    head[9] = 0;
+    memcpy(head + 10, text, strlen(text));
+    head[HEAD_BYTES - 1] = '\n';
+    outfile_write(out, head, sizeof head);
+}
+
 /* Reads the head, and the number of rows in it. */
 static bool read_head(FILE *file, const char *path, const char *type, size_t n_columns,
                       uint64_t *n_rows)

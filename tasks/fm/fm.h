@@ -56,6 +56,7 @@ struct fm_options {
     int64_t n_expected; /* different features, for counters */
     int64_t n_batch;
     struct examples_options examples;
+    bool no_names;      /* the model has keys alone */
     const char *test;   /* files of test examples, or NULL */
     const char *metric; /* that decides which model is the best; NULL: log loss or RMSE */
 };

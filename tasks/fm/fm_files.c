@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/feature_names.h"
 #include "common/input.h"
 #include "common/modelfile.h"
 #include "common/outputs.h"
@@ -190,6 +191,7 @@ static bool read_lines(struct input *input, const struct fm_info *info, fm_sink 
         result = input_line(input, &line, &length);
         if (result != INPUT_LINE)
             continue;
+        (void)feature_names_cut(line);
         const size_t n = input_fields(line, " ", fields, n_max);
         ok = read_feature(input, info, fields, n < n_max ? n : n_max, vectors, &feature) &&
              sink(context, &feature);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/batches.h"
+#include "common/feature_names.h"
 #include "common/scores.h"
 #include "fm/fm_files.h"
 #include "fm/fm_rows.h"
@@ -27,6 +28,7 @@ struct model {
     struct worker_space *spaces; /* by thread */
     struct train_task task;
     struct train_measure measures[MAX_MEASURES];
+    struct feature_names names; /* that are known at node 0 */
 };
 
 /* ---- Options ---------------------------------------------------------------------------------- */
@@ -324,11 +326,24 @@ static bool resume(struct model *model)
         return true;
     bool ok = train->self != 0 ||
               (fm_files_read_info(folder, &info) && check_info(model, folder, &info) &&
-               fm_files_read(folder, &info, set_feature, model));
+               fm_files_read(folder, &info, set_feature, model) &&
+               feature_names_load(&model->names, folder));
     if (!train_share_saved(train, ok, sizeof info, &info))
         return false;
     train->n_epochs_done = (int64_t)info.n_epochs;
     return true;
+}
+
+/* Names in the model that was saved. */
+static bool add_names(struct model *model)
+{
+    struct train *train = model->train;
+    struct examples_options reading = model->reading;
+    reading.format = format_of(model);
+    return train_agree(train, train->self != 0 || !train->has_saved || model->options->no_names ||
+                                  feature_names_complete(&model->names, train->options->out,
+                                                         train->options->data, &reading,
+                                                         train->n_threads));
 }
 
 /* ---- Training --------------------------------------------------------------------------------- */
@@ -366,6 +381,7 @@ static bool open_spaces(struct model *model)
 
 static void close_model(struct model *model)
 {
+    feature_names_fini(&model->names);
     for (size_t i = 0; model->spaces != NULL && i < model->train->n_threads; i++) {
         fm_step_fini(&model->spaces[i].step);
         scores_fini(&model->spaces[i].scores);
@@ -410,7 +426,7 @@ bool fm_train(const struct train_options *train_options, const struct fm_options
     bool ok = open_model(&model) && resume(&model);
     if (ok)
         introduce(&model);
-    ok = ok && train_loop(&train, &model.task, &model);
+    ok = ok && train_loop(&train, &model.task, &model) && add_names(&model);
     ok = train_close(&train, ok);
     close_model(&model);
     return ok;

@@ -33,6 +33,7 @@ struct linear_options {
     double l1, l2;          /* dbpg: penalties of the sum of losses; online: ftrl's */
     double positive_weight; /* of examples with a positive label, beside their own */
     struct examples_options examples;
+    bool no_names;      /* the model has keys alone */
     const char *test;   /* files of test examples, or NULL */
     const char *metric; /* that decides which model is the best; NULL: the solver's */
     int64_t n_blocks, delay;

@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/feature_names.h"
 #include "common/input.h"
 #include "common/modelfile.h"
+#include "common/npy.h"
 #include "common/outputs.h"
 
 enum { N_LINES = 7, AT_ONCE = 1 << 14 };
@@ -35,26 +37,57 @@ struct portion {
     double weights[AT_ONCE];
 };
 
-static bool write_weights(struct outfile *file, linear_source *source, void *context,
+/* The files of the weights: text, and two arrays in the same order. */
+struct weight_files {
+    struct outfile *text, *keys, *values;
+};
+
+static void write_weight(const struct weight_files *files, uint64_t key, double weight)
+{
+    if (key == LINEAR_INTERCEPT_KEY)
+        outfile_print(files->text, "%s %.9g\n", INTERCEPT, weight);
+    else
+        outfile_print(files->text, "%" PRIu64 " %.9g\n", key, weight);
+    outfile_write(files->keys, &key, sizeof key);
+    outfile_write(files->values, &weight, sizeof weight);
+}
+
+static void write_heads(const struct weight_files *files, uint64_t n)
+{
+    rewind(files->keys->file);
+    rewind(files->values->file);
+    npy_write_head(files->keys, "<u8", n, 1);
+    npy_write_head(files->values, "<f8", n, 1);
+}
+
+static bool write_weights(const struct weight_files *files, linear_source *source, void *context,
                           uint64_t *n_written)
 {
     struct portion *portion = malloc(sizeof *portion);
     size_t n = 1;
     bool ok = portion != NULL || task_fail_memory("the model's files");
+    write_heads(files, 0);
     while (ok && n > 0) {
         ok = source(context, AT_ONCE, portion->keys, portion->weights, &n);
         for (size_t i = 0; ok && i < n; i++) {
             if (portion->weights[i] == 0)
                 continue;
-            if (portion->keys[i] == LINEAR_INTERCEPT_KEY)
-                outfile_print(file, "%s %.9g\n", INTERCEPT, portion->weights[i]);
-            else
-                outfile_print(file, "%" PRIu64 " %.9g\n", portion->keys[i], portion->weights[i]);
+            write_weight(files, portion->keys[i], portion->weights[i]);
             ++*n_written;
         }
     }
+    write_heads(files, *n_written);
     free(portion);
     return ok;
+}
+
+static bool write_files(struct outputs *outputs, linear_source *source, void *context,
+                        uint64_t *n_written)
+{
+    struct weight_files files = {.text = outputs_add(outputs, "weights.txt")};
+    files.keys = files.text != NULL ? outputs_add(outputs, "keys.npy") : NULL;
+    files.values = files.keys != NULL ? outputs_add(outputs, "weights.npy") : NULL;
+    return files.values != NULL && write_weights(&files, source, context, n_written);
 }
 
 bool linear_files_write(const char *folder, const struct linear_info *info, const char *settings,
@@ -67,8 +100,7 @@ bool linear_files_write(const char *folder, const struct linear_info *info, cons
     list_lines(&copy, lines);
     if (!outputs_open(&outputs, folder))
         return false;
-    struct outfile *file = outputs_add(&outputs, "weights.txt");
-    if (file != NULL && write_weights(file, source, context, &copy.n_weights) &&
+    if (write_files(&outputs, source, context, &copy.n_weights) &&
         modelfile_write(&outputs, "linear", lines, N_LINES, settings))
         return outputs_commit(&outputs);
     outputs_discard(&outputs);
@@ -89,6 +121,7 @@ bool linear_files_read_info(const char *folder, struct linear_info *info)
 static bool read_weight(const struct input *input, char *line, uint64_t *key, double *weight)
 {
     char *fields[2], *end;
+    (void)feature_names_cut(line);
     if (input_fields(line, " ", fields, 2) != 2)
         return input_fail(input, "the line is not a key and a weight");
     if (strcmp(fields[0], INTERCEPT) == 0)

@@ -1,6 +1,7 @@
 /*
  * linear_files - a linear model as files of a folder: model.txt, and weights.txt with lines of a key and a weight that is
- * not 0. The intercept's key is written as a word.
+ * not 0. The intercept's key is written as a word. A name may follow (feature_names.h). keys.npy and weights.npy have the
+ * same weights in the same order.
  */
 #ifndef TASKS_LINEAR_FILES_H
 #define TASKS_LINEAR_FILES_H

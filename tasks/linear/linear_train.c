@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/checkpoints.h"
+#include "common/feature_names.h"
 #include "linear/coordinate.h"
 #include "linear/dbpg.h"
 #include "linear/linear_files.h"
@@ -35,6 +36,7 @@ struct model {
     struct scores *scores; /* by thread */
     uint64_t next_key;     /* of what is saved */
     size_t next_feature;
+    struct feature_names names; /* that are known at node 0 */
 };
 
 /* ---- Reading ---------------------------------------------------------------------------------- */
@@ -223,7 +225,8 @@ static bool resume(struct model *model)
     bool ok = train->self != 0 || linear_files_read_info(folder, &info);
     if (ok && train->self == 0 && info.loss != (int)model->options->loss)
         ok = task_fail("the model in %s was trained with --loss %s", folder, loss_names[info.loss]);
-    ok = ok && (train->self != 0 || linear_files_read_weights(folder, set_weights, model));
+    ok = ok && (train->self != 0 || (linear_files_read_weights(folder, set_weights, model) &&
+                                     feature_names_load(&model->names, folder)));
     if (!train_share_saved(train, ok, sizeof info, &info))
         return false;
     train->n_epochs_done = (int64_t)info.n_epochs;
@@ -385,6 +388,18 @@ static bool save(void *context, struct train *train)
                               model);
 }
 
+/* Names in the model that was saved. */
+static bool add_names(struct model *model)
+{
+    struct train *train = model->train;
+    struct examples_options reading = model->reading;
+    reading.format = format_of(model);
+    return train_agree(train, train->self != 0 || !train->has_saved || model->options->no_names ||
+                                  feature_names_complete(&model->names, train->options->out,
+                                                         train->options->data, &reading,
+                                                         train->n_threads));
+}
+
 /* ---- Training --------------------------------------------------------------------------------- */
 
 /* Before an epoch: the online solver opens the files again. */
@@ -472,6 +487,7 @@ static bool open_dbpg(struct model *model)
 
 static void close_model(struct model *model)
 {
+    feature_names_fini(&model->names);
     if (model->is_online)
         online_close(&model->online);
     else
@@ -520,7 +536,7 @@ bool linear_train(const struct train_options *train_options, const struct linear
          (model.is_online || model.is_recalled || dbpg_begin(&model.dbpg));
     if (ok)
         introduce(&model);
-    ok = ok && train_loop(&train, &model.task, &model);
+    ok = ok && train_loop(&train, &model.task, &model) && add_names(&model);
     if (ok)
         say_end(&model);
     ok = train_close(&train, ok);

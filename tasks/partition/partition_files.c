@@ -10,30 +10,16 @@
 #include "common/npy.h"
 #include "common/outputs.h"
 
-enum { NPY_HEAD_BYTES = 128 };
-
 /* ---- Writing ----------------------------------------------------------------------------------- */
 
-/* An array of NumPy's format, version 1.0: one dimension, or two if n_columns is above 1. */
 static void write_array(struct outputs *outputs, const char *name, const char *type, uint64_t n,
                         size_t n_columns, const void *values, size_t value_bytes, bool *ok)
 {
-    char text[NPY_HEAD_BYTES - 10 + 1], shape[64];
-    uint8_t head[NPY_HEAD_BYTES] = "\x93NUMPY\x01";
     struct outfile *out = *ok ? outputs_add(outputs, name) : NULL;
     *ok = out != NULL;
     if (!*ok)
         return;
-    snprintf(shape, sizeof shape, n_columns > 1 ? "%" PRIu64 ", %zu" : "%" PRIu64 ",", n,
-             n_columns);
-    snprintf(text, sizeof text, "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", type,
-             shape);
-    memset(head + 8, ' ', sizeof head - 8);
-    head[8] = NPY_HEAD_BYTES - 10;
-    head[9] = 0;
-    memcpy(head + 10, text, strlen(text));
-    head[NPY_HEAD_BYTES - 1] = '\n';
-    outfile_write(out, head, sizeof head);
+    npy_write_head(out, type, n, n_columns);
     outfile_write(out, values, n * n_columns * value_bytes);
 }
 

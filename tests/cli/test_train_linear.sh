@@ -133,6 +133,18 @@ check "Vowpal Wabbit's form, compressed, is the same" near "$(figure objective "
 } >"$tmp/table.csv"
 try "$tern" train linear --data "$tmp/table.csv" --numeric size --json --l1 0.1
 check "columns are read" near "$(figure accuracy "$out")" 0.8 0.1
+try "$tern" train linear --data "$tmp/table.csv" --numeric size --json --l1 0.1 --nodes 2 --out "$tmp/named"
+check "the model has names" grep -Pq '^[0-9]+ [-0-9.e]+\tcolour=red$' "$tmp/named/weights.txt"
+check "of columns" grep -Pq '\tsize$' "$tmp/named/weights.txt"
+try "$tern" predict linear "$tmp/named" "$tmp/table.csv" --numeric size --json
+check "it predicts with them" near "$(figure accuracy "$out")" 0.8 0.1
+sed 's/colour/hue/' "$tmp/table.csv" >"$tmp/other.csv"
+try "$tern" train linear --data "$tmp/other.csv" --numeric size --json --solver online --l1 0 --epochs 110 --resume "$tmp/named" \
+    --out "$tmp/named"
+check "new data add names" grep -Pq '\thue=red$' "$tmp/named/weights.txt"
+check "and the old ones stay" grep -Pq '\tcolour=red$' "$tmp/named/weights.txt"
+try "$tern" train linear --data "$tmp/table.csv" --numeric size --json --l1 0.1 --no-names --out "$tmp/unnamed"
+check "--no-names leaves them out" [ "$(grep -c colour "$tmp/unnamed/weights.txt")" -eq 0 ]
 
 # ---- The model -------------------------------------------------------------------------------------
 

@@ -388,6 +388,58 @@ static void survives_any_bytes(void **state)
     assert_true(n_read > 25);
 }
 
+/* ---- Names ------------------------------------------------------------------------------------ */
+
+static char named[4096]; /* "NAME;" of each feature that was named */
+static const struct examples *named_list;
+
+static bool note_name(void *context, uint64_t key, const char *name, size_t length)
+{
+    (void)context;
+    assert_true(key == named_list->keys[named_list->n_features - 1]);
+    assert_true(strlen(named) + length + 2 < sizeof named);
+    strncat(named, name, length);
+    strcat(named, ";");
+    return true;
+}
+
+static const char *names_in(const char *text, struct examples_options options)
+{
+    struct examples examples = {0};
+    named[0] = '\0';
+    named_list = &examples;
+    options.namer = note_name;
+    assert_true(read_with(put("named", text), &options, &examples));
+    examples_fini(&examples);
+    return named;
+}
+
+static void tells_names(void **state)
+{
+    (void)state;
+    assert_string_equal(names_in("1 |a red:2 x |b:3 12 |  q\n", (struct examples_options){0}),
+                        "a^red;a^x;b^12;q;");
+    assert_string_equal(names_in("1 |a u:2 v  w\n", (struct examples_options){.n_grams = 3}),
+                        "a^u;a^v;a^w;a^u^v;a^v^w;a^u^v^w;");
+    assert_string_equal(names_in("label,city,age\n1,\"New \"\"York\",3\n0,,4\n",
+                                 (struct examples_options){.numeric = "age"}),
+                        "city=New \"York;age;age;");
+    assert_string_equal(names_in("1 3:1 4:1\n", (struct examples_options){0}), "");
+    const char *criteo = "1\t1\t\t20\t\t\t\t\t\t\t\t\t\t\t"
+                         "ab\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\tcd\n";
+    assert_string_equal(names_in(criteo, (struct examples_options){0}), "I1=1;I3~8;C1=ab;C26=cd;");
+}
+
+/* A name has at most 1024 bytes; longer ones, and any bytes in them, are cut and passed on. */
+static void names_have_a_limit(void **state)
+{
+    char text[3000] = "1 |a ";
+    (void)state;
+    memset(text + 5, 'x', 2000);
+    strcpy(text + 2005, "\n");
+    assert_int_equal(strlen(names_in(text, (struct examples_options){0})), 1024 + 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -403,6 +455,8 @@ int main(void)
         cmocka_unit_test(shares_are_disjoint_and_complete),
         cmocka_unit_test(errors_in_later_chunks_name_the_line),
         cmocka_unit_test(survives_any_bytes),
+        cmocka_unit_test(tells_names),
+        cmocka_unit_test(names_have_a_limit),
     };
     return cmocka_run_group_tests_name("examples", tests, make_folder, drop_folder);
 }
