@@ -319,3 +319,11 @@ bool options_read(const struct option_set *set, int argc, char **argv, int *stat
     }
     return !help;
 }
+
+size_t options_choice(const char *const *choices, const char *text)
+{
+    size_t i = 0;
+    while (strcmp(choices[i], text) != 0)
+        i++;
+    return i;
+}

@@ -88,4 +88,7 @@ enum { ALIAS_MAX_BYTES = 64 };
  * as option->aliases. */
 bool option_next_alias(const char **rest, char name[ALIAS_MAX_BYTES]);
 
+/* The index of a string among the choices that its option allows. */
+size_t options_choice(const char *const *choices, const char *text);
+
 #endif

@@ -1,17 +1,14 @@
 /*
  * tern train kge - trains embeddings of a knowledge graph.
  */
-#include <string.h>
-
 #include "command.h"
+#include "common/negatives.h"
 #include "kge/files.h"
 #include "kge/kge.h"
 #include "train.h"
 
 /* In the order of enum kge_loss, enum tern_conformity and enum graph_unknown. */
 static const char *const loss_names[] = {"softmax", "logistic", NULL};
-static const char *const sampling_names[] = {"conform", "bounded", "long-term", "non-conform",
-                                             NULL};
 static const char *const unknown_names[] = {"refuse", "add", "skip", NULL};
 static const char *const format_names[] = {"npy", "text", "binary", NULL};
 
@@ -36,7 +33,7 @@ static const struct option options[] = {
     {"sampling", OPTION_STRING, &sampling, "conform", "NAME",
      "how strictly negatives follow their distribution: conform, bounded, long-term, "
      "non-conform",
-     .choices = sampling_names},
+     .choices = negatives_levels},
     {"loss", OPTION_STRING, &loss, "softmax", "NAME", "softmax or logistic", .choices = loss_names},
     {"rate", OPTION_DOUBLE, &args.rate, "0.2", "X", "learning rate of AdaGrad", .min = 1e-9,
      .max = 1e3, .aliases = "lr,learning-rate"},
@@ -73,24 +70,15 @@ static const struct option_set option_set = {
     .n_common = TRAIN_N_GENERAL,
 };
 
-/* The place of a name among those that the option allows. */
-static int choice(const char *const *names, const char *name)
-{
-    int i = 0;
-    while (strcmp(names[i], name) != 0)
-        i++;
-    return i;
-}
-
 int train_kge_command(int argc, char **argv)
 {
     int status;
     if (!train_begin(&option_set, argc, argv, &status))
         return status;
-    args.model = (enum kge_model)choice(model_names, model);
-    args.loss = (enum kge_loss)choice(loss_names, loss);
-    args.sampling = (enum tern_conformity)choice(sampling_names, sampling);
-    args.unknown = (enum graph_unknown)choice(unknown_names, unknown);
+    args.model = (enum kge_model)options_choice(model_names, model);
+    args.loss = (enum kge_loss)options_choice(loss_names, loss);
+    args.sampling = (enum tern_conformity)options_choice(negatives_levels, sampling);
+    args.unknown = (enum graph_unknown)options_choice(unknown_names, unknown);
     for (size_t i = 0; i < formats.n; i++)
         args.formats |= formats.choice[i] == 1   ? FILES_TEXT
                         : formats.choice[i] == 2 ? FILES_BINARY

@@ -2,6 +2,7 @@
  * tern train wordvec - trains word vectors.
  */
 #include "command.h"
+#include "common/negatives.h"
 #include "train.h"
 #include "wordvec/wordfiles.h"
 #include "wordvec/wordvec.h"
@@ -10,6 +11,7 @@ static const char *const format_names[] = {"npy", "text", "binary", NULL};
 
 static struct wordvec_options args;
 static struct string_list formats;
+static const char *sampling;
 
 static const struct option options[] = {
     {"data", OPTION_STRING, &train_args.data, .takes = "PATH",
@@ -23,6 +25,10 @@ static const struct option options[] = {
      "words to either side from which a word is predicted, at most", .min = 1, .max = 250},
     {"negatives", OPTION_INT, &args.n_negatives, "5", "N", "negatives for each word", .min = 1,
      .max = 1000, .aliases = "negative"},
+    {"sampling", OPTION_STRING, &sampling, "conform", "NAME",
+     "how strictly negatives follow their distribution: conform, bounded, long-term, "
+     "non-conform",
+     .choices = negatives_levels},
     {"min-count", OPTION_INT, &args.min_count, "5", "N",
      "how often a word must occur to get a vector", .min = 1, .max = 1e15},
     {"sample", OPTION_DOUBLE, &args.sample, "0.001", "X",
@@ -64,6 +70,7 @@ int train_wordvec_command(int argc, char **argv)
     int status;
     if (!train_begin(&option_set, argc, argv, &status))
         return status;
+    args.sampling = (enum tern_conformity)options_choice(negatives_levels, sampling);
     for (size_t i = 0; i < formats.n; i++)
         args.formats |= formats.choice[i] == 1   ? WORDFILES_TEXT
                         : formats.choice[i] == 2 ? WORDFILES_BINARY

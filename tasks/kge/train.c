@@ -10,12 +10,12 @@
 #include <stdlib.h>
 
 #include "common/loader.h"
+#include "common/negatives.h"
 #include "common/report.h"
 #include "common/rng.h"
 #include "kge/evaluate.h"
 #include "kge/files.h"
 #include "kge/kge.h"
-#include "kge/negatives.h"
 
 enum { RESCAL_MAX_DIM = 1024 };
 
@@ -73,8 +73,11 @@ static void first_value(void *context, uint64_t key, void *value, size_t length)
 static bool open_negatives(struct model *model)
 {
     const struct train *train = model->train;
-    return negatives_open(&model->negatives, model->entities, model->options->sampling,
-                          (uint64_t)(train->options->seed + train->n_epochs_done));
+    const struct tern_target target = {.struct_size = sizeof target,
+                                       .end = model->entities->n_keys,
+                                       .seed =
+                                           (uint64_t)(train->options->seed + train->n_epochs_done)};
+    return negatives_open(&model->negatives, model->entities, &target, model->options->sampling);
 }
 
 static bool open_params(struct model *model)
@@ -257,9 +260,13 @@ static bool add_negatives(struct trainer *trainer, struct batch *batch)
 {
     const struct model *model = trainer->model;
     size_t n = (size_t)model->options->n_negatives;
-    if (!negatives_receive(&model->negatives, trainer->worker, batch->order, &trainer->negative_rng,
-                           n, trainer->negatives))
-        return false;
+    if (negatives_are_managed(&model->negatives)) {
+        if (!negatives_receive(trainer->worker, batch->order, n, trainer->negatives))
+            return false;
+    } else {
+        for (size_t i = 0; i < n; i++)
+            trainer->negatives[i] = rng_below(&trainer->negative_rng, model->entities->n_keys);
+    }
     source_add_negatives(&trainer->source, trainer->negatives, n, batch);
     /* Keys that just happen to be here are asked to stay until the step is done. */
     const uint64_t clock = trainer->loader.n_taken - 1;

@@ -9,14 +9,14 @@
 
 /* ---- Excerpts -------------------------------------------------------------------------------- */
 
-static size_t max_pool(size_t n_negatives)
+size_t excerpt_max_pool(size_t n_negatives)
 {
     return EXCERPT_TOKENS_MAX * n_negatives / EXCERPT_USES + n_negatives;
 }
 
 size_t excerpt_max_keys(size_t n_negatives)
 {
-    return 2 * EXCERPT_TOKENS_MAX + max_pool(n_negatives);
+    return 2 * EXCERPT_TOKENS_MAX + excerpt_max_pool(n_negatives);
 }
 
 bool excerpt_init(struct excerpt *excerpt, size_t n_negatives)
@@ -64,7 +64,7 @@ static uint32_t position_of(struct excerpts *excerpts, uint32_t word, uint32_t n
 
 /* ---- Places ---------------------------------------------------------------------------------- */
 
-/* The words of an excerpt stand in its `keys` as they are until the excerpt is complete. */
+/* The words of an excerpt stand in its `keys` as they are until all are read. */
 static void add_token(struct excerpts *excerpts, struct excerpt *excerpt, uint32_t word)
 {
     uint32_t position = position_of(excerpts, word, (uint32_t)excerpt->n_words);
@@ -138,18 +138,26 @@ static bool read_sentences(struct excerpts *excerpts, struct excerpt *excerpt)
 
 /* ---- Negatives ------------------------------------------------------------------------------- */
 
-/* Draws the pool. Those that are none of the excerpt's words follow these in `keys`. Returns how many
- * rows are predicted. */
-static uint32_t draw_pool(struct excerpts *excerpts, struct excerpt *excerpt, size_t n_pool)
+void excerpts_draw(const struct excerpts *excerpts, struct excerpt *excerpt, uint64_t *pool)
 {
+    for (size_t i = 0; i < excerpt->n_pool; i++)
+        pool[i] = predicted_key(vocab_draw(excerpts->vocab, &excerpt->rng));
+}
+
+/* Finds the words of the pool among those of the excerpt; the others follow these in `keys`. */
+static void place_pool(struct excerpts *excerpts, struct excerpt *excerpt, const uint64_t *pool)
+{
+    uint64_t *predicted = excerpt->keys + excerpt->n_words;
     uint32_t n = (uint32_t)excerpt->n_words;
-    for (size_t i = 0; i < n_pool; i++) {
-        uint32_t word = vocab_draw(excerpts->vocab, &excerpts->rng);
-        excerpts->pool[i] = position_of(excerpts, word, n);
+    forget_positions(excerpts);
+    for (uint32_t i = 0; i < n; i++)
+        position_of(excerpts, word_of(excerpt->keys[i]), i);
+    for (size_t i = 0; i < excerpt->n_pool; i++) {
+        excerpts->pool[i] = position_of(excerpts, word_of(pool[i]), n);
         if (excerpts->pool[i] == n)
-            excerpt->keys[n++] = word;
+            predicted[n++] = pool[i];
     }
-    return n;
+    excerpt->n_keys = excerpt->n_words + n;
 }
 
 static bool is_among(uint32_t one, const uint32_t *all, size_t n)
@@ -161,14 +169,14 @@ static bool is_among(uint32_t one, const uint32_t *all, size_t n)
 }
 
 /* A negative that is the right word, or was picked already, does not count. */
-static void pick_negatives(struct excerpts *excerpts, struct excerpt *excerpt, size_t n_pool)
+static void pick_negatives(struct excerpts *excerpts, struct excerpt *excerpt)
 {
     uint32_t *next = excerpt->negatives;
     for (size_t i = 0; i < excerpt->n_tokens; i++) {
         struct token *token = &excerpt->tokens[i];
         size_t n = 0;
         for (size_t k = 0; k < excerpts->n_negatives; k++) {
-            uint32_t negative = excerpts->pool[rng_below(&excerpts->rng, n_pool)];
+            uint32_t negative = excerpts->pool[rng_below(&excerpt->rng, excerpt->n_pool)];
             if (negative != token->word && !is_among(negative, next, n))
                 next[n++] = negative;
         }
@@ -177,15 +185,22 @@ static void pick_negatives(struct excerpts *excerpts, struct excerpt *excerpt, s
     }
 }
 
+void excerpts_complete(struct excerpts *excerpts, struct excerpt *excerpt, const uint64_t *pool)
+{
+    place_pool(excerpts, excerpt, pool);
+    pick_negatives(excerpts, excerpt);
+}
+
 /* Turns words into keys. */
-static void set_keys(struct excerpt *excerpt, uint32_t n_predicted)
+static void set_keys(struct excerpt *excerpt)
 {
     size_t n_words = excerpt->n_words;
-    for (size_t i = n_predicted; i-- > 0;)
-        excerpt->keys[n_words + i] = predicted_key((uint32_t)excerpt->keys[i]);
-    for (size_t i = 0; i < n_words; i++)
-        excerpt->keys[i] = excerpt->keys[n_words + i] - 1;
-    excerpt->n_keys = n_words + n_predicted;
+    for (size_t i = 0; i < n_words; i++) {
+        uint32_t word = (uint32_t)excerpt->keys[i];
+        excerpt->keys[i] = predicting_key(word);
+        excerpt->keys[n_words + i] = predicted_key(word);
+    }
+    excerpt->n_keys = 2 * n_words;
 }
 
 /* ---- The stream ------------------------------------------------------------------------------ */
@@ -214,7 +229,7 @@ bool excerpts_init(struct excerpts *excerpts, const struct text *text, const str
     begin_epoch(excerpts);
     excerpts->n_slots = n_slots;
     excerpts->slots = calloc(n_slots, sizeof *excerpts->slots);
-    excerpts->pool = malloc(max_pool(settings->n_negatives) * sizeof *excerpts->pool);
+    excerpts->pool = malloc(excerpt_max_pool(settings->n_negatives) * sizeof *excerpts->pool);
     excerpts->transcript = vocab_transcript(vocab, settings->worker);
     text_open(&excerpts->reader, text, settings->worker, settings->n_workers);
     return (excerpts->slots != NULL && excerpts->pool != NULL) ||
@@ -257,11 +272,10 @@ bool excerpts_next(struct excerpts *excerpts, struct excerpt *excerpt)
     forget_positions(excerpts);
     if (!read_sentences(excerpts, excerpt))
         return false;
-    size_t n_pool =
+    set_keys(excerpt);
+    excerpt->n_pool =
         excerpt->n_tokens * excerpts->n_negatives / EXCERPT_USES + excerpts->n_negatives;
-    uint32_t n_predicted = draw_pool(excerpts, excerpt, n_pool);
-    pick_negatives(excerpts, excerpt, n_pool);
-    set_keys(excerpt, n_predicted);
+    excerpt->rng = rng_seed(rng_next(&excerpts->rng), 0);
     excerpts->n_read += excerpt->n_read;
     return !excerpt->ends_epoch || end_epoch(excerpts);
 }

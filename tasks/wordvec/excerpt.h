@@ -6,9 +6,12 @@
  * sub-sampling are not there at all: the others move together. All of that is as in word2vec.
  *
  * The wrong words (negatives) that a token is told from are shared twofold. All tokens around it tell it
- * from the same ones, so that its scores are a product of two small matrices. And an excerpt draws only a
+ * from the same ones, so that its scores are a product of two small matrices. And an excerpt has only a
  * pool of them, from which each token picks its own at random; EXCERPT_USES says how often one of the
  * pool is used in the mean. Otherwise most rows that a step needs would be those of negatives.
+ *
+ * An excerpt is made in two steps, because it is read some time before it is used and Tern's sampling manager names its
+ * negatives when it is used: excerpts_next() reads the words, excerpts_complete() takes the pool.
  *
  * The parameters have two rows for each word: with key 2w the vector by which word w predicts (the one
  * that is kept in the end), with key 2w + 1 that by which it is predicted. An excerpt lists the keys it
@@ -41,6 +44,9 @@ struct excerpt {
     size_t n_tokens;
     struct token *tokens;
     uint32_t *negatives; /* n_negatives for each token: which of the predicted rows */
+    size_t n_pool;       /* how many the tokens pick from */
+    uint64_t order;      /* of the pool, at the sampling manager */
+    struct rng rng;      /* for what follows when it is used: picking, and with --plain drawing */
     size_t n_words;      /* distinct ones */
     size_t n_keys;
     uint64_t *keys;
@@ -56,8 +62,14 @@ static inline uint64_t predicted_key(uint32_t word)
     return 2 * (uint64_t)word + 1;
 }
 
-/* Keys that an excerpt has at most. */
+static inline uint32_t word_of(uint64_t key)
+{
+    return (uint32_t)(key / 2);
+}
+
+/* Keys that an excerpt has at most, and keys of its pool. */
 size_t excerpt_max_keys(size_t n_negatives);
+size_t excerpt_max_pool(size_t n_negatives);
 
 bool excerpt_init(struct excerpt *excerpt, size_t n_negatives);
 void excerpt_fini(struct excerpt *excerpt);
@@ -80,7 +92,7 @@ struct excerpts {
     uint32_t stamp;
     size_t n_slots; /* a power of two */
     struct word_slot *slots;
-    uint32_t *pool;
+    uint32_t *pool;                      /* positions of its words */
     const struct transcript *transcript; /* of the worker's share; NULL: the text is read */
     size_t at;                           /* in it */
     struct text_reader reader;
@@ -96,7 +108,13 @@ bool excerpts_init(struct excerpts *excerpts, const struct text *text, const str
                    const struct excerpts_settings *settings);
 void excerpts_fini(struct excerpts *excerpts);
 
-/* The next one. After the last of an epoch comes the first of the next. */
+/* The next one, whose keys are those of its words. After the last of an epoch comes the first of the next. */
 bool excerpts_next(struct excerpts *excerpts, struct excerpt *excerpt);
+
+/* Draws the excerpt's pool: predicted keys, by the words' frequencies. */
+void excerpts_draw(const struct excerpts *excerpts, struct excerpt *excerpt, uint64_t *pool);
+
+/* Completes the excerpt with its pool; excerpt_max_pool() has room for any. */
+void excerpts_complete(struct excerpts *excerpts, struct excerpt *excerpt, const uint64_t *pool);
 
 #endif

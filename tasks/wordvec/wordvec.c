@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "common/loader.h"
+#include "common/negatives.h"
 #include "wordvec/skipgram.h"
 #include "wordvec/wordfiles.h"
 #include "wordvec/wordtest.h"
@@ -25,7 +26,8 @@ struct trainer {
     struct tern_worker *worker; /* NULL with --plain */
     struct excerpts *excerpts;
     struct loader loader;
-    float **rows;  /* of the excerpt at hand */
+    uint64_t *pool; /* of the excerpt at hand: keys of its negatives */
+    float **rows;
     float *copies; /* of a table: the rows, and what they were when they were borrowed */
     float *before;
 };
@@ -36,7 +38,8 @@ struct model {
     struct text text;
     struct vocab vocab;
     struct wordtest test;
-    struct params *params;    /* keys as in excerpt.h */
+    struct params *params; /* keys as in excerpt.h */
+    struct negatives negatives;
     struct trainer *trainers; /* one per thread */
 };
 
@@ -77,6 +80,28 @@ static void first_value(void *context, uint64_t key, void *value, size_t length)
         row[i] = (rng_unit_float(&rng) - 0.5f) / (float)first->dim;
 }
 
+/* Negatives are predicted rows, drawn by the frequencies of their words. Their stream begins anew with each checkpoint. */
+static bool open_negatives(struct model *model)
+{
+    const struct train *train = model->train;
+    const uint32_t n_words = model->vocab.names.n;
+    uint64_t *keys = malloc(n_words * sizeof *keys);
+    if (keys == NULL)
+        return task_fail_memory("the negatives");
+    for (uint32_t i = 0; i < n_words; i++)
+        keys[i] = predicted_key(i);
+    const struct tern_target target = {.struct_size = sizeof target,
+                                       .kind = TERN_TARGET_COUNTS,
+                                       .end = n_words,
+                                       .keys = keys,
+                                       .counts = model->vocab.counts,
+                                       .seed =
+                                           (uint64_t)(train->options->seed + train->n_epochs_done)};
+    bool ok = negatives_open(&model->negatives, model->params, &target, model->options->sampling);
+    free(keys);
+    return ok;
+}
+
 static bool open_params(struct model *model)
 {
     static struct first_value first; /* as long as the table */
@@ -84,7 +109,7 @@ static bool open_params(struct model *model)
     first = (struct first_value){(uint64_t)model->train->options->seed, dim};
     model->params = train_params(model->train, "words", 2 * (uint64_t)model->vocab.names.n,
                                  skipgram_width(dim), first_value, &first);
-    return model->params != NULL;
+    return model->params != NULL && open_negatives(model);
 }
 
 /* Of what was read: keys are numbers of names. */
@@ -112,8 +137,9 @@ static void introduce(const struct model *model)
 static bool prepare(void *context, void *excerpt, uint64_t clock)
 {
     struct trainer *trainer = context;
-    const struct excerpt *own = excerpt;
-    return excerpts_next(trainer->excerpts, excerpt) &&
+    struct excerpt *own = excerpt;
+    return excerpts_next(trainer->excerpts, own) &&
+           negatives_order(&trainer->model->negatives, trainer->worker, own->n_pool, &own->order) &&
            params_intend(trainer->model->params, trainer->worker, own->keys, own->n_keys, clock,
                          clock + 1);
 }
@@ -139,11 +165,13 @@ static bool make_rows(struct trainer *trainer, size_t n_rows)
     const struct params *params = trainer->model->params;
     size_t bytes = (n_rows * params->length * sizeof(float) + 63) / 64 * 64;
     trainer->rows = malloc(n_rows * sizeof *trainer->rows);
+    trainer->pool = malloc(excerpt_max_pool((size_t)trainer->model->options->n_negatives) *
+                           sizeof *trainer->pool);
     if (params->values == NULL) {
         trainer->copies = aligned_alloc(64, bytes);
         trainer->before = aligned_alloc(64, bytes);
     }
-    return (trainer->rows != NULL &&
+    return (trainer->rows != NULL && trainer->pool != NULL &&
             (params->values != NULL || (trainer->copies != NULL && trainer->before != NULL))) ||
            task_fail_memory("a worker");
 }
@@ -178,6 +206,7 @@ static void trainer_fini(struct trainer *trainer)
         excerpts_fini(trainer->excerpts);
     free(trainer->excerpts);
     loader_fini(&trainer->loader);
+    free(trainer->pool);
     free(trainer->rows);
     free(trainer->copies);
     free(trainer->before);
@@ -196,6 +225,22 @@ static bool make_trainers(struct model *model)
 }
 
 /* ---- Learning -------------------------------------------------------------------------------- */
+
+/* Completes the excerpt with its negatives. */
+static bool add_negatives(struct trainer *trainer, struct excerpt *excerpt)
+{
+    const struct model *model = trainer->model;
+    if (!negatives_are_managed(&model->negatives))
+        excerpts_draw(trainer->excerpts, excerpt, trainer->pool);
+    else if (!negatives_receive(trainer->worker, excerpt->order, excerpt->n_pool, trainer->pool))
+        return false;
+    excerpts_complete(trainer->excerpts, excerpt, trainer->pool);
+    /* Keys that just happen to be here are asked to stay until the step is done. */
+    const uint64_t clock = trainer->loader.n_taken - 1;
+    return model->options->sampling != TERN_NON_CONFORM ||
+           params_intend(model->params, trainer->worker, trainer->pool, excerpt->n_pool, clock,
+                         clock + 1);
+}
 
 static bool borrow(struct trainer *trainer, const struct excerpt *excerpt)
 {
@@ -234,11 +279,11 @@ static bool epoch(void *context, struct train *train, size_t thread, int64_t num
 {
     struct model *model = context;
     struct trainer *trainer = &model->trainers[thread];
-    const struct excerpt *excerpt = NULL;
+    struct excerpt *excerpt = NULL;
     (void)number;
     while (trainer->excerpts->n_own > 0 && (excerpt == NULL || !excerpt->ends_epoch)) {
         excerpt = loader_next(&trainer->loader);
-        if (excerpt == NULL || !borrow(trainer, excerpt))
+        if (excerpt == NULL || !add_negatives(trainer, excerpt) || !borrow(trainer, excerpt))
             return false;
         double loss = skipgram_learn(excerpt, trainer->rows, model->params->length,
                                      rate_at(model->options, excerpt->progress));
@@ -248,6 +293,13 @@ static bool epoch(void *context, struct train *train, size_t thread, int64_t num
             break;
     }
     return true;
+}
+
+static bool renew(void *context, struct train *train)
+{
+    struct model *model = context;
+    (void)train;
+    return negatives_close(&model->negatives) && open_negatives(model);
 }
 
 static uint64_t n_examples(void *context)
@@ -309,6 +361,7 @@ static bool run(struct model *model)
         .epoch = epoch,
         .n_examples = n_examples,
         .evaluate = wordtest_is_empty(&model->test) ? NULL : evaluate,
+        .renew = renew,
         .save = save,
     };
     introduce(model);

@@ -7,11 +7,12 @@
 #include "common/train.h"
 
 struct wordvec_options {
-    int64_t dim;         /* numbers of a vector */
-    int64_t window;      /* how far around a word others are predicted */
-    int64_t n_negatives; /* wrong words for each right one */
-    int64_t min_count;   /* how often a word must occur to get a vector */
-    double sample;       /* share of the text above which a word is sometimes left out; 0: never */
+    int64_t dim;                   /* numbers of a vector */
+    int64_t window;                /* how far around a word others are predicted */
+    int64_t n_negatives;           /* wrong words for each right one */
+    enum tern_conformity sampling; /* what negatives must conform to */
+    int64_t min_count;             /* how often a word must occur to get a vector */
+    double sample; /* share of the text above which a word is sometimes left out; 0: never */
     double rate, min_rate;  /* of SGD; it falls linearly from the one to the other */
     int formats;            /* of the vectors, beside .npy: WORDFILES_TEXT, WORDFILES_BINARY */
     const char *questions;  /* analogies, in the format of questions-words.txt; NULL: none */

@@ -69,6 +69,19 @@ static struct reading *open_reading(size_t n_negatives, uint64_t worker, uint64_
     return open_file(path, n_negatives, worker, n_workers, UINT64_MAX);
 }
 
+/* Reads the next excerpt and draws its negatives. */
+static bool next(struct reading *reading)
+{
+    if (!excerpts_next(&reading->excerpts, &reading->excerpt))
+        return false;
+    uint64_t *pool = malloc(excerpt_max_pool(reading->excerpts.n_negatives) * sizeof *pool);
+    assert_non_null(pool);
+    excerpts_draw(&reading->excerpts, &reading->excerpt, pool);
+    excerpts_complete(&reading->excerpts, &reading->excerpt, pool);
+    free(pool);
+    return true;
+}
+
 static void close_reading(struct reading *reading)
 {
     excerpt_fini(&reading->excerpt);
@@ -121,7 +134,7 @@ static void excerpts_cover_every_epoch(void **state)
         uint64_t n_read = 0, n_tokens = 0;
         float progress = (float)epoch / 2;
         do {
-            assert_true(excerpts_next(&reading->excerpts, &reading->excerpt));
+            assert_true(next(reading));
             check_keys(reading);
             check_tokens(reading);
             assert_true(reading->excerpt.progress >= progress);
@@ -141,7 +154,7 @@ static bool read_epoch(struct reading *reading)
 {
     bool ok = true;
     do {
-        ok = excerpts_next(&reading->excerpts, &reading->excerpt);
+        ok = next(reading);
     } while (ok && !reading->excerpt.ends_epoch);
     return ok;
 }
@@ -168,7 +181,7 @@ static void sentences_are_not_mixed(void **state)
     struct reading *reading = open_reading(1, 0, 1);
     size_t n_first = 0, n_last = 0;
     (void)state;
-    assert_true(excerpts_next(&reading->excerpts, &reading->excerpt));
+    assert_true(next(reading));
     for (size_t i = 0; i < reading->excerpt.n_tokens; i++) {
         const struct token *token = &reading->excerpt.tokens[i];
         n_first += token->before == 0;
@@ -184,8 +197,8 @@ static void sentences_are_not_mixed(void **state)
 static void read_alike(struct reading *one, struct reading *other)
 {
     for (int i = 0; i < 30; i++) {
-        assert_true(excerpts_next(&one->excerpts, &one->excerpt));
-        assert_true(excerpts_next(&other->excerpts, &other->excerpt));
+        assert_true(next(one));
+        assert_true(next(other));
         assert_int_equal(one->excerpt.n_read, other->excerpt.n_read);
         assert_int_equal(one->excerpt.ends_epoch, other->excerpt.ends_epoch);
         assert_int_equal(one->excerpt.n_keys, other->excerpt.n_keys);
@@ -333,7 +346,7 @@ static void a_step_agrees_with_double_precision(void **state)
         struct excerpt *excerpt = &reading->excerpt;
         size_t dim = dims[n_negatives % COUNT(dims)];
         struct rows rows;
-        assert_true(excerpts_next(&reading->excerpts, excerpt));
+        assert_true(next(reading));
         excerpt->n_tokens = STEP_TOKENS; /* what both differ by grows with their number */
         make_rows(&rows, excerpt->n_keys, dim);
         double loss = skipgram_learn(excerpt, rows.single, rows.width, rate);
@@ -354,7 +367,7 @@ static void what_is_not_a_number_shows_in_the_loss(void **state)
     struct reading *reading = open_reading(5, 0, 1);
     struct excerpt *excerpt = &reading->excerpt;
     (void)state;
-    assert_true(excerpts_next(&reading->excerpts, excerpt));
+    assert_true(next(reading));
     float *values = array_of(excerpt->n_keys * 8, sizeof *values);
     float **rows = array_of(excerpt->n_keys, sizeof *rows);
     for (size_t i = 0; i < excerpt->n_keys; i++) {
@@ -389,7 +402,7 @@ static void learn_epochs(struct reading *reading, float *values, int n_epochs)
 {
     float **rows = array_of(excerpt_max_keys(5), sizeof *rows);
     for (int n_done = 0; n_done < n_epochs; n_done += reading->excerpt.ends_epoch) {
-        assert_true(excerpts_next(&reading->excerpts, &reading->excerpt));
+        assert_true(next(reading));
         for (size_t i = 0; i < reading->excerpt.n_keys; i++)
             rows[i] = values + reading->excerpt.keys[i] * DIM;
         skipgram_learn(&reading->excerpt, rows, DIM, 0.05f);
