@@ -6,15 +6,16 @@
  * there are.
  *
  * A *node* is a process and is named by a number. Numbers are below the view's capacity, which arrays by node are sized by, and
- * some may be of no node. A *member* is one memory: one node, or several nodes of one host that map the same tables.
+ * some may be of no node. A *member* is one memory: one node, or several nodes of one host that map the same tables. It is named
+ * by the number of its first node, the *leader*. The leaders by themselves are a view as well (view_of_leaders): in it the tables
+ * of members have their homes.
  *
  *     view_each (i, view)
  *         ...
  *
  * goes through the nodes in the order of their numbers.
  *
- * Today a cluster keeps its nodes, 0 to n - 1, until it ends. This file and view.c alone know that. Any thread may call anything
- * here.
+ * Today a cluster keeps its nodes, 0 to n - 1, until it ends. Any thread may call anything here.
  */
 #ifndef CORE_VIEW_H
 #define CORE_VIEW_H
@@ -23,23 +24,30 @@
 
 enum { VIEW_MAX_NODES = 1 << 16 };
 
+#define VIEW_NO_RANK UINT32_MAX
+
 /* Only view.c, placement.c and the functions below look inside. */
 struct view {
     uint32_t epoch;
+    uint32_t capacity;
     uint32_t n_nodes;
     uint32_t n_members;
-    const uint32_t *members; /* by node; NULL: each node is a member of its own */
+    const uint32_t *members; /* by node, its leader; NULL: each node is a member of its own */
+    const uint32_t *nodes;   /* ascending; NULL: 0 .. n_nodes-1 */
+    const uint32_t *ranks;   /* by number, its place in `nodes` or VIEW_NO_RANK; NULL as well */
     struct ring *ring;       /* the homes of sparse keys (placement.h) */
 };
 
 /* The view of a node that is in no cluster. */
 extern const struct view view_alone;
 
-/* A view of the nodes 0 .. n_nodes-1, of which node i is in member members[i], numbered from 0 without gaps; members == NULL:
- * each is a member of its own. NULL, with a sentence, for less than 1 or more than VIEW_MAX_NODES nodes or when memory runs
- * out. */
+/* A view of the nodes 0 .. n_nodes-1, of which node i is in the member whose first node is members[i]; members == NULL: each is a
+ * member of its own. NULL, with a sentence, for less than 1 or more than VIEW_MAX_NODES nodes or when memory runs out. */
 struct view *view_new(uint32_t epoch, uint32_t n_nodes, const uint32_t *members);
 void view_free(struct view *view);
+
+/* A view of the same epoch and capacity that has the leaders of a view alone, each a member of its own. */
+struct view *view_of_leaders(const struct view *view);
 
 static inline uint32_t view_epoch(const struct view *view)
 {
@@ -54,26 +62,36 @@ static inline uint32_t view_n_nodes(const struct view *view)
 /* All numbers of nodes are below it. */
 static inline uint32_t view_capacity(const struct view *view)
 {
-    return view->n_nodes;
+    return view->capacity;
 }
 
 /* Whether a number, which may come from anybody, is that of a node. */
 static inline bool view_has(const struct view *view, uint64_t node)
 {
-    return node < view->n_nodes;
+    return node < view->capacity && (!view->ranks || view->ranks[node] != VIEW_NO_RANK);
+}
+
+/* How many nodes have lower numbers, and the node of which so many have. */
+static inline uint32_t view_rank(const struct view *view, uint32_t node)
+{
+    return view->ranks ? view->ranks[node] : node;
+}
+
+static inline uint32_t view_at(const struct view *view, uint32_t rank)
+{
+    return view->nodes ? view->nodes[rank] : rank;
 }
 
 /* The first node, and the one after a node; view_capacity if there is none. */
 static inline uint32_t view_first(const struct view *view)
 {
-    (void)view;
-    return 0;
+    return view_at(view, 0);
 }
 
 static inline uint32_t view_next(const struct view *view, uint32_t node)
 {
-    (void)view;
-    return node + 1;
+    const uint32_t rank = view_rank(view, node) + 1;
+    return rank < view->n_nodes ? view_at(view, rank) : view->capacity;
 }
 
 #define view_each_while(i, view, condition)                                     \
@@ -81,30 +99,17 @@ static inline uint32_t view_next(const struct view *view, uint32_t node)
          i = view_next(view, i))
 #define view_each(i, view) view_each_while (i, view, true)
 
-/* How many nodes have lower numbers, and the node of which so many have. */
-static inline uint32_t view_rank(const struct view *view, uint32_t node)
-{
-    (void)view;
-    return node;
-}
-
-static inline uint32_t view_at(const struct view *view, uint32_t rank)
-{
-    (void)view;
-    return rank;
-}
-
 static inline uint32_t view_n_members(const struct view *view)
 {
     return view->n_members;
 }
 
-/* The member that a node is in, and how many nodes are in it. */
-static inline uint32_t view_member(const struct view *view, uint32_t node)
+/* The leader of the member that a node is in, and how many nodes are in it. */
+static inline uint32_t view_leader(const struct view *view, uint32_t node)
 {
     return view->members ? view->members[node] : node;
 }
 
-uint32_t view_n_sharing(const struct view *view, uint32_t member);
+uint32_t view_n_sharing(const struct view *view, uint32_t leader);
 
 #endif

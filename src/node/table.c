@@ -16,7 +16,7 @@ enum { SHAPE_BYTES = 576 }; /* a name, and what follows it in less than 512 */
 /* The processes of this node's member. */
 static uint32_t n_sharing(const struct core *core)
 {
-    return view_n_sharing(core->view, view_member(core->view, core->node));
+    return view_n_sharing(core->view, view_leader(core->view, core->node));
 }
 
 /* The options of a shared-memory table: its limit is what all processes grant. */

@@ -35,23 +35,55 @@ static void nodes_are_members_of_their_own_unless_they_share(void **state)
 {
     (void)state;
     struct view *apart = view_new(1, 4, NULL);
-    struct view *shared = view_new(1, 4, (const uint32_t[]){0, 0, 1, 0});
+    struct view *shared = view_new(1, 4, (const uint32_t[]){0, 0, 2, 0});
     assert_non_null(apart);
     assert_non_null(shared);
     assert_int_equal(view_n_members(apart), 4);
     assert_int_equal(view_n_members(shared), 2);
     view_each (i, apart) {
-        assert_int_equal(view_member(apart, i), i);
+        assert_int_equal(view_leader(apart, i), i);
         assert_int_equal(view_n_sharing(apart, i), 1);
-        assert_int_equal(view_member(shared, i), i == 2);
+        assert_int_equal(view_leader(shared, i), i == 2 ? 2 : 0);
     }
     assert_int_equal(view_n_sharing(shared, 0), 3);
-    assert_int_equal(view_n_sharing(shared, 1), 1);
+    assert_int_equal(view_n_sharing(shared, 2), 1);
     /* Memory does not matter to where keys are at home. */
     for (uint64_t key = 0; key < 1000; key++)
         assert_int_equal(ring_home(apart, key), ring_home(shared, key));
     view_free(apart);
     view_free(shared);
+}
+
+static void the_leaders_of_members_are_a_view(void **state)
+{
+    (void)state;
+    enum { N_KEYS = 1000 };
+    struct view *view = view_new(3, 6, (const uint32_t[]){0, 0, 2, 3, 2, 3});
+    struct view *leaders = view_of_leaders(view);
+    static const uint32_t expected[] = {0, 2, 3};
+    uint32_t n = 0;
+    assert_int_equal(view_epoch(leaders), 3);
+    assert_int_equal(view_capacity(leaders), 6);
+    assert_int_equal(view_n_nodes(leaders), 3);
+    view_each (i, leaders) {
+        assert_int_equal(i, expected[n]);
+        assert_int_equal(view_rank(leaders, i), n);
+        assert_int_equal(view_at(leaders, n), i);
+        assert_int_equal(view_leader(leaders, i), i);
+        n++;
+    }
+    assert_int_equal(n, 3);
+    for (uint32_t i = 0; i < 7; i++)
+        assert_int_equal(view_has(leaders, i), i == 0 || i == 2 || i == 3);
+    /* Every key has its home at a leader. */
+    for (uint64_t key = 0; key < N_KEYS; key++) {
+        const uint32_t home = range_home(leaders, key, N_KEYS);
+        assert_true(view_has(leaders, ring_home(leaders, key)));
+        assert_in_range(key, range_begin(leaders, home, N_KEYS),
+                        range_end(leaders, home, N_KEYS) - 1);
+    }
+    view_free(leaders);
+    view_free(view);
 }
 
 static void a_node_in_no_cluster_has_a_view_of_itself(void **state)
@@ -92,6 +124,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_view_names_its_nodes_in_order),
         cmocka_unit_test(nodes_are_members_of_their_own_unless_they_share),
+        cmocka_unit_test(the_leaders_of_members_are_a_view),
         cmocka_unit_test(a_node_in_no_cluster_has_a_view_of_itself),
         cmocka_unit_test(the_size_of_a_view_has_limits),
         cmocka_unit_test(a_view_without_memory_is_null),
