@@ -22,8 +22,8 @@
 #include "wire/bytes.h"
 
 enum {
-    ROSTER_ENTRY_BYTES = 8 + 2, /* without the address */
-    N_NAMED = 8,                /* nodes a sentence lists before it only counts them */
+    ROSTER_ENTRY_BYTES = 8 + 8 + 2, /* without the address */
+    N_NAMED = 8,                    /* nodes a sentence lists before it only counts them */
 };
 
 _Static_assert((uint64_t)VIEW_MAX_NODES *(ROSTER_ENTRY_BYTES + MAX_ADDRESS_BYTES) <=
@@ -264,7 +264,8 @@ static enum served answer_roster(const struct call *call)
     view_each (i, group->view) {
         const struct group_member *member = &group->members[i];
         put_u64(at, member->incarnation);
-        put_u16(at + 8, member->address_bytes);
+        put_u64(at + 8, member->host);
+        put_u16(at + 16, member->address_bytes);
         memcpy(at + ROSTER_ENTRY_BYTES, member->address, member->address_bytes);
         at += ROSTER_ENTRY_BYTES + member->address_bytes;
     }
@@ -282,6 +283,7 @@ static void join_first(const struct call *call)
     struct group_member *member = call->member;
     member->state = JOINED;
     member->incarnation = call->request->fields.join.incarnation;
+    member->host = call->request->fields.join.host;
     member->address_bytes = (uint8_t)call->bytes;
     if (call->bytes)
         memcpy(member->address, call->payload, call->bytes);

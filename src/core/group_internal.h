@@ -9,7 +9,7 @@
 #include "core/group.h"
 
 enum {
-    MAX_ADDRESS_BYTES = 255,
+    MAX_ADDRESS_BYTES = 247,
     MAX_SHAPE_BYTES = 512,
     MAX_SENTENCE_BYTES = 512,
     N_SLOTS = 2,
@@ -28,6 +28,7 @@ enum sequence { REDUCTIONS, BROADCASTS, N_SEQUENCES };
 struct group_member {
     enum state state;
     uint64_t incarnation;
+    uint64_t host; /* as it says; not looked into here */
     uint64_t heard_ns;
     uint64_t arrived;            /* the latest barrier */
     uint64_t asked[N_SEQUENCES]; /* the latest number */

@@ -9,14 +9,15 @@
 #include "core/defect.h"
 #include "wire/bytes.h"
 
-enum { ROSTER_ENTRY_BYTES = 8 + 2 }; /* without the address */
+enum { ROSTER_ENTRY_BYTES = 8 + 8 + 2 }; /* without the address */
 
 enum tern_status peers_init(struct peers *peers, const struct view *view, uint64_t deadline_ns)
 {
     *peers = (struct peers){.view = view, .deadline_ns = deadline_ns};
     peers->addresses = calloc(view_capacity(view), sizeof *peers->addresses);
     peers->incarnations = calloc(view_capacity(view), sizeof *peers->incarnations);
-    if (peers->addresses && peers->incarnations)
+    peers->hosts = calloc(view_capacity(view), sizeof *peers->hosts);
+    if (peers->addresses && peers->incarnations && peers->hosts)
         return TERN_OK;
     return fail(TERN_NO_MEMORY, "no memory for a cluster of %" PRIu32 " nodes", view_n_nodes(view));
 }
@@ -25,15 +26,17 @@ void peers_fini(struct peers *peers)
 {
     free(peers->addresses);
     free(peers->incarnations);
+    free(peers->hosts);
 }
 
 enum tern_status peers_read_roster(struct peers *peers, const uint8_t *bytes, size_t size)
 {
     view_each (i, peers->view) {
-        size_t length = size >= ROSTER_ENTRY_BYTES ? get_u16(bytes + 8) : SIZE_MAX;
+        size_t length = size >= ROSTER_ENTRY_BYTES ? get_u16(bytes + 16) : SIZE_MAX;
         if (length >= sizeof peers->addresses[0] || size - ROSTER_ENTRY_BYTES < length)
             return fail(TERN_PEER, "the coordinator sent a broken list of nodes");
         peers->incarnations[i] = get_u64(bytes);
+        peers->hosts[i] = get_u64(bytes + 8);
         memcpy(peers->addresses[i], bytes + ROSTER_ENTRY_BYTES, length);
         peers->addresses[i][length] = '\0';
         bytes += ROSTER_ENTRY_BYTES + length;

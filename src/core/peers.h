@@ -1,7 +1,7 @@
 /*
  * peers - what a node knows of the others: where they are, which process joined as which node, and which are dead.
  *
- * Addresses and incarnations are written once, by the answer to JOIN. The rest is written by any thread and read by all:
+ * Addresses, incarnations and hosts are written once, by the answer to JOIN. The rest is written by any thread and read by all:
  * relaxed atomics, because each says all there is to know.
  */
 #ifndef CORE_PEERS_H
@@ -19,7 +19,8 @@ struct peers {
     uint64_t deadline_ns;
     char (*addresses)[256]; /* by node */
     uint64_t *incarnations; /* by node; 0: not known yet */
-    _Atomic uint32_t dead;  /* 1 + the number of a node that was given up; 0: none */
+    uint64_t *hosts;       /* by node; those with the same one can share memory, 0: with no other */
+    _Atomic uint32_t dead; /* 1 + the number of a node that was given up; 0: none */
     _Atomic uint64_t
         held; /* the last HOLD that counts: its time in ns, times HOLD_HOPS, plus its hops */
     atomic_bool stop; /* this node ends: whoever waits gives up */
@@ -28,7 +29,7 @@ struct peers {
 enum tern_status peers_init(struct peers *peers, const struct view *view, uint64_t deadline_ns);
 void peers_fini(struct peers *peers);
 
-/* Reads the answer to JOIN: the addresses and incarnations of all nodes. */
+/* Reads the answer to JOIN: the addresses, incarnations and hosts of all nodes. */
 enum tern_status peers_read_roster(struct peers *peers, const uint8_t *bytes, size_t size);
 
 /* Whether a process is the one that joined as this node, as far as is known. */

@@ -11,11 +11,13 @@
 #include <sys/resource.h>
 
 #include "base/clock.h"
+#include "base/keymap.h"
 #include "base/log.h"
 #include "base/interrupt.h"
 #include "base/thread.h"
 #include "core/pulse.h"
 #include "net/address.h"
+#include "node/host.h"
 #include "node/remote.h"
 #include "wire/bytes.h"
 
@@ -179,28 +181,52 @@ static void *pulse_main(void *context)
 
 /* ---- Joining and leaving ---------------------------------------------------------------------- */
 
-/* Whether all nodes are on this host. */
-static bool is_one_host(const struct engine *engine)
-{
-    bool is_one = true;
-    view_each_while (i, engine->core.view, is_one)
-        is_one = address_is_unix(engine->peers.addresses[i]);
-    return is_one;
-}
-
-/* Takes the view of the cluster that this node has joined: which processes share memory is known from their addresses. */
-static enum tern_status take_view(struct engine *engine)
+/* The members: processes of one host. NULL: each is a member of its own, or memory runs out, which is the failure. */
+static enum tern_status find_members(const struct engine *engine, uint32_t **members)
 {
     const uint32_t n_nodes = engine->launch.n_nodes;
-    const bool shares = engine->launch.shares && is_one_host(engine);
-    uint32_t *members = shares ? calloc(n_nodes, sizeof *members) : NULL;
-    if (!shares || members)
-        engine->views[1] = view_new(FIRST_EPOCH, n_nodes, members);
+    struct keymap leaders = {0};
+    *members = malloc(n_nodes * sizeof **members);
+    bool shares = false, ready = *members && keymap_reserve(&leaders, n_nodes);
+    for (uint32_t i = 0; ready && i < n_nodes; i++) {
+        const uint64_t host = engine->peers.hosts[i];
+        const uint32_t leader = host ? keymap_get(&leaders, host) : 0;
+        (*members)[i] = leader ? leader - 1 : i;
+        shares |= leader;
+        if (host && !leader)
+            keymap_set(&leaders, host, i + 1);
+    }
+    keymap_free(&leaders);
+    if (!shares) {
+        free(*members);
+        *members = NULL;
+    }
+    return ready ? TERN_OK
+                 : fail(TERN_NO_MEMORY, "no memory for a cluster of %" PRIu32 " nodes", n_nodes);
+}
+
+/* Takes the view of the cluster that this node has joined: which processes share memory is known from their hosts. */
+static enum tern_status take_view(struct engine *engine)
+{
+    uint32_t *members;
+    enum tern_status status = find_members(engine, &members);
+    if (status)
+        return status;
+    engine->views[1] = view_new(FIRST_EPOCH, engine->launch.n_nodes, members);
     free(members);
     if (!engine->views[1])
-        return fail(TERN_NO_MEMORY, "no memory for a cluster of %" PRIu32 " nodes", n_nodes);
+        return TERN_NO_MEMORY;
     engine->core.view = engine->views[1];
     return TERN_OK;
+}
+
+/* Nodes of this host are reached without the network. */
+static void find_neighbours(struct engine *engine)
+{
+    struct peers *peers = &engine->peers;
+    view_each_while (i, engine->core.view, engine->listeners[1])
+        if (peers->hosts[i] == engine->host)
+            host_address(&engine->launch, i, sizeof peers->addresses[i], peers->addresses[i]);
 }
 
 /* Asks the coordinator to join. *is_absent: nobody has answered at its address. */
@@ -211,8 +237,8 @@ static enum tern_status ask_to_join(struct engine *engine, bool *is_absent)
     enum tern_status status = remote_init_shard(&remote, engine, 0);
     if (status)
         return status;
-    const char *address = listener_address(engine->listener);
-    struct op op = {.fields.join.incarnation = engine->core.incarnation,
+    const char *address = listener_address(engine->listeners[0]);
+    struct op op = {.fields.join = {engine->core.incarnation, engine->host},
                     .payload = address,
                     .payload_bytes = (uint32_t)strlen(address)};
     status = engine_call(&remote, 0, &op, FRAME_JOIN);
@@ -231,6 +257,8 @@ static enum tern_status ask_to_join(struct engine *engine, bool *is_absent)
                      remote_address(&remote, 0));
         if (!status)
             status = take_view(engine);
+        if (!status)
+            find_neighbours(engine);
         pthread_mutex_unlock(&engine->shards[0].lock);
         buffer_free(&op.answer_body);
     }
@@ -276,6 +304,21 @@ static enum tern_status start_pulse(struct engine *engine)
     return status;
 }
 
+/* Without a socket for its host, a node shares no memory. */
+static void listen_to_host(struct engine *engine)
+{
+    const struct launch *launch = &engine->launch;
+    char address[sizeof launch->listen];
+    engine->host = host_identity(launch);
+    if (!engine->host || address_is_unix(launch->listen))
+        return;
+    status_aside();
+    if (!host_address(launch, launch->node, sizeof address, address) ||
+        listener_open(engine->net, address, &engine->listeners[1]))
+        engine->host = 0;
+    status_back();
+}
+
 static enum tern_status open_net(struct engine *engine)
 {
     const struct launch *launch = &engine->launch;
@@ -287,9 +330,11 @@ static enum tern_status open_net(struct engine *engine)
     }
     enum tern_status status = net_open(&options, &engine->net);
     if (!status)
-        status = listener_open(engine->net, launch->listen, &engine->listener);
+        status = listener_open(engine->net, launch->listen, &engine->listeners[0]);
     if (!status && launch->node != 0)
-        listener_face(engine->listener, launch->coordinator);
+        listener_face(engine->listeners[0], launch->coordinator);
+    if (!status)
+        listen_to_host(engine);
     return status;
 }
 
@@ -336,8 +381,8 @@ void engine_end(struct engine *engine)
         shard_stop(&engine->shards[i]);
     for (uint32_t i = 0; i < n; i++)
         shard_end(&engine->shards[i]);
-    if (engine->listener)
-        listener_close(engine->listener);
+    for (int i = 0; i < 2; i++)
+        listener_close(engine->listeners[i]);
     if (engine->net)
         net_close(engine->net);
     peers_fini(&engine->peers);

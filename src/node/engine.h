@@ -25,7 +25,9 @@ struct engine {
     struct core core;
     struct view **views; /* the node's: while it joins, and since then */
     struct net *net;
-    struct listener *listener;
+    /* Where other nodes connect; and where those of this host do, if that is another place (host.h), or NULL. */
+    struct listener *listeners[2];
+    uint64_t host;      /* this node's; 0: no process shares memory with it */
     struct peers peers; /* what is known of the other nodes */
 
     struct shard shards[STORE_MAX_SHARDS]; /* the first is there before this node has joined */

@@ -23,6 +23,8 @@
  *   TERN_DEADLINE           seconds, 0.1 to 86400, after which a silent node is given up; 10
  *   TERN_JOIN_DEADLINE      seconds, 0.1 to 86400, for all nodes to be there; 300, or TERN_DEADLINE if that is longer
  *   TERN_SHARE              0: processes of one host do not share memory, as if each were on a host of its own.
+ *   TERN_HOST               a name of up to 63 bytes: processes share memory only with those that have the same one, as if
+ *                           names were hosts. For tests
  *   TERN_SHARDS             1 to 16: how many shards (core/core.h) each node has; what node 0 says counts.
  *                           Default: one for each 8 cores, but at most 8
  *
@@ -182,6 +184,15 @@ static enum tern_status read_share(bool *shares)
         return fail(TERN_INVALID,
                     "TERN_SHARE is '%.100s'; it takes 1 (processes of one host share tables) or 0",
                     text);
+    return TERN_OK;
+}
+
+static enum tern_status read_host(size_t size, char *host)
+{
+    const char *text = variable("TERN_HOST");
+    if (text != NULL && strlen(text) >= size)
+        return fail(TERN_INVALID, "TERN_HOST is longer than %zu bytes", size - 1);
+    snprintf(host, size, "%s", text == NULL ? "" : text);
     return TERN_OK;
 }
 
@@ -687,7 +698,12 @@ enum tern_status launch_find(struct launch *launch)
     if (status == TERN_OK)
         status = read_share(&found.shares);
     if (status == TERN_OK)
+        status = read_host(sizeof found.host, found.host);
+    if (status == TERN_OK)
         status = find_in_cluster(launcher, &found, &reach);
+    /* Who has nodes of one host meet over TCP wants just that. */
+    if (reach == REACH_LOOPBACK && found.host[0] == '\0')
+        found.shares = false;
     if (status == TERN_OK)
         status = read_token(launcher, reach, &found);
     if (status == TERN_OK)

@@ -21,7 +21,8 @@ struct launch {
     char key[1024];
     char authority[1024];
     bool insecure;
-    bool shares;       /* memory with the other processes, if all are on one host */
+    bool shares;       /* memory with the other processes of its host */
+    char host[64];     /* what tells hosts apart that are on one machine; empty: nothing does */
     uint32_t n_shards; /* that each node has, if this is node 0 */
     uint64_t deadline_ns;
     uint64_t join_deadline_ns; /* for all nodes to be there; not shorter than the other */

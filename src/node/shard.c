@@ -337,9 +337,11 @@ static void take_newcomers(struct shard *shard, bool take)
         atomic_load_explicit(&shard->engine->takes_newcomers, memory_order_relaxed) == take)
         return;
     atomic_store_explicit(&shard->engine->takes_newcomers, take, memory_order_relaxed);
-    struct epoll_event event = {.events = take ? EPOLLIN : 0,
-                                .data.fd = listener_fd(shard->engine->listener)};
-    epoll_ctl(shard->epoll_fd, EPOLL_CTL_MOD, event.data.fd, &event);
+    for (int i = 0; i < 2 && shard->engine->listeners[i]; i++) {
+        struct epoll_event event = {.events = take ? EPOLLIN : 0,
+                                    .data.fd = listener_fd(shard->engine->listeners[i])};
+        epoll_ctl(shard->epoll_fd, EPOLL_CTL_MOD, event.data.fd, &event);
+    }
 }
 
 /* Begins to read a new connection at once: with TLS the handshake may be over already, and what came behind it be in
@@ -366,7 +368,7 @@ static void begin_incoming(struct shard *shard, struct stream *stream)
 }
 
 /* Takes new connections. When there are too many strangers each takes the place of another one, or waits. */
-static void accept_incoming(struct shard *shard)
+static void accept_incoming(struct shard *shard, struct listener *listener)
 {
     for (int i = 0; i < ACCEPTS; i++) {
         bool full = shard->strangers.n >= shard->max_strangers;
@@ -375,7 +377,7 @@ static void accept_incoming(struct shard *shard)
             take_newcomers(shard, false);
             return;
         }
-        struct stream *stream = listener_accept(shard->engine->listener);
+        struct stream *stream = listener_accept(listener);
         if (!stream)
             return;
         if (out)
@@ -497,6 +499,15 @@ static void note_absent(struct shard *shard, uint64_t now)
     shard->noted_ns = now + (now - shard->began_ns < NOTE_MS * MS ? FIRST_NOTE_MS : NOTE_MS) * MS;
 }
 
+/* The listener with a descriptor; NULL: none has it. */
+static struct listener *listener_at(const struct engine *engine, int fd)
+{
+    for (int i = 0; i < 2 && engine->listeners[i]; i++)
+        if (fd == listener_fd(engine->listeners[i]))
+            return engine->listeners[i];
+    return NULL;
+}
+
 /* Handles what epoll reported. The caller holds the shard's lock. */
 static void handle_events(struct shard *shard, const struct epoll_event *events, int n)
 {
@@ -506,8 +517,9 @@ static void handle_events(struct shard *shard, const struct epoll_event *events,
         /* It may have been closed since, and the descriptor be another connection's, of which nothing is known
          * then: to look at that one does no harm. */
         struct incoming *incoming = incoming_at(shard, fd);
-        if (fd == listener_fd(shard->engine->listener)) {
-            accept_incoming(shard);
+        struct listener *listener = listener_at(shard->engine, fd);
+        if (listener) {
+            accept_incoming(shard, listener);
         } else if (fd == shard->wake_fd) {
             uint64_t count;
             if (read(shard->wake_fd, &count, sizeof count) == sizeof count)
@@ -592,16 +604,24 @@ void shard_wake(struct shard *shard)
 
 /* ---- Beginning and end -------------------------------------------------------------------------- */
 
+/* New connections come to the first shard. */
+static bool await_newcomers(const struct shard *shard)
+{
+    bool waits = true;
+    for (int i = 0; waits && shard->number == 0 && i < 2 && shard->engine->listeners[i]; i++) {
+        struct epoll_event event = {.events = EPOLLIN,
+                                    .data.fd = listener_fd(shard->engine->listeners[i])};
+        waits = !epoll_ctl(shard->epoll_fd, EPOLL_CTL_ADD, event.data.fd, &event);
+    }
+    return waits;
+}
+
 static enum tern_status open_epoll(struct shard *shard)
 {
     shard->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     shard->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    struct epoll_event listener = {.events = EPOLLIN,
-                                   .data.fd = listener_fd(shard->engine->listener)};
     struct epoll_event wake = {.events = EPOLLIN, .data.fd = shard->wake_fd};
-    if (shard->epoll_fd < 0 || shard->wake_fd < 0 ||
-        (shard->number == 0 &&
-         epoll_ctl(shard->epoll_fd, EPOLL_CTL_ADD, listener.data.fd, &listener)) ||
+    if (shard->epoll_fd < 0 || shard->wake_fd < 0 || !await_newcomers(shard) ||
         epoll_ctl(shard->epoll_fd, EPOLL_CTL_ADD, wake.data.fd, &wake))
         return fail(TERN_NETWORK, "no descriptors to wait with: %s", strerror(errno));
     return TERN_OK;

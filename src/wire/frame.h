@@ -79,7 +79,11 @@ union frame_fields {
     } hello;
     struct {
         uint64_t incarnation;
-    } join, proof;
+        uint64_t host; /* processes with the same one can share memory; 0: with no other */
+    } join;
+    struct {
+        uint64_t incarnation;
+    } proof;
     struct {
         uint64_t unused;
         uint64_t oldest; /* the number of the oldest request that the sender still has */

@@ -18,7 +18,7 @@ for index in dense sparse; do
     done
 done
 
-# Over TCP nobody knows who is on which host: each node has its own memory.
+# Nodes that are to meet over TCP on one host do not share memory.
 new_tcp
 for i in 0 1 2; do
     start $i 3 "$programs/shared" without
@@ -46,12 +46,14 @@ done
 collect 0 1 2
 check 'case: policy adaptive-apart does not share' case_holds apart
 
-# Not all nodes agree whether memory is shared.
+# A node that does not share is a member of its own.
 new_unix
-TERN_SHARE=0 start 0 2 "$programs/shared" at-once
-start 1 2 "$programs/shared" at-once
-collect 0 1
-check 'nodes that do not agree on sharing are refused' grep -q "TERN_MISMATCH: table .at once. .* with other options" "$err"
+TERN_SHARE=0 start 0 3 "$programs/shared" without
+for i in 1 2; do
+    TERN_HOST=host$i start $i 3 "$programs/shared" without
+done
+collect 0 1 2
+check 'case: without (three hosts)' case_holds without
 TERN_SHARE=2 "$programs/shared" at-once >"$out" 2>"$err"
 check 'a TERN_SHARE that makes no sense is refused' grep -q "TERN_SHARE is '2'" "$err"
 

@@ -222,9 +222,10 @@ static void assert_roster(struct reply reply, uint32_t n_nodes)
         char address[32];
         size_t bytes = (size_t)snprintf(address, sizeof address, "10.0.0.%u:%u", i, 7000 + i);
         assert_int_equal(get_le(at, 8), 100 + i);
-        assert_int_equal(get_le(at + 8, 2), bytes);
-        assert_memory_equal(at + 10, address, bytes);
-        at += 10 + bytes;
+        assert_int_equal(get_le(at + 8, 8), 0);
+        assert_int_equal(get_le(at + 16, 2), bytes);
+        assert_memory_equal(at + 18, address, bytes);
+        at += 18 + bytes;
     }
     assert_ptr_equal(at, reply.payload + reply.frame.body_bytes);
 }
@@ -340,10 +341,10 @@ static void addresses_have_at_most_255_bytes(void **state)
     char address[256];
     memset(address, 'x', sizeof address);
     scene_open(&s, 1);
-    assert_error(ask(&s, 0, FRAME_JOIN, 1, 0, address, 256), TERN_INVALID, "256 bytes");
-    struct reply reply = ask(&s, 0, FRAME_JOIN, 1, 0, address, 255);
+    assert_error(ask(&s, 0, FRAME_JOIN, 1, 0, address, 248), TERN_INVALID, "248 bytes");
+    struct reply reply = ask(&s, 0, FRAME_JOIN, 1, 0, address, 247);
     assert_kind(reply, FRAME_ROSTER);
-    assert_int_equal(reply.frame.body_bytes, 8 + 2 + 255);
+    assert_int_equal(reply.frame.body_bytes, 8 + 8 + 2 + 247);
     scene_close(&s);
 }
 
@@ -352,10 +353,10 @@ static void the_largest_roster_is_a_frame(void **state)
     (void)state;
     struct scene s;
     scene_open(&s, VIEW_MAX_NODES);
-    char address[255] = "";
+    char address[247] = "";
     for (uint32_t i = 0; i + 1 < VIEW_MAX_NODES; i++)
-        assert_held(ask(&s, i, FRAME_JOIN, 1, 0, address, 255));
-    struct reply reply = ask(&s, VIEW_MAX_NODES - 1, FRAME_JOIN, 1, 0, address, 255);
+        assert_held(ask(&s, i, FRAME_JOIN, 1, 0, address, 247));
+    struct reply reply = ask(&s, VIEW_MAX_NODES - 1, FRAME_JOIN, 1, 0, address, 247);
     assert_kind(reply, FRAME_ROSTER);
     assert_int_equal(reply.frame.body_bytes, 265 * VIEW_MAX_NODES);
     scene_close(&s);
