@@ -67,7 +67,8 @@ bool host_address(const struct launch *launch, uint32_t node, size_t size, char 
                              strlen(launch->coordinator));
     if (!user_folder_path(sizeof folder, folder))
         return false;
-    const int n = snprintf(address, size, "unix:%s/host-%016" PRIx64 ".%" PRIu32, folder, job, node);
+    const int n =
+        snprintf(address, size, "unix:%s/host-%016" PRIx64 ".%" PRIu32, folder, job, node);
     return n > 0 && (size_t)n < size &&
            (size_t)n - strlen("unix:") < sizeof((struct sockaddr_un *)NULL)->sun_path;
 }

@@ -15,7 +15,7 @@
 #include "base/status.h"
 
 enum {
-    FRAME_VERSION = 3,
+    FRAME_VERSION = 4,
     FRAME_HEADER_BYTES = 56,
     FRAME_MAX_KEYS = 1 << 16,
     FRAME_MAX_TABLES = 1 << 16, /* that `table` can tell apart */
