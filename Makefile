@@ -51,7 +51,13 @@ KERNELS_aarch64 := scalar neon
 KERNEL_FILES    := $(patsubst %,src/kernel/%.c,scalar avx2 avx512 neon)
 KERNEL_USED     := $(patsubst %,src/kernel/%.c,$(or $(KERNELS_$(ARCH)),scalar))
 
-LIB_SRC  := $(filter-out $(KERNEL_FILES),$(sort $(wildcard src/*/*.c))) $(KERNEL_USED)
+LIB_SRC  := $(filter-out src/nd/%.c $(KERNEL_FILES),$(sort $(wildcard src/*/*.c))) $(KERNEL_USED)
+# libternnd has code of base/ of its own, so that it needs nothing of libtern but public calls.
+ND_SRC   := $(sort $(wildcard src/nd/*.c))
+ND_BASE  := src/base/handle.c src/base/text.c src/base/thread.c
+# OpenBLAS multiplies matrices where its development files are; OPENBLAS= leaves it out.
+OPENBLAS ?= $(shell pkg-config --exists openblas 2>/dev/null && echo 1)
+ND_LIBS  := -lz $(if $(OPENBLAS),$(shell pkg-config --libs openblas))
 CLI_SRC  := $(sort $(wildcard cli/*.c))
 TASK_SRC := $(sort $(wildcard tasks/*/*.c))
 TEST_SRC := $(sort $(wildcard tests/unit/*/test_*.c))
@@ -62,6 +68,7 @@ BENCH_SRC   := $(sort $(wildcard bench/*.c))
 
 obj      = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 LIB_OBJ := $(call obj,$(LIB_SRC))
+ND_OBJ  := $(call obj,$(ND_SRC) $(ND_BASE))
 TESTS   := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(TEST_SRC))
 CLUSTER := $(patsubst %.c,$(BUILD)/%,$(CLUSTER_SRC))
 EXAMPLES := $(patsubst %.c,$(BUILD)/%,$(EXAMPLE_SRC))
@@ -83,7 +90,7 @@ WRAP := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wr
 .SECONDARY: # keep objects, so that nothing is compiled twice
 
 all: lib cli ## the library and the command, in build/
-lib: $(BUILD)/libtern.a $(BUILD)/libtern.so
+lib: $(BUILD)/libtern.a $(BUILD)/libtern.so $(BUILD)/libternnd.a $(BUILD)/libternnd.so
 cli: $(BUILD)/tern
 tests: $(TESTS) $(CLUSTER)
 examples: $(EXAMPLES)
@@ -92,7 +99,7 @@ benches: $(BENCHES)
 # Files that are rewritten when their content changes: the flags, on which all objects depend, and the lists of sources of
 # the libraries and the command. Sorted, because a recursive make finds some flags twice.
 FLAGS   := $(sort $(CC) $(CPPFLAGS) $(filter-out -Werror,$(CFLAGS)) $(LDFLAGS) $(LDLIBS))
-SOURCES := $(LIB_SRC) $(TASK_SRC) $(CLI_SRC)
+SOURCES := $(LIB_SRC) $(ND_SRC) $(TASK_SRC) $(CLI_SRC)
 $(BUILD)/obj/flags:   export SAID = $(FLAGS)
 $(BUILD)/obj/sources: export SAID = $(SOURCES)
 $(BUILD)/obj/flags $(BUILD)/obj/sources: force
@@ -104,6 +111,10 @@ $(BUILD)/obj/src/kernel/avx512.o: override CFLAGS += -mavx512f -mavx512dq -mavx5
                                                      -mprefer-vector-width=512
 
 $(BUILD)/obj/tasks/common/dense.o: override CFLAGS += -ffp-contract=fast
+
+ifneq ($(OPENBLAS),)
+  $(BUILD)/obj/src/nd/gemm.o: override CPPFLAGS += -DTERN_OPENBLAS $(shell pkg-config --cflags openblas)
+endif
 
 $(BUILD)/obj/src/%.o: override CPPFLAGS += -Isrc
 $(BUILD)/obj/tests/%.o: override CPPFLAGS += -Isrc -Itests
@@ -153,6 +164,28 @@ $(BUILD)/libtern.so: $(BUILD)/libtern.so.$(VERSION)
 	$(q)ln -sf $(<F) $(BUILD)/libtern.so.$(SOVERSION)
 	$(q)ln -sf $(<F) $@
 
+# The same three for libternnd; the first without its `fail`, since libtern.a has the one of unit tests.
+$(BUILD)/obj/libternnd.a: $(filter-out %/fail.o,$(call obj,$(ND_SRC))) $(BUILD)/obj/sources
+	@rm -f $@
+	$(say) AR $@
+	$(q)$(AR) rcs $@ $(filter %.o,$^)
+
+$(BUILD)/libternnd.a: $(ND_OBJ) $(BUILD)/obj/sources
+	@rm -f $@
+	$(say) AR $@
+	$(q)$(LD) -r $(ND_OBJ) -o $(BUILD)/obj/ternnd.o
+	$(q)$(OBJCOPY) --localize-hidden $(BUILD)/obj/ternnd.o
+	$(q)$(AR) rcs $@ $(BUILD)/obj/ternnd.o
+
+$(BUILD)/libternnd.so.$(VERSION): $(ND_OBJ) $(BUILD)/libtern.so $(BUILD)/obj/sources
+	$(say) LD $@
+	$(q)$(CC) $(CFLAGS) -shared -Wl,-soname,libternnd.so.$(SOVERSION) $(LDFLAGS) $(ND_OBJ) -L$(BUILD) -ltern \
+	    $(ND_LIBS) -lm -pthread -o $@
+
+$(BUILD)/libternnd.so: $(BUILD)/libternnd.so.$(VERSION)
+	$(q)ln -sf $(<F) $(BUILD)/libternnd.so.$(SOVERSION)
+	$(q)ln -sf $(<F) $@
+
 $(BUILD)/libtasks.a: $(call obj,$(TASK_SRC)) $(BUILD)/obj/sources
 	@rm -f $@
 	$(say) AR $@
@@ -166,6 +199,12 @@ $(BUILD)/tests/tasks/%: $(BUILD)/obj/tests/unit/tasks/%.o $(BUILD)/libtasks.a $(
 	@mkdir -p $(@D)
 	$(say) LD $@
 	$(q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(TASK_LIBS) $(LDLIBS) -lcmocka -o $@
+
+$(BUILD)/tests/nd/%: $(BUILD)/obj/tests/unit/nd/%.o $(call obj,$(SUPPORT_SRC)) $(BUILD)/obj/libternnd.a \
+                     $(BUILD)/obj/libtern.a
+	@mkdir -p $(@D)
+	$(say) LD $@
+	$(q)$(CC) $(CFLAGS) $(LDFLAGS) $(WRAP) $^ $(ND_LIBS) $(LDLIBS) -lcmocka -o $@
 
 $(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(call obj,$(SUPPORT_SRC)) $(BUILD)/obj/libtern.a
 	@mkdir -p $(@D)
@@ -196,8 +235,9 @@ PY_SRC   := $(sort $(wildcard python/src/*.c))
 PY_FILES := $(sort $(wildcard python/tern/*.py python/tern/*.pyi python/tern/py.typed))
 PY_INCLUDE = $(shell $(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("include"))')
 PY_MODULE := $(BUILD)/python/tern/_tern.abi3.so
+PY_ND     := $(if $(filter static,$(PYTHON_LINK)),$(BUILD)/python/tern/libternnd.so)
 
-python: $(PY_MODULE) $(patsubst python/%,$(BUILD)/python/%,$(PY_FILES)) ## the Python package, in build/python
+python: $(PY_MODULE) $(PY_ND) $(patsubst python/%,$(BUILD)/python/%,$(PY_FILES)) ## the Python package, in build/python
 
 $(BUILD)/obj/python/%.o: override CPPFLAGS += -isystem $(PY_INCLUDE)
 
@@ -206,6 +246,13 @@ $(PY_MODULE): $(call obj,$(PY_SRC)) $(if $(filter shared,$(PYTHON_LINK)),$(BUILD
 	$(say) LD $@
 	$(q)$(CC) $(CFLAGS) -shared $(LDFLAGS) $(call obj,$(PY_SRC)) \
 	    $(if $(filter shared,$(PYTHON_LINK)),-L$(BUILD) -ltern,$(BUILD)/libtern.a $(LDLIBS)) -o $@
+
+# tern.nd loads it; it holds libtern. With PYTHON_LINK=shared the system's libternnd is loaded.
+$(BUILD)/python/tern/libternnd.so: $(ND_OBJ) $(BUILD)/libtern.a
+	@mkdir -p $(@D)
+	$(say) LD $@
+	$(q)$(CC) $(CFLAGS) -shared $(LDFLAGS) $(ND_OBJ) -Wl,--whole-archive $(BUILD)/libtern.a -Wl,--no-whole-archive \
+	    $(ND_LIBS) $(LDLIBS) -o $@
 
 $(BUILD)/python/%: python/%
 	@mkdir -p $(@D)
@@ -291,22 +338,27 @@ install: all man ## headers, libraries, command, man pages, completion; DESTDIR,
 	install -d "$(root)/include/tern" "$(root)/lib/pkgconfig" "$(root)/bin" "$(root)/$(man1)" "$(root)/$(bashdir)"
 	install -m 644 $(BUILD)/man/*.1 "$(root)/$(man1)/"
 	install -m 644 $(BUILD)/man/bash/tern "$(root)/$(bashdir)/"
-	install -m 644 include/tern/tern.h include/tern/sim.h "$(root)/include/tern/"
-	install -m 644 "$(BUILD)/libtern.a" "$(root)/lib/"
-	install -m 755 "$(BUILD)/libtern.so.$(VERSION)" "$(root)/lib/"
-	ln -sf libtern.so.$(VERSION) "$(root)/lib/libtern.so.$(SOVERSION)"
-	ln -sf libtern.so.$(VERSION) "$(root)/lib/libtern.so"
+	install -m 644 include/tern/tern.h include/tern/sim.h include/tern/nd.h "$(root)/include/tern/"
+	for name in libtern libternnd; do \
+	    install -m 644 "$(BUILD)/$$name.a" "$(root)/lib/" && \
+	    install -m 755 "$(BUILD)/$$name.so.$(VERSION)" "$(root)/lib/" && \
+	    $(if $(STRIP),$(STRIP) --strip-unneeded "$(root)/lib/$$name.so.$(VERSION)" &&) \
+	    ln -sf $$name.so.$(VERSION) "$(root)/lib/$$name.so.$(SOVERSION)" && \
+	    ln -sf $$name.so.$(VERSION) "$(root)/lib/$$name.so" || exit; \
+	done
 	install -m 755 "$(BUILD)/tern" "$(root)/bin/"
 	$(if $(STRIP),$(STRIP) "$(root)/bin/tern")
-	$(if $(STRIP),$(STRIP) --strip-unneeded "$(root)/lib/libtern.so.$(VERSION)")
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' tools/tern.pc.in \
-	    > "$(root)/lib/pkgconfig/tern.pc"
-	chmod 644 "$(root)/lib/pkgconfig/tern.pc"
+	for name in tern ternnd; do \
+	    sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@ND_LIBS@|$(ND_LIBS)|' tools/$$name.pc.in \
+	        > "$(root)/lib/pkgconfig/$$name.pc" && chmod 644 "$(root)/lib/pkgconfig/$$name.pc" || exit; \
+	done
 
 uninstall: ## what install put there
-	rm -f "$(root)/include/tern/tern.h" "$(root)/include/tern/sim.h" "$(root)/lib/libtern.a" \
-	    "$(root)/lib/libtern.so" "$(root)/lib/libtern.so.$(SOVERSION)" \
-	    "$(root)/lib/libtern.so.$(VERSION)" "$(root)/lib/pkgconfig/tern.pc" "$(root)/bin/tern" \
+	for name in tern ternnd; do \
+	    rm -f "$(root)/lib/lib$$name.a" "$(root)/lib/lib$$name.so" "$(root)/lib/lib$$name.so.$(SOVERSION)" \
+	        "$(root)/lib/lib$$name.so.$(VERSION)" "$(root)/lib/pkgconfig/$$name.pc"; \
+	done
+	rm -f "$(root)/include/tern/tern.h" "$(root)/include/tern/sim.h" "$(root)/include/tern/nd.h" "$(root)/bin/tern" \
 	    "$(root)/$(man1)"/tern.1 "$(root)/$(man1)"/tern-*.1 "$(root)/$(bashdir)/tern"
 	-rmdir "$(root)/include/tern"
 

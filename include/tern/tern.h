@@ -88,6 +88,10 @@ enum tern_status {
  * next failure. */
 TERN_API const char *tern_error(void);
 
+/* Sets the sentence, cut after 511 characters, and returns `status`. For libraries that are built on
+ * Tern, so that tern_error() also explains their failures. NULL is an empty sentence. */
+TERN_API enum tern_status tern_fail(enum tern_status status, const char *sentence);
+
 /*
  * Lets a program end calls of this thread that wait, as Ctrl-C should. While a call waits for other
  * nodes, workers or tasks, it calls `check` about every 50 ms; when that returns true, the call

@@ -50,7 +50,7 @@ def make():
                           cwd=ROOT, stdout=sys.stderr)
     if done.returncode:
         raise SystemExit("tern: `make python` failed; on Debian it needs gcc, make, libc6-dev, libssl-dev, "
-                         "libxxhash-dev and python3-dev")
+                         "libxxhash-dev, zlib1g-dev and python3-dev")
     return ROOT / build / "python"
 
 
@@ -79,15 +79,19 @@ def write_wheel(folder, files):
     return name
 
 
+def stripped(binary):
+    """The bytes of a library without its debug information, if there is a strip."""
+    with tempfile.NamedTemporaryFile() as result:
+        done = subprocess.run(["strip", "--strip-unneeded", "-o", result.name, str(binary)], check=False)
+        return (binary if done.returncode else Path(result.name)).read_bytes()
+
+
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     built = make()
-    module = built / "tern/_tern.abi3.so"
-    with tempfile.NamedTemporaryFile() as stripped:
-        done = subprocess.run(["strip", "--strip-unneeded", "-o", stripped.name, str(module)], check=False)
-        binary = (module if done.returncode else Path(stripped.name)).read_bytes()
     names = [path for path in sorted((ROOT / "python/tern").glob("*")) if path.suffix in (".py", ".pyi", ".typed")]
     files = {f"tern/{path.name}": path.read_bytes() for path in names}
-    files["tern/_tern.abi3.so"] = binary
+    for name in ("_tern.abi3.so", "libternnd.so"):
+        files[f"tern/{name}"] = stripped(built / "tern" / name)
     return write_wheel(wheel_directory, files)
 
 

@@ -73,6 +73,16 @@ static const char *kind_name(uint32_t kind)
         return "distribution";
     case HANDLE_CHECKPOINT:
         return "checkpoint";
+    case HANDLE_ARRAY:
+        return "array";
+    case HANDLE_SYMBOL:
+        return "symbol";
+    case HANDLE_MODULE:
+        return "module";
+    case HANDLE_ITERATOR:
+        return "iterator";
+    case HANDLE_STORE:
+        return "store";
     default:
         return "handle";
     }

@@ -27,6 +27,11 @@ enum handle_kind {
     HANDLE_WORKER,
     HANDLE_DIST,
     HANDLE_CHECKPOINT,
+    HANDLE_ARRAY,
+    HANDLE_SYMBOL,
+    HANDLE_MODULE,
+    HANDLE_ITERATOR,
+    HANDLE_STORE,
     HANDLE_CLOSED,
     HANDLE_FORKED, /* opened by the process that this one was forked from */
 };

@@ -32,6 +32,11 @@ enum tern_status fail(enum tern_status status, const char *format, ...)
     return status;
 }
 
+enum tern_status tern_fail(enum tern_status status, const char *text)
+{
+    return fail(status, "%s", text ? text : "");
+}
+
 const char *tern_error(void)
 {
     return sentence();

@@ -9,7 +9,8 @@ unset MAKEFLAGS MFLAGS MAKELEVEL
 root=$tmp/root
 try make -C "$ROOT" install "BUILD=$BUILD" "DESTDIR=$root" PREFIX=/usr
 check 'make install' [ "$status" -eq 0 ]
-for file in include/tern/tern.h lib/libtern.a lib/libtern.so lib/pkgconfig/tern.pc bin/tern \
+for file in include/tern/tern.h include/tern/nd.h lib/libtern.a lib/libtern.so lib/libternnd.a lib/libternnd.so \
+    lib/pkgconfig/tern.pc lib/pkgconfig/ternnd.pc bin/tern \
     share/man/man1/tern.1 share/man/man1/tern-bench.1 share/man/man1/tern-train-kge.1 \
     share/bash-completion/completions/tern; do
     check "installs $file" [ -e "$root/usr/$file" ]

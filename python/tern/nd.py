@@ -1,0 +1,406 @@
+"""tern.nd: arrays, symbols and modules of libternnd, by ctypes; there is nothing to compile.
+
+    from tern import nd
+
+    a = nd.zeros((2, 3))
+    a += 2
+    b = nd.dot(a, a.T)
+    print(b.numpy())
+
+A call returns at once; `numpy()` waits. numpy arrays come in with `nd.array` (a copy) or `nd.wrap` (their own memory), and
+go out with `numpy()`, which shows the array's memory. Every operator is a function of this module with the attributes of
+docs/nd.md as keywords: `nd.sum(a, axis=0, keepdims=True)`.
+"""
+
+import ctypes
+import os
+import pathlib
+
+import numpy as np
+
+MAX_DIMS = 8
+_TYPES = (np.dtype("float32"), np.dtype("float64"), np.dtype("int32"), np.dtype("int64"), np.dtype("uint8"))
+_NAMES = ("f32", "f64", "i32", "i64", "u8")
+
+
+class Error(Exception):
+    """A call failed. `str()` gives the sentence, `status` the number of tern.h's enum tern_status."""
+
+    def __init__(self, status, sentence):
+        super().__init__(sentence)
+        self.status = status
+
+
+class _Shape(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int), ("n_dims", ctypes.c_int32), ("dims", ctypes.c_int64 * MAX_DIMS)]
+
+
+def _load():
+    """The library: TERN_ND_LIBRARY, the one beside this file, or the system's."""
+    own = pathlib.Path(__file__).with_name("libternnd.so")
+    name = os.environ.get("TERN_ND_LIBRARY") or (str(own) if own.exists() else "libternnd.so.0")
+    library = ctypes.CDLL(name)
+    for function in ("tern_error", "tern_nd_operator", "tern_nd_gemm"):
+        getattr(library, function).restype = ctypes.c_char_p
+    library.tern_nd_operations.restype = ctypes.c_uint64
+    library.tern_nd_operator.argtypes = [ctypes.c_size_t]
+    library.tern_array_read.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
+    library.tern_array_apply.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t,
+                                         ctypes.c_void_p]
+    library.tern_array_close.argtypes = [ctypes.c_void_p]
+    return library
+
+
+_lib = _load()
+_RELEASE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_wrapped = {}  # numpy arrays whose memory the library uses
+
+
+@_RELEASE
+def _release(context):
+    _wrapped.pop(context, None)
+
+
+def _check(status):
+    if status:
+        raise Error(status, _lib.tern_error().decode())
+
+
+def _shape_struct(shape, dtype):
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    if len(shape) > MAX_DIMS:
+        raise Error(1, f"an array has 0 to {MAX_DIMS} dimensions, not {len(shape)}")
+    return _Shape(_type_number(dtype), len(shape), (ctypes.c_int64 * MAX_DIMS)(*shape))
+
+
+def _type_number(dtype):
+    dtype = np.dtype("uint8") if dtype is bool else np.dtype(dtype)
+    if dtype not in _TYPES:
+        raise Error(1, f"{dtype} is not a type of arrays: {', '.join(str(t) for t in _TYPES)}")
+    return _TYPES.index(dtype)
+
+
+def _text(value):
+    if isinstance(value, (tuple, list)):
+        return ",".join(str(int(v)) for v in value) or "()"
+    if isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (int, np.integer)):
+        return str(int(value))
+    return _NAMES[_type_number(value)]
+
+
+def _attributes(keywords):
+    """The text of attributes that the library reads."""
+    return " ".join(f"{name}={_text(value)}" for name, value in keywords.items() if value is not None).encode()
+
+
+class Array:
+    """Numbers of one type in up to 8 dimensions. Made by the functions of this module."""
+
+    __slots__ = ("_handle", "__weakref__")
+    __array_priority__ = 1000
+
+    def __init__(self, handle):
+        self._handle = handle
+
+    def __del__(self):
+        if _lib is not None and self._handle:
+            _lib.tern_array_close(self._handle)
+
+    @property
+    def _spec(self):
+        shape = _Shape()
+        _check(_lib.tern_array_shape(ctypes.c_void_p(self._handle), ctypes.byref(shape)))
+        return shape
+
+    @property
+    def shape(self):
+        spec = self._spec
+        return tuple(spec.dims[: spec.n_dims])
+
+    @property
+    def dtype(self):
+        return _TYPES[self._spec.type]
+
+    @property
+    def ndim(self):
+        return self._spec.n_dims
+
+    @property
+    def T(self):
+        return self.transpose()
+
+    def numpy(self):
+        """Waits, and returns a numpy array of the same memory."""
+        data, strides = ctypes.c_void_p(), (ctypes.c_int64 * MAX_DIMS)()
+        spec = self._spec
+        _check(_lib.tern_array_data(ctypes.c_void_p(self._handle), ctypes.byref(data), strides))
+        dtype = _TYPES[spec.type]
+        return np.asarray(_Memory(self, data.value, tuple(spec.dims[: spec.n_dims]), dtype,
+                                  tuple(s * dtype.itemsize for s in strides[: spec.n_dims])))
+
+    asnumpy = numpy
+
+    def __array__(self, dtype=None):
+        value = self.numpy()
+        return value if dtype is None else value.astype(dtype)
+
+    def item(self):
+        return self.numpy().item()
+
+    __float__ = item
+
+    def wait(self):
+        self.numpy()
+        return self
+
+    def transpose(self, axes=None):
+        view = ctypes.c_void_p()
+        order = (ctypes.c_int64 * MAX_DIMS)(*axes) if axes is not None else None
+        if axes is not None and len(axes) != self.ndim:
+            raise Error(1, f"{len(axes)} axes are given for {self.ndim} dimensions")
+        _check(_lib.tern_array_transpose(ctypes.c_void_p(self._handle), order, ctypes.byref(view)))
+        return Array(view.value)
+
+    def reshape(self, *shape):
+        """A copy, where this array has gaps; else a view."""
+        shape = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
+        view = ctypes.c_void_p()
+        dims = (ctypes.c_int64 * max(1, len(shape)))(*shape)
+        if len(shape) <= MAX_DIMS and _lib.tern_array_reshape(ctypes.c_void_p(self._handle), len(shape), dims,
+                                                               ctypes.byref(view)) == 0:
+            return Array(view.value)
+        return _apply("reshape", (self,), shape=tuple(shape))
+
+    def _view(self, key):
+        """The view that an index means: integers, slices with positive steps, `...`."""
+        key = key if isinstance(key, tuple) else (key,)
+        shape = self.shape
+        if Ellipsis in key:
+            at = key.index(Ellipsis)
+            key = key[:at] + (slice(None),) * (len(shape) - len(key) + 1) + key[at + 1:]
+        if len(key) > len(shape):
+            raise IndexError(f"{len(key)} indices for {len(shape)} dimensions")
+        begin, end, step, kept = [], [], [], []
+        for i, k in enumerate(key):
+            if isinstance(k, slice):
+                b, e, s = k.indices(shape[i])
+                kept.append(True)
+            else:
+                b = k + shape[i] if k < 0 else k
+                if not 0 <= b < shape[i]:
+                    raise IndexError(f"index {k} is not in dimension {i}, which has {shape[i]} elements")
+                e, s = b + 1, 1
+                kept.append(False)
+            begin.append(b), end.append(e), step.append(s)
+        n, numbers, view = len(key), ctypes.c_int64 * max(1, len(key)), ctypes.c_void_p()
+        _check(_lib.tern_array_slice(ctypes.c_void_p(self._handle), n, numbers(*begin), numbers(*end), numbers(*step),
+                                     ctypes.byref(view)))
+        part = Array(view.value)
+        if all(kept):
+            return part
+        kept += [True] * (len(shape) - n)
+        return _drop_axes(part, kept)
+
+    def __getitem__(self, key):
+        return self._view(key)
+
+    def __setitem__(self, key, value):
+        part = self if key is Ellipsis or key == slice(None) else self._view(key)
+        part.assign(value)
+
+    def assign(self, value):
+        """Writes a value, broadcast and converted, into this array and what shares its memory."""
+        value = _as_array(value, self.dtype)
+        _check(_lib.tern_array_assign(ctypes.c_void_p(self._handle), ctypes.c_void_p(value._handle)))
+
+    def astype(self, dtype):
+        return _apply("cast", (self,), type=dtype)
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __repr__(self):
+        return f"nd.{self.numpy()!r}"
+
+
+class _Memory:
+    """The memory of an array, for numpy."""
+
+    def __init__(self, array, data, shape, dtype, strides):
+        self._array = array
+        self.__array_interface__ = {"data": (data, False), "shape": shape, "typestr": dtype.str, "strides": strides,
+                                    "version": 3}
+
+
+def _drop_axes(part, kept):
+    """A view without the axes of one element that are not kept: numpy's memory, wrapped again."""
+    value = part.numpy()
+    return wrap(value.reshape([n for n, k in zip(value.shape, kept) if k]) if value.flags.c_contiguous
+                else value[tuple(slice(None) if k else 0 for k in kept)])
+
+
+def array(value, dtype=None):
+    """A copy of anything that numpy takes. float64 lists become float32 unless `dtype` says otherwise."""
+    given = isinstance(value, (np.ndarray, np.generic, Array))
+    value = np.asarray(value, dtype)
+    if dtype is None and not given and value.dtype == np.float64:
+        value = value.astype(np.float32)
+    if value.dtype == np.bool_:
+        value = value.astype(np.uint8)
+    value = np.asarray(value, order="C")
+    handle = ctypes.c_void_p()
+    _check(_lib.tern_array_new(ctypes.byref(_shape_struct(value.shape, value.dtype)), ctypes.c_void_p(value.ctypes.data),
+                               ctypes.byref(handle)))
+    return Array(handle.value)
+
+
+def wrap(value):
+    """An array in the memory of a numpy array, without a copy. Do not write the numpy array while calls are pending."""
+    if any(s % value.itemsize for s in value.strides):
+        raise Error(1, "the strides are no multiples of an element")
+    handle, key = ctypes.c_void_p(), id(value)
+    while key in _wrapped or key == 0:
+        key += 1
+    strides = (ctypes.c_int64 * MAX_DIMS)(*(s // value.itemsize for s in value.strides))
+    _wrapped[key] = value
+    status = _lib.tern_array_wrap(ctypes.byref(_shape_struct(value.shape, value.dtype)), strides,
+                                  ctypes.c_void_p(value.ctypes.data), _release, ctypes.c_void_p(key), ctypes.byref(handle))
+    if status:
+        _wrapped.pop(key)
+    _check(status)
+    return Array(handle.value)
+
+
+def _as_array(value, dtype):
+    if isinstance(value, Array):
+        return value
+    if isinstance(value, (bool, int, float)):
+        return _apply("constant", (), value=float(value), type=dtype)
+    return array(value)
+
+
+def _apply(name, inputs, **attributes):
+    handles = (ctypes.c_void_p * max(1, len(inputs)))(*(x._handle for x in inputs))
+    out = ctypes.c_void_p()
+    _check(_lib.tern_array_apply(name.encode(), _attributes(attributes), handles, len(inputs), ctypes.byref(out)))
+    return Array(out.value)
+
+
+def _scalar_type(value, other):
+    """The type of a Python number beside an array: the array's own, unless a fraction meets integers."""
+    if isinstance(value, float) and other.kind in "iu":
+        return np.dtype("float64")
+    return other
+
+
+def _operands(values):
+    """Arrays of all operands. Python numbers take the type of the first array."""
+    types = [v.dtype for v in values if isinstance(v, (Array, np.ndarray, np.generic))]
+    first = types[0] if types else np.dtype("float32")
+    return [_as_array(v, _scalar_type(v, first)) for v in values]
+
+
+def _make_operator(name):
+    def operator(*inputs, **attributes):
+        return _apply(name, _operands(inputs), **attributes)
+
+    operator.__name__ = operator.__qualname__ = name
+    operator.__doc__ = f"The operator {name}: see docs/nd.md."
+    return operator
+
+
+def _operators():
+    i = 0
+    while (name := _lib.tern_nd_operator(i)) is not None:
+        yield name.decode()
+        i += 1
+
+
+OPERATORS = tuple(_operators())
+
+
+def __getattr__(name):
+    """Operators are found here and not among the globals, where `sum` and `max` are Python's."""
+    if name in OPERATORS:
+        return _make_operator(name)
+    raise AttributeError(f"tern.nd has no operator or function '{name}'")
+
+
+def __dir__():
+    return sorted({*globals(), *OPERATORS})
+
+
+def concat(*arrays, axis=0):
+    arrays = arrays[0] if len(arrays) == 1 and isinstance(arrays[0], (list, tuple)) else arrays
+    return _apply("concat", _operands(arrays), axis=axis)
+
+
+def zeros(shape, device=None, dtype="float32"):
+    return full(shape, 0.0, device, dtype)
+
+
+def ones(shape, device=None, dtype="float32"):
+    return full(shape, 1.0, device, dtype)
+
+
+def full(shape, value, device=None, dtype="float32"):
+    """`device` is there for programs that name one: there is one device, the processor."""
+    return _apply("full", (), shape=(shape,) if isinstance(shape, int) else tuple(shape), value=float(value),
+                  type=np.dtype(dtype))
+
+
+def cpu():
+    """The device."""
+    return "cpu"
+
+
+def wait_all():
+    """Waits until everything pending has been carried out."""
+    _check(_lib.tern_array_wait_all())
+
+
+def set_threads(n):
+    _check(_lib.tern_nd_set_threads(n))
+
+
+def set_fusion(on):
+    _check(_lib.tern_nd_set_fusion(ctypes.c_bool(on)))
+
+
+def _binary(name):
+    def forward(self, other):
+        return _apply(name, _operands((self, other)))
+
+    def backward(self, other):
+        return _apply(name, _operands((other, self))) if isinstance(other, Array) else \
+            _apply(name, [_as_array(other, _scalar_type(other, self.dtype)), self])
+
+    def in_place(self, other):
+        self.assign(forward(self, other))
+        return self
+
+    return forward, backward, in_place
+
+
+for _symbol, _name in (("add", "add"), ("sub", "subtract"), ("mul", "multiply"), ("truediv", "divide"), ("pow", "power")):
+    _forward, _backward, _in_place = _binary(_name)
+    setattr(Array, f"__{_symbol}__", _forward)
+    setattr(Array, f"__r{_symbol}__", _backward)
+    setattr(Array, f"__i{_symbol}__", _in_place)
+for _symbol, _name in (("lt", "less"), ("le", "less_equal"), ("gt", "greater"), ("ge", "greater_equal"), ("eq", "equal"),
+                       ("ne", "not_equal")):
+    setattr(Array, f"__{_symbol}__", _binary(_name)[0])
+Array.__hash__ = object.__hash__
+Array.__neg__ = lambda self: _apply("negative", (self,))
+Array.__abs__ = lambda self: _apply("absolute", (self,))
+Array.__matmul__ = lambda self, other: _apply("dot", (self, other))
+for _name in ("sum", "mean", "max", "min", "argmax", "argmin"):
+    setattr(Array, _name, _make_operator(_name))
+
+del _name, _symbol, _forward, _backward, _in_place

@@ -1,0 +1,164 @@
+/* elementwise - see elementwise.h. */
+#include "nd/elementwise.h"
+
+#include <string.h>
+
+void elementwise_strides(const struct spec *own, const int64_t *strides, const struct spec *shape,
+                         int64_t *along)
+{
+    int64_t dense[SPEC_DIMS];
+    spec_strides(own, dense);
+    const int extra = shape->n_dims - own->n_dims;
+    for (int i = 0; i < shape->n_dims; i++)
+        along[i] =
+            i < extra || own->dims[i - extra] == 1 ? 0 : (strides ? strides : dense)[i - extra];
+}
+
+/* How an operand lies in memory, seen along the output's elements. */
+enum layout { LAYOUT_DENSE, LAYOUT_SINGLE, LAYOUT_STRIDED };
+
+static enum layout layout_of(const struct spec *shape, const int64_t *strides)
+{
+    int64_t dense[SPEC_DIMS];
+    spec_strides(shape, dense);
+    bool is_dense = true, is_single = true;
+    for (int i = 0; i < shape->n_dims; i++) {
+        if (shape->dims[i] == 1)
+            continue;
+        is_dense = is_dense && strides[i] == dense[i];
+        is_single = is_single && strides[i] == 0;
+    }
+    return is_dense ? LAYOUT_DENSE : is_single ? LAYOUT_SINGLE : LAYOUT_STRIDED;
+}
+
+#define MOVE(T)                                              \
+    {                                                        \
+        const T *source = (const T *)from;                   \
+        T *target = (T *)to;                                 \
+        for (int64_t i = 0; i < n; i++)                      \
+            target[i * to_stride] = source[i * from_stride]; \
+        return;                                              \
+    }
+
+static void move(size_t bytes, const char *from, int64_t from_stride, char *to, int64_t to_stride,
+                 int64_t n)
+{
+    switch (bytes) {
+    case 1:
+        MOVE(uint8_t)
+    case 4:
+        MOVE(uint32_t)
+    default:
+        MOVE(uint64_t)
+    }
+}
+
+/* Copies elements first .. first + n - 1 between an operand and a buffer without gaps. */
+static void move_strided(const struct spec *shape, const struct operand *operand, size_t first,
+                         size_t n, char *buffer, bool is_load)
+{
+    const size_t bytes = spec_type_bytes(operand->type);
+    const int inner = shape->n_dims - 1;
+    while (n) {
+        size_t rest = first;
+        int64_t offset = 0, column = 0, width = 1, stride = 0;
+        for (int d = inner; d >= 0; d--) {
+            const int64_t at = (int64_t)(rest % (size_t)shape->dims[d]);
+            rest /= (size_t)shape->dims[d];
+            offset += at * operand->strides[d];
+            if (d == inner) {
+                column = at;
+                width = shape->dims[d];
+                stride = operand->strides[d];
+            }
+        }
+        const int64_t run = width - column < (int64_t)n ? width - column : (int64_t)n;
+        char *place = operand->data + offset * (int64_t)bytes;
+        if (is_load)
+            move(bytes, place, stride, buffer, 1, run);
+        else
+            move(bytes, buffer, 1, place, stride, run);
+        buffer += (size_t)run * bytes;
+        first += (size_t)run;
+        n -= (size_t)run;
+    }
+}
+
+/* The buffer of each register; a step may have that of an input which no later step reads. */
+struct buffers {
+    uint64_t bytes[PROGRAM_BUFFERS][ELEMENTWISE_BLOCK];
+};
+
+/* Chooses a buffer for each step's result, so that few are in use and stay in the cache. */
+static void choose_buffers(const struct program *program, uint8_t *buffer_of)
+{
+    uint8_t last_use[PROGRAM_BUFFERS] = {0}, free_buffers[PROGRAM_BUFFERS];
+    unsigned n_free = 0, n_used = program->n_inputs;
+    for (unsigned s = 0; s < program->n_steps; s++)
+        for (unsigned i = 0; i < program->steps[s].n_inputs; i++)
+            last_use[program->steps[s].in[i]] = (uint8_t)s;
+    for (unsigned i = 0; i < program->n_inputs; i++)
+        buffer_of[i] = (uint8_t)i;
+    for (unsigned s = 0; s < program->n_steps; s++) {
+        buffer_of[program->n_inputs + s] = n_free ? free_buffers[--n_free] : (uint8_t)n_used++;
+        for (unsigned i = 0; i < program->steps[s].n_inputs; i++) {
+            const uint8_t in = program->steps[s].in[i];
+            if (in < program->n_inputs || last_use[in] != s)
+                continue;
+            free_buffers[n_free++] = buffer_of[in];
+            last_use[in] = UINT8_MAX; /* once, if the step reads it twice */
+        }
+    }
+}
+
+static void run_steps(const struct program *program, const void **registers, struct block *block)
+{
+    for (unsigned s = 0; s < program->n_steps; s++) {
+        const struct step *step = &program->steps[s];
+        block->attributes = &step->attributes;
+        block->type = step->type;
+        block->out_type = step->out_type;
+        for (unsigned i = 0; i < step->n_inputs; i++)
+            block->in[i] = registers[step->in[i]];
+        block->out = (void *)(uintptr_t)registers[program->n_inputs + s];
+        step->op->body(block);
+    }
+}
+
+void elementwise_run(const struct program *program, const struct spec *shape,
+                     const struct operand *inputs, const struct operand *out, uint64_t step)
+{
+    struct buffers buffers;
+    uint8_t buffer_of[PROGRAM_BUFFERS];
+    const void *registers[PROGRAM_BUFFERS];
+    enum layout layouts[PROGRAM_MAX_INPUTS];
+    choose_buffers(program, buffer_of);
+    const unsigned result = program->n_inputs + program->n_steps - 1;
+    for (unsigned r = 0; r <= result; r++)
+        registers[r] = buffers.bytes[buffer_of[r]];
+    const size_t count = spec_count(shape);
+    for (unsigned i = 0; i < program->n_inputs; i++) {
+        layouts[i] = layout_of(shape, inputs[i].strides);
+        if (layouts[i] == LAYOUT_SINGLE)
+            move(spec_type_bytes(inputs[i].type), inputs[i].data, 0, (char *)buffers.bytes[i], 1,
+                 (int64_t)(count < ELEMENTWISE_BLOCK ? count : ELEMENTWISE_BLOCK));
+    }
+    const bool is_direct = layout_of(shape, out->strides) == LAYOUT_DENSE;
+    const size_t out_bytes = spec_type_bytes(out->type);
+    struct block block = {.step = step};
+    for (size_t first = 0; first < count; first += block.n) {
+        block.first = first;
+        block.n = count - first < ELEMENTWISE_BLOCK ? count - first : ELEMENTWISE_BLOCK;
+        for (unsigned i = 0; i < program->n_inputs; i++) {
+            if (layouts[i] == LAYOUT_DENSE)
+                registers[i] = inputs[i].data + first * spec_type_bytes(inputs[i].type);
+            else if (layouts[i] == LAYOUT_STRIDED)
+                move_strided(shape, &inputs[i], first, block.n, (char *)buffers.bytes[i], true);
+        }
+        if (is_direct)
+            registers[result] = out->data + first * out_bytes;
+        run_steps(program, registers, &block);
+        if (!is_direct)
+            move_strided(shape, out, first, block.n, (char *)(uintptr_t)registers[result], false);
+    }
+}

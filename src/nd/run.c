@@ -1,0 +1,255 @@
+/* run - see run.h. */
+#include "nd/run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+
+/* Where a value is. */
+struct value {
+    struct storage *storage; /* NULL: in the arena */
+    char *data;
+    bool has_strides;
+    int64_t strides[SPEC_DIMS];
+};
+
+struct run_node {
+    struct run *run;
+    uint32_t node;
+    uint32_t n_links;
+    struct operation operation;
+    struct link links[PROGRAM_MAX_INPUTS + OP_MAX_INPUTS]; /* sources, output, scratch */
+};
+
+struct run {
+    struct graph graph;
+    struct plan plan;
+    bool is_single;
+    char *arena;
+    struct value *values;
+    struct variable *units;
+    uint32_t *index; /* of a node in `nodes` */
+    struct run_node *nodes;
+    uint32_t n_nodes;
+    uint64_t step;
+    atomic_uint n_left; /* operations that have not ended */
+};
+
+const struct graph *run_graph(const struct run *run)
+{
+    return &run->graph;
+}
+
+const struct plan *run_plan(const struct run *run)
+{
+    return &run->plan;
+}
+
+/* ---- Operations ---------------------------------------------------------------------------------- */
+
+static void run_program(struct run *run, uint32_t v)
+{
+    const struct graph_node *node = &run->graph.nodes[v];
+    const struct program *program = node->program;
+    struct operand in[PROGRAM_MAX_INPUTS],
+        out = {.data = run->values[v].data, .type = node->spec.type};
+    for (unsigned i = 0; i < program->n_inputs; i++) {
+        const struct graph_node *source = &run->graph.nodes[program->inputs[i]];
+        const struct value *value = &run->values[program->inputs[i]];
+        in[i].data = value->data;
+        in[i].type = source->spec.type;
+        elementwise_strides(&source->spec, value->has_strides ? value->strides : NULL, &node->spec,
+                            in[i].strides);
+    }
+    elementwise_strides(&node->spec, run->values[v].has_strides ? run->values[v].strides : NULL,
+                        &node->spec, out.strides);
+    elementwise_run(program, &node->spec, in, &out, run->step);
+}
+
+static enum tern_status run_operator(struct run *run, uint32_t v)
+{
+    const struct graph_node *node = &run->graph.nodes[v];
+    struct tensor in[OP_MAX_INPUTS];
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        const uint32_t source = graph_inputs(&run->graph, v)[i];
+        in[i] = (struct tensor){run->graph.nodes[source].spec, run->values[source].data};
+    }
+    const uint32_t scratch = run->plan.scratch_of[v];
+    return node->op->forward(&(struct call){
+        .attributes = &node->attributes,
+        .n_inputs = node->n_inputs,
+        .in = in,
+        .out = {node->spec, run->values[v].data},
+        .scratch = scratch == PLAN_NONE ? NULL : run->arena + run->plan.units[scratch].offset});
+}
+
+static enum tern_status run_node(void *context)
+{
+    struct run_node *node = context;
+    if (!node->run->graph.nodes[node->node].program)
+        return run_operator(node->run, node->node);
+    run_program(node->run, node->node);
+    return TERN_OK;
+}
+
+static void destroy(struct run *run);
+
+static void node_ended(void *context)
+{
+    struct run *run = ((struct run_node *)context)->run;
+    const bool is_single = run->is_single;
+    /* Unless it is single, the run may be gone after this. */
+    if (atomic_fetch_sub(&run->n_left, 1) == 1 && is_single)
+        destroy(run);
+}
+
+/* ---- Making one ---------------------------------------------------------------------------------- */
+
+static void add_link(struct run_node *node, struct variable *variable, bool writes)
+{
+    for (uint32_t i = 0; i < node->n_links; i++) {
+        if (node->links[i].variable == variable) {
+            /* Overwritten, and read before. */
+            node->links[i].keeps = node->links[i].keeps || writes != node->links[i].writes;
+            node->links[i].writes = node->links[i].writes || writes;
+            return;
+        }
+    }
+    node->links[node->n_links++] = (struct link){.variable = variable, .writes = writes};
+}
+
+static struct variable *variable_of(struct run *run, uint32_t v)
+{
+    const uint32_t unit = run->plan.unit_of[v];
+    return unit == PLAN_NONE ? &run->values[v].storage->variable : &run->units[unit];
+}
+
+/* The links depend on the storages, so they are made when all are bound. */
+static void connect(struct run *run, struct run_node *node)
+{
+    const uint32_t v = node->node;
+    unsigned n_sources;
+    const uint32_t *sources = graph_sources(&run->graph, v, &n_sources);
+    node->n_links = 0;
+    for (unsigned i = 0; i < n_sources; i++)
+        add_link(node, variable_of(run, sources[i]), false);
+    add_link(node, variable_of(run, v), true);
+    /* A view is part of its storage. */
+    if (run->values[v].has_strides)
+        node->links[node->n_links - 1].keeps = true;
+    if (run->plan.scratch_of[v] != PLAN_NONE)
+        add_link(node, &run->units[run->plan.scratch_of[v]], true);
+    node->operation = (struct operation){.run = run_node,
+                                         .ended = node_ended,
+                                         .context = node,
+                                         .name = run->graph.nodes[v].op->name,
+                                         .links = node->links,
+                                         .n_links = node->n_links};
+}
+
+static enum tern_status allocate(struct run *run)
+{
+    const size_t n = run->graph.n_nodes + (size_t)1;
+    for (uint32_t v = 0; v < run->graph.n_nodes; v++)
+        run->n_nodes += graph_is_run(&run->graph, v);
+    run->values = calloc(n, sizeof *run->values);
+    run->index = malloc(n * sizeof *run->index);
+    run->units = calloc(run->plan.n_units + (size_t)1, sizeof *run->units);
+    run->nodes = calloc(run->n_nodes + (size_t)1, sizeof *run->nodes);
+    if (run->plan.arena_bytes)
+        run->arena = aligned_alloc(64, run->plan.arena_bytes);
+    if (!run->values || !run->index || !run->units || !run->nodes ||
+        (run->plan.arena_bytes && !run->arena))
+        return fail(TERN_NO_MEMORY,
+                    "there is no memory to run a graph of %u nodes with %zu bytes of values",
+                    run->graph.n_nodes, run->plan.arena_bytes);
+    uint32_t next = 0;
+    for (uint32_t v = 0; v < run->graph.n_nodes; v++) {
+        run->index[v] = next;
+        if (run->plan.unit_of[v] != PLAN_NONE)
+            run->values[v].data = run->arena + run->plan.units[run->plan.unit_of[v]].offset;
+        if (graph_is_run(&run->graph, v))
+            run->nodes[next++] = (struct run_node){.run = run, .node = v};
+    }
+    run->index[run->graph.n_nodes] = next;
+    return TERN_OK;
+}
+
+static void destroy(struct run *run)
+{
+    for (uint32_t v = 0; run->values && v < run->graph.n_nodes; v++)
+        storage_drop(run->values[v].storage);
+    for (uint32_t i = 0; run->units && i < run->plan.n_units; i++)
+        nd_engine_forget(&run->units[i]);
+    free(run->arena);
+    free(run->values);
+    free(run->units);
+    free(run->index);
+    free(run->nodes);
+    plan_fini(&run->plan);
+    graph_fini(&run->graph);
+    free(run);
+}
+
+void run_free(struct run *run)
+{
+    if (!run)
+        return;
+    nd_engine_wait_for(&run->n_left);
+    destroy(run);
+}
+
+enum tern_status run_make(struct graph *graph, struct run_options options, struct run **run)
+{
+    struct run *made = calloc(1, sizeof *made);
+    if (!made) {
+        graph_fini(graph);
+        return fail(TERN_NO_MEMORY, "there is no memory to run a graph");
+    }
+    made->graph = *graph;
+    memset(graph, 0, sizeof *graph);
+    made->is_single = options.is_single;
+    enum tern_status status = graph_fuse(&made->graph, options.fusing);
+    if (!status)
+        status = plan_make(&made->graph, options.sharing, &made->plan);
+    if (!status)
+        status = allocate(made);
+    if (status) {
+        destroy(made);
+        return status;
+    }
+    *run = made;
+    return TERN_OK;
+}
+
+void run_bind(struct run *run, uint32_t node, struct storage *storage, int64_t offset,
+              const int64_t *strides)
+{
+    struct value *value = &run->values[node];
+    storage_keep(storage);
+    storage_drop(value->storage);
+    value->storage = storage;
+    value->data =
+        (char *)storage->data + offset * (int64_t)spec_type_bytes(run->graph.nodes[node].spec.type);
+    value->has_strides = strides != NULL;
+    if (strides)
+        memcpy(value->strides, strides, sizeof value->strides);
+}
+
+void run_submit(struct run *run, uint32_t begin, uint32_t end, uint64_t step)
+{
+    nd_engine_wait_for(&run->n_left);
+    const uint32_t first = run->index[begin], last = run->index[end];
+    struct run_node *nodes = run->nodes;
+    run->step = step;
+    /* One more, so that a single run lives until all are submitted. */
+    atomic_store(&run->n_left, last - first + 1);
+    for (uint32_t i = first; i < last; i++)
+        connect(run, &nodes[i]);
+    for (uint32_t i = first; i < last; i++)
+        nd_engine_submit(&nodes[i].operation);
+    const bool is_single = run->is_single;
+    if (atomic_fetch_sub(&run->n_left, 1) == 1 && is_single)
+        destroy(run);
+}
