@@ -363,10 +363,11 @@ struct tern_table_options {
  */
 
 /*
- * Filters (docs/filters.md), such as "zeros,fixed:8", make the values of pulls, pushes and sets that
- * go to other nodes shorter. All nodes must name the same filters. Rounds, which refresh replicas
+ * Filters (docs/filters.md), such as "zeros,fixed:8", make pulls, pushes and sets that go to other
+ * nodes shorter. All nodes must name the same filters. Rounds, which refresh replicas
  * and move keys, are exact and not filtered.
  *
+ *   keys        a list of keys that a worker has sent to the node before costs 16 bytes.
  *   zeros       a value of zeros costs one bit.
  *   fixed:B     f32 and f64 only: elements that are pushed or pulled have B = 8, 16 or 24 bits. The
  *               largest of a message sets the scale; each number is rounded at random, so that its
@@ -960,7 +961,7 @@ struct tern_table_stats {
     uint64_t dropped_keys; /* and pushes to them, which had no other effect */
 
     /* Bytes that filters saved in what this node sent. */
-    uint64_t zeros_saved_bytes, fixed_saved_bytes;
+    uint64_t keys_saved_bytes, zeros_saved_bytes, fixed_saved_bytes;
 
     /* The cost of managing keys, at this node; zero for tables whose keys stay at home. */
     uint64_t rounds;     /* exchanges with other nodes */

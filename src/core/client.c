@@ -47,6 +47,8 @@ void client_fini(struct client *client)
         next = part->next;
         free(part);
     }
+    for (uint32_t i = 0; client->lanes && i < client->n_lanes; i++)
+        lists_clear(&client->lanes[i].lists);
     free(client->scratch);
     buffer_free(&client->rows);
     free(client->ends);
@@ -382,6 +384,18 @@ void lane_welcome(struct lane *lane, uint64_t executed)
         part->number = part->op->number = ++lane->last_number;
 }
 
+/* The server does not know the list of the oldest request, and waits for it. */
+static void lane_send_lists(struct lane *lane)
+{
+    lists_clear(&lane->lists);
+    for (struct part *part = lane->first; part; part = part->next)
+        part->list = LIST_UNDECIDED;
+    if (defect(DEFECT_LIST_UNSENT))
+        return;
+    lane->unsent = lane->first;
+    lane->bytes_under_way = 0;
+}
+
 static void op_fail(struct op *op, enum tern_status status, const char *sentence, size_t length)
 {
     if (op->status)
@@ -598,6 +612,10 @@ enum tern_status lane_reply(struct client *client, struct lane *lane, const stru
         return bad_reply(lane, reply);
     if (reply->kind == FRAME_HOLD)
         return TERN_OK;
+    if (reply->kind == FRAME_FORGOTTEN && part->list == LIST_NAMED) {
+        lane_send_lists(lane);
+        return TERN_OK;
+    }
     struct op *op = part->op;
     struct frame plain = *reply;
     if (reply->kind == FRAME_VALUES && op->kind == FRAME_PULL && op_is_filtered(op)) {

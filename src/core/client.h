@@ -16,12 +16,15 @@
  *     keys and values belong to the caller until the operation is done.
  *  4. At most LANE_BYTES are under way unanswered; what is beyond waits in the lane until half of them
  *     are answered, so that it is sent in large pieces.
- *
  *  5. A node that does not have all keys of a request answers MOVED, says where they are, and does
  *     nothing of it. The keys are then asked for there, in new requests; those that are said to be here
  *     are done here as soon as they are. Requests sent later may thus be executed before: whoever starts
  *     an operation on keys of managed tables waits until earlier ones on the same keys are done. Of
  *     several sets of a key in one operation only the last is sent.
+ *
+ *  6. With the filter `keys` a list of keys that was sent before is named by its digest (lists.h). A server that does not
+ *     know it answers FORGOTTEN and executes nothing that comes after, until the request comes again with the list: so the
+ *     order of rule 1 holds. A request that is sent again on another connection has the bytes that it had.
  *
  * A client belongs to one thread at a time (a worker's).
  */
@@ -31,6 +34,7 @@
 #include "base/buffer.h"
 #include "core/core.h"
 #include "wire/frame.h"
+#include "wire/lists.h"
 
 enum {
     PART_BYTES = 64 << 10, /* aimed at for a request and for its reply, all included */
@@ -77,8 +81,9 @@ struct lane {
     struct part *first, *last; /* unanswered, in order */
     struct part *unsent;       /* the first that is not sent on this connection */
     size_t bytes_under_way;
-    bool full;     /* LANE_BYTES were under way, and half of them still are */
-    bool is_known; /* it was welcomed: its numbers are the server's */
+    bool full;              /* LANE_BYTES were under way, and half of them still are */
+    bool is_known;          /* it was welcomed: its numbers are the server's */
+    struct key_lists lists; /* that were sent, of tables with the filter `keys` */
 };
 
 struct client {

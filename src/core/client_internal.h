@@ -8,6 +8,9 @@
 #include "core/client.h"
 #include "core/technique.h"
 
+/* Undecided before a request is sent, and after its list was forgotten. */
+enum list_form { LIST_UNDECIDED, LIST_WHOLE, LIST_NAMED };
+
 /* One request: `count` of the operation's sorted keys from `begin` on. */
 struct part {
     struct part *next;
@@ -15,7 +18,8 @@ struct part {
     uint64_t number;
     size_t begin;
     uint32_t count;
-    bool is_coming; /* its key is on its way to this node, under the number in `location` */
+    enum list_form list; /* how its keys are sent */
+    bool is_coming;      /* its key is on its way to this node, under the number in `location` */
     uint32_t location;
 };
 
@@ -38,12 +42,12 @@ static inline bool op_is_write(const struct op *op)
 /* Whether the rows of an operation are filtered. */
 static inline bool op_is_filtered(const struct op *op)
 {
-    return !op_is_call(op) && op->kind != FRAME_COUNT && filters_any(&op->of->filters);
+    return !op_is_call(op) && op->kind != FRAME_COUNT && filters_rows(&op->of->filters);
 }
 
 /* Appends the request of a part. Its values may be left in *rest, unless that is NULL. */
-bool request_encode(struct client *client, const struct lane *lane, const struct part *part,
-                    struct buffer *out, struct slice *rest);
+bool request_encode(struct client *client, struct lane *lane, struct part *part, struct buffer *out,
+                    struct slice *rest);
 
 /* The values of a part in the caller's memory, if they are many and lie there in the order of its keys; else NULL. */
 char *request_values_together(const struct part *part);

@@ -1,6 +1,7 @@
 /*
  * client_rows - the bytes of requests and replies. It gathers the caller's values, which are in the order of the caller's
- * keys, into a payload, and scatters them from one: raw, as counts, filtered, or only for keys that have rows. See
+ * keys, into a payload, and scatters them from one: raw, as counts, filtered, or only for keys that have rows. Keys that were
+ * sent before are named by a digest. See
  * client_internal.h.
  */
 #include <string.h>
@@ -186,8 +187,41 @@ static struct frame make_head(const struct client *client, const struct lane *la
                           .fields.access.oldest = lane->first->number};
 }
 
+/* Replaces the keys of a request by the digest of their list, if it was sent before on this lane. */
+static void name_list(const struct client *client, struct lane *lane, struct part *part,
+                      uint8_t *coded, struct frame *frame)
+{
+    struct core_table *table = (struct core_table *)(uintptr_t)part->op->of;
+    struct key_list list = {.bytes = frame->keys_bytes, .count = part->count};
+    list.digest = list_digest(coded, defect(DEFECT_LIST_CONFUSED) ? 8 : list.bytes, list.count,
+                              frame->flags, client->core->incarnation);
+    if (part->list == LIST_UNDECIDED) {
+        const bool known = lists_find(&lane->lists, list.digest);
+        part->list = known ? LIST_NAMED : LIST_WHOLE;
+        if (!known)
+            (void)lists_add(&lane->lists, &list);
+    }
+    if (part->list == LIST_WHOLE)
+        return;
+    list_digest_put(list.digest, coded);
+    frame->flags = FRAME_LIST_KNOWN;
+    frame->keys_bytes = FRAME_DIGEST_BYTES;
+    filter_count(&table->saved, &(struct filter_saved){.keys = list.bytes - FRAME_DIGEST_BYTES});
+}
+
+/* Writes the keys of a part. */
+static void put_keys(const struct client *client, struct lane *lane, struct part *part,
+                     uint8_t *out, struct frame *frame)
+{
+    const struct op *op = part->op;
+    frame->keys_bytes =
+        (uint32_t)keys_encode(op->sorted + part->begin, part->count, out, &frame->flags);
+    if (op->of->filters.keys && frame->keys_bytes > LISTS_SHORT)
+        name_list(client, lane, part, out, frame);
+}
+
 /* Appends the write of a part whose rows are filtered. */
-static bool encode_filtered(struct client *client, const struct lane *lane, const struct part *part,
+static bool encode_filtered(struct client *client, struct lane *lane, struct part *part,
                             struct buffer *out)
 {
     const struct op *op = part->op;
@@ -197,8 +231,7 @@ static bool encode_filtered(struct client *client, const struct lane *lane, cons
         return false;
     struct frame frame = make_head(client, lane, part);
     uint8_t *body = at + FRAME_HEADER_BYTES;
-    frame.keys_bytes =
-        (uint32_t)keys_encode(op->sorted + part->begin, part->count, body, &frame.flags);
+    put_keys(client, lane, part, body, &frame);
     const size_t bytes = encode_rows(client, part, body + frame.keys_bytes);
     if (bytes == SIZE_MAX)
         return false;
@@ -209,8 +242,8 @@ static bool encode_filtered(struct client *client, const struct lane *lane, cons
 }
 
 /* Appends the access of a part whose rows, if it has some, are not filtered. */
-static bool encode_plain(const struct client *client, const struct lane *lane,
-                         const struct part *part, struct buffer *out, struct slice *rest)
+static bool encode_plain(const struct client *client, struct lane *lane, struct part *part,
+                         struct buffer *out, struct slice *rest)
 {
     const struct op *op = part->op;
     const bool counts = sends_counts(op);
@@ -223,8 +256,7 @@ static bool encode_plain(const struct client *client, const struct lane *lane,
         return false;
     struct frame frame = make_head(client, lane, part);
     uint8_t *body = at + FRAME_HEADER_BYTES;
-    frame.keys_bytes =
-        (uint32_t)keys_encode(op->sorted + part->begin, part->count, body, &frame.flags);
+    put_keys(client, lane, part, body, &frame);
     if (counts)
         payload = copied = gather_counts(part, body + frame.keys_bytes);
     frame.body_bytes = frame.keys_bytes + (uint32_t)payload;
@@ -239,8 +271,8 @@ static bool encode_plain(const struct client *client, const struct lane *lane,
     return true;
 }
 
-bool request_encode(struct client *client, const struct lane *lane, const struct part *part,
-                    struct buffer *out, struct slice *rest)
+bool request_encode(struct client *client, struct lane *lane, struct part *part, struct buffer *out,
+                    struct slice *rest)
 {
     const struct op *op = part->op;
     if (op_is_call(op))

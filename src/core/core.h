@@ -39,7 +39,7 @@ struct core_table {
     uint64_t round_ns;                 /* at least that long from one round to the next */
     struct savings savings[STORE_MAX_SHARDS];
     struct filters filters;                      /* of the rows of requests and their replies, */
-    _Atomic uint64_t saved_zeros, saved_fixed;   /* and the bytes that they have saved here */
+    struct filter_counts saved;                  /* and the bytes that they have saved here */
     _Atomic uint64_t request_bytes, reply_bytes; /* sent for PULL, PUSH, SET and COUNT */
 };
 

@@ -94,6 +94,11 @@ enum defect {
     /* Filters (wire/filter.h). */
     DEFECT_ZEROS_REPEAT,      /* a row of zeros that is pulled is the one before it */
     DEFECT_FILTERED_ROW_LOST, /* the last row of a write is taken for zeros */
+    /* Lists of keys (wire/lists.h). */
+    DEFECT_LIST_CONFUSED, /* the digest of a list is that of its first keys alone */
+    DEFECT_LIST_GUESSED,  /* a list that is not known is taken for that of the last request */
+    DEFECT_LIST_EXECUTED, /* a request whose list is not known counts as executed */
+    DEFECT_LIST_UNSENT,   /* a request whose list was forgotten is not sent again */
     /* group.c, collective.c */
     DEFECT_BARRIER_EARLY, /* a barrier passes while one node is missing */
     DEFECT_JOIN_EARLY,    /* the roster goes out while one node is missing */

@@ -44,13 +44,72 @@ static enum served answer_failure(const struct server *server, const struct fram
                : REFUSED;
 }
 
-/* Decodes and checks the keys of a request: where none moves, all of them must be at home here. */
-static enum tern_status read_keys(const struct server *server, const struct store *store,
-                                  const struct frame *request, const uint8_t *body)
+/* Finds the list of keys that a request names: *coded, in *bytes, of the form that *flags says. BUSY: it is not known. */
+static enum tern_status find_list(const struct server_lane *lane, const struct core_table *table,
+                                  const struct frame *request, const uint8_t **coded, size_t *bytes,
+                                  uint8_t *flags)
 {
-    if (!keys_decode(body, request->keys_bytes, request->flags, request->count, server->keys))
-        return fail(TERN_INVALID, "the keys of a %s cannot be decoded",
-                    frame_kind_name(request->kind));
+    if (!table->filters.keys || request->keys_bytes != FRAME_DIGEST_BYTES)
+        return fail(TERN_INVALID, "a %s of table '%s' names no list of keys",
+                    frame_kind_name(request->kind), table->store.name);
+    const struct key_list *list = lists_find(&lane->lists, list_digest_get(*coded));
+    if (!list || list->count != request->count)
+        return TERN_BUSY;
+    *coded = list->coded;
+    *bytes = list->bytes;
+    *flags = list->flags;
+    return TERN_OK;
+}
+
+/* Keeps a list of keys that was sent whole, as its sender does. */
+static void keep_list(const struct server *server, struct server_lane *lane,
+                      const struct core_table *table, const struct frame *request,
+                      const uint8_t *coded)
+{
+    const uint8_t flags = request->flags & FRAME_KEYS_DELTA;
+    if (!table->filters.keys || request->keys_bytes <= LISTS_SHORT)
+        return;
+    struct key_list list = {.coded = (uint8_t *)(uintptr_t)coded,
+                            .bytes = request->keys_bytes,
+                            .count = request->count,
+                            .flags = flags};
+    list.digest = list_digest(coded, defect(DEFECT_LIST_CONFUSED) ? 8 : list.bytes, list.count,
+                              flags, lane->incarnation);
+    lane->lists.most = server->lists_most;
+    if (!lists_find(&lane->lists, list.digest))
+        (void)lists_add(&lane->lists, &list);
+}
+
+/* Decodes the keys of a request. BUSY: it names a list that is not known. */
+static enum tern_status decode_keys(const struct server *server, struct server_lane *lane,
+                                    const struct core_table *table, const struct frame *request,
+                                    const uint8_t *body)
+{
+    size_t bytes = request->keys_bytes;
+    uint8_t flags = request->flags;
+    const bool named = flags & FRAME_LIST_KNOWN;
+    enum tern_status status =
+        named ? find_list(lane, table, request, &body, &bytes, &flags) : TERN_OK;
+    if (status == TERN_BUSY && defect(DEFECT_LIST_GUESSED))
+        return TERN_OK;
+    if (!status && !keys_decode(body, bytes, flags, request->count, server->keys))
+        status = fail(TERN_INVALID, "the keys of a %s cannot be decoded",
+                      frame_kind_name(request->kind));
+    if (!status && !named)
+        keep_list(server, lane, table, request, body);
+    return status;
+}
+
+/* Decodes and checks the keys of a request: where none moves, all of them must be at home here. BUSY: it names a list that
+ * is not known. */
+static enum tern_status read_keys(const struct server *server, struct server_lane *lane,
+                                  const struct core_table *table, const struct frame *request,
+                                  const uint8_t *body)
+{
+    const struct store *store = &table->store;
+    enum tern_status status = decode_keys(server, lane, table, request, body);
+    if (status)
+        return status;
     for (uint32_t i = 0; i < request->count; i++) {
         uint64_t key = server->keys[i];
         if (key > store->last_key)
@@ -134,7 +193,7 @@ static enum served serve_pull(struct server *server, struct core_table *table,
         read_missed(server, store, request->count, n_missed, head ? body : NULL, values, &bytes);
     if (status)
         return answer_failure(server, request, status, out);
-    if (filters_any(&table->filters) && !filter_rows(server, table, request, values, &bytes))
+    if (filters_rows(&table->filters) && !filter_rows(server, table, request, values, &bytes))
         return REFUSED;
     struct frame reply = reply_frame(request, view_epoch(server->core->view), FRAME_VALUES);
     reply.table = request->table;
@@ -229,7 +288,7 @@ static const void *find_values(struct server *server, const struct core_table *t
 {
     const struct store *store = &table->store;
     const bool counts = request->kind == FRAME_COUNT;
-    if (!counts && filters_any(&table->filters))
+    if (!counts && filters_rows(&table->filters))
         return decode_rows(server, table, request, payload, status);
     const size_t bytes = request->count * (counts ? sizeof(uint32_t) : store->value_bytes);
     if (frame_payload_bytes(request) != bytes) {
@@ -329,6 +388,7 @@ static void forget_void(struct server_lane *lane, uint64_t before, uint64_t numb
 void server_lane_fini(struct server_lane *lane)
 {
     free(lane->void_numbers);
+    lists_clear(&lane->lists);
     for (size_t i = 0; i < lane->n_kept; i++)
         buffer_free(&lane->kept[i].bytes);
     free(lane->kept);
@@ -448,6 +508,19 @@ static bool divert(struct server *server, struct server_lane *lane, struct core_
     return true;
 }
 
+/* The client is to send the request again, with its list of keys. */
+static enum served ask_for_list(const struct server *server, struct server_lane *lane,
+                                const struct frame *request, struct buffer *out)
+{
+    lists_clear(&lane->lists);
+    lane->awaits_list = request->number;
+    if (defect(DEFECT_LIST_EXECUTED))
+        advance(lane, request->number);
+    return reply_append(out, request, view_epoch(server->core->view), FRAME_FORGOTTEN, 0, NULL, 0)
+               ? SERVED
+               : REFUSED;
+}
+
 /* A write that was executed before is only answered. */
 static enum served serve_access(struct server *server, struct server_lane *lane,
                                 struct core_table *table, const struct frame *request,
@@ -457,7 +530,9 @@ static enum served serve_access(struct server *server, struct server_lane *lane,
                  !had_no_effect(lane, request->number) && !defect(DEFECT_NO_DUPLICATE_CHECK);
     enum tern_status status = TERN_OK;
     if (!again || request->kind == FRAME_PULL)
-        status = read_keys(server, &table->store, request, body);
+        status = read_keys(server, lane, table, request, body);
+    if (status == TERN_BUSY)
+        return ask_for_list(server, lane, request, out);
     enum served served;
     if (!status && (!again || request->kind == FRAME_PULL) &&
         divert(server, lane, table, request, out, &served))
@@ -756,6 +831,10 @@ enum served server_request(struct server *server, struct server_lane *lane,
              lane->node, request->epoch, view_epoch(server->core->view));
         return REFUSED;
     }
+    if (lane->awaits_list && request->number > lane->awaits_list)
+        return SERVED;
+    if (request->number == lane->awaits_list)
+        lane->awaits_list = 0;
     if (request->number > lane->executed + 1) {
         fail(TERN_PEER, "node %" PRIu32 " skipped from request %" PRIu64 " to %" PRIu64, lane->node,
              lane->executed, request->number);

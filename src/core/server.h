@@ -10,6 +10,9 @@
  * has got the answer. A key that this node has asked for, or has a replica of, may be on its way: the request
  * is held until the node's present round is over, and then decided.
  *
+ * A request that names a list of keys (wire/lists.h) that is not known is answered FORGOTTEN and has no effect; later ones of
+ * its lane are ignored until it comes again with its list, as they do behind it.
+ *
  * A ROUND with FRAME_OPEN_PROBE as its step asks whether this node has opened the table, and is answered at once.
  *
  * A request that cannot be executed yet, because this node has not opened the table or because others
@@ -22,6 +25,7 @@
 
 #include "core/core.h"
 #include "core/group.h"
+#include "wire/lists.h"
 
 /* What a server remembers of one lane, across connections. */
 struct server_lane {
@@ -34,6 +38,9 @@ struct server_lane {
     size_t n_void, max_void;
     /* A request that is held because a key may be on its way here, and the round it waits for. */
     uint64_t held_number, held_round;
+    struct key_lists lists; /* of keys that the client has sent, */
+    uint64_t
+        awaits_list; /* and the request that comes again with its list, before any other; 0: none */
     struct kept_answer *kept; /* to rounds, one for each table; see server.c */
     size_t n_kept;
 };
@@ -73,6 +80,7 @@ struct server {
      * kept.n is then to be set to 0. They stay in place until the lane's next request. */
     bool sends_kept;
     struct slice kept;
+    uint32_t lists_most;    /* lists of keys that are kept for a lane; 0: as many as may be */
     struct task_port tasks; /* take is NULL: not yet, such requests are held */
 };
 

@@ -214,6 +214,7 @@ enum served service_greet(struct service *service, struct session *session, enum
         close_older(service, known, hello);
         known->session = session;
         session->known = known;
+        known->lane.awaits_list = 0;
     }
     if (!known || !service_admit(service, session)) {
         reply_error(out, frame, view_epoch(core->view), TERN_PEER, tern_error());

@@ -117,8 +117,7 @@ size_t core_encode_rows(const struct core_table *table, const void *rows, size_t
     if (exact)
         filters.fixed_bits = 0;
     const size_t bytes = filter_encode(&filters, &shape, rows, n, seed, out, &saved);
-    atomic_fetch_add_explicit(&counts->saved_zeros, saved.zeros, memory_order_relaxed);
-    atomic_fetch_add_explicit(&counts->saved_fixed, saved.fixed, memory_order_relaxed);
+    filter_count(&counts->saved, &saved);
     return bytes;
 }
 

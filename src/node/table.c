@@ -134,11 +134,13 @@ static size_t shape_bytes(const char *name, const struct tern_table_options *opt
     struct policy policy;
     policy_find(options->policy, &policy);
     struct filters filters = {0};
+    char filters_named[FILTERS_TEXT_BYTES];
     (void)filters_parse(name, options->filters, options->type, &filters);
+    filters_text(&filters, filters_named);
     int n = snprintf((char *)bytes + 2 + length, SHAPE_BYTES - 2 - length,
                      "index %d type %d keys %" PRIu64 " length %" PRIu32 " init %d %" PRIu64
                      " %a %a updater %s %a %a %a %a %a state %" PRIu32 " %" PRIu32 " admit %" PRIu32
-                     " of %" PRIu64 " placement %" PRIx64 " filters %d %d policy %s%s",
+                     " of %" PRIu64 " placement %" PRIx64 " filters %s policy %s%s",
                      (int)options->index, (int)options->type, options->n_keys, options->length,
                      (int)options->init.kind, options->init.seed, options->init.a, options->init.b,
                      options->updater.name ? options->updater.name : "add",
@@ -146,8 +148,8 @@ static size_t shape_bytes(const char *name, const struct tern_table_options *opt
                      options->updater.parameters[2], options->updater.parameters[3],
                      options->updater.parameters[4], options->updater.state_per_element,
                      options->updater.state_per_row, options->admit, options->expected_keys,
-                     placed_digest(options->placement), filters.zeros, filters.fixed_bits,
-                     policy.name, shares ? " in shared memory" : "");
+                     placed_digest(options->placement), filters_named, policy.name,
+                     shares ? " in shared memory" : "");
     return 2 + length + (size_t)n;
 }
 

@@ -171,7 +171,7 @@ enum tern_status table_check_options(const char *name, const struct tern_table_o
     enum tern_status status = check_policy(name, options);
     if (!status)
         status = filters_parse(name, options->filters, options->type, &filters);
-    if (!status && options->index == TERN_SKETCH && filters_any(&filters))
+    if (!status && options->index == TERN_SKETCH && filters_rows(&filters))
         status =
             fail(TERN_INVALID, "table '%s': a sketch has no rows that filters could shorten", name);
     if (!status)
@@ -247,13 +247,12 @@ enum tern_status table_check_same(const struct tern_table *table,
     if (table->placement_digest != placed_digest(now->placement))
         return fail(TERN_MISMATCH, "table '%s' is open with another placement", name);
     struct filters filters;
-    if (filters_parse(name, now->filters, now->type, &filters) ||
-        filters.zeros != table->core.filters.zeros ||
-        filters.fixed_bits != table->core.filters.fixed_bits)
-        return fail(TERN_MISMATCH, "table '%s' is open with filters '%s%s%.0d'", name,
-                    table->core.filters.zeros ? "zeros," : "",
-                    table->core.filters.fixed_bits ? "fixed:" : "",
-                    (int)table->core.filters.fixed_bits);
+    char filters_then[FILTERS_TEXT_BYTES], filters_now[FILTERS_TEXT_BYTES] = "";
+    filters_text(&table->core.filters, filters_then);
+    if (!filters_parse(name, now->filters, now->type, &filters))
+        filters_text(&filters, filters_now);
+    if (strcmp(filters_then, filters_now) != 0)
+        return fail(TERN_MISMATCH, "table '%s' is open with filters '%s'", name, filters_then);
     if (then->memory_limit_bytes != now->memory_limit_bytes)
         return fail(TERN_MISMATCH, "table '%s' is open with memory_limit_bytes %" PRIu64, name,
                     then->memory_limit_bytes);

@@ -65,6 +65,7 @@ enum tern_status tern_table_get_stats(struct tern_table *table, struct tern_tabl
     pthread_mutex_unlock(&node->lock);
 
     const struct store *store = &table->core.store;
+    const struct filter_counts *saved = &table->core.saved;
     uint64_t rows = store_rows(store);
     *stats = (struct tern_table_stats){
         .struct_size = sizeof *stats,
@@ -79,8 +80,9 @@ enum tern_status tern_table_get_stats(struct tern_table *table, struct tern_tabl
         .rows = rows,
         .value_bytes = rows * store->value_bytes,
         .memory_bytes = store_memory_bytes(store),
-        .zeros_saved_bytes = atomic_load_explicit(&table->core.saved_zeros, memory_order_relaxed),
-        .fixed_saved_bytes = atomic_load_explicit(&table->core.saved_fixed, memory_order_relaxed),
+        .keys_saved_bytes = atomic_load_explicit(&saved->keys, memory_order_relaxed),
+        .zeros_saved_bytes = atomic_load_explicit(&saved->zeros, memory_order_relaxed),
+        .fixed_saved_bytes = atomic_load_explicit(&saved->fixed, memory_order_relaxed),
         .waited_s = (double)sum.waited_ns / 1e9,
     };
     if (store->admission) {

@@ -134,7 +134,10 @@ enum tern_status callee_init(struct callee *all, uint32_t shard, struct sim *sim
     struct callee *callee = &all[shard];
     *callee = (struct callee){
         .all = all, .sim = sim, .core = core, .round_soon = round_soon, .check = check};
-    return service_init(&callee->service, core, shard, peers, group, &sim_io, callee);
+    enum tern_status status =
+        service_init(&callee->service, core, shard, peers, group, &sim_io, callee);
+    callee->service.server.lists_most = check->tables.lists_most;
+    return status;
 }
 
 void callee_fini(struct callee *callee)

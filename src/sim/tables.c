@@ -76,6 +76,9 @@ void tables_choose(struct tables *tables, uint32_t n_nodes, uint32_t n_workers, 
     static const uint32_t n_moves[] = {0, 0, 0x7ffa, 0xfbfa, 0xfff0, 0xfffc};
     static const size_t n_n_moves = sizeof n_moves / sizeof *n_moves;
     static const char *const last[] = {"static", "adaptive", "adaptive", "replicate"};
+    /* The simulator's numbers are whole, so they are never rounded. */
+    static const char *const filters[] = {NULL, "zeros", "keys", "keys,zeros"};
+    static const size_t n_filters = sizeof filters / sizeof *filters;
     char managed[POLICY_NAME_BYTES];
     const char *policies[N_SIM_TABLES] = {
         [DENSE_COUNTS] = "static",
@@ -91,7 +94,8 @@ void tables_choose(struct tables *tables, uint32_t n_nodes, uint32_t n_workers, 
     *tables = (struct tables){.length = n_workers * WINDOW,
                               .last_length = rand_at(seed, 2) % 2 ? LAST_LENGTH : LAST_SHORT,
                               .replicas_updated = rand_at(seed, 4) % 2,
-                              .are_filtered = rand_at(seed, 8) % 2,
+                              .filters = filters[rand_at(seed, 8) % n_filters],
+                              .lists_most = (uint32_t)rand_at(seed, 9) % 4,
                               .sets_mirrored = rand_at(seed, 1) % 4 == 3,
                               .round_bytes = (size_t)64 << rand_below(rand_at(seed, 3), 15),
                               .staleness_ms = 1u << rand_below(rand_at(seed, 7), 8),
@@ -130,9 +134,7 @@ struct tern_table_options tables_options(const struct tables *tables, enum sim_t
     };
     if (tables->placements[table].n_keys)
         options.placement = &tables->placements[table];
-    /* The simulator's numbers are whole, so they are never rounded. */
-    if (tables->are_filtered)
-        options.filters = "zeros";
+    options.filters = tables->filters;
     if (technique_find(&tables->policies[table], false)->collect)
         options.staleness_ms = tables->staleness_ms;
     if (table == DENSE_COUNTS || table == ADAPTIVE_COUNTS || table == BOUNDED_COUNTS)

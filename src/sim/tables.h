@@ -35,9 +35,10 @@ struct tables {
     uint32_t length;       /* of the counting tables */
     uint32_t last_length;  /* of LAST_VALUES: LAST_LENGTH or LAST_SHORT */
     bool replicas_updated; /* tables under `replicate` also have an updater */
-    bool are_filtered;     /* the tables have filters */
-    bool sets_mirrored;    /* LAST_VALUES is under `replicate` */
-    size_t round_bytes;    /* of a manager's request or answer; few, so that rounds have several */
+    const char *filters;   /* of the tables; NULL: none */
+    uint32_t lists_most; /* lists of keys that a server remembers of a lane; 0: as many as it may */
+    bool sets_mirrored;  /* LAST_VALUES is under `replicate` */
+    size_t round_bytes;  /* of a manager's request or answer; few, so that rounds have several */
     uint32_t staleness_ms; /* of tables that are refreshed in rounds */
     uint32_t
         n_moves; /* of some keys that come and go, before the run: numbers of moves wrap around */

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/rand.h"
 #include "core/defect.h"
@@ -91,14 +92,40 @@ static void free_slot(struct slot *slot)
     *slot = (struct slot){.used = false};
 }
 
+/* Chooses the keys of an earlier operation, in tables whose lists of keys may be named. False: this time others. */
+static bool choose_again(struct worker *worker, struct slot *slot, enum sim_table *table, size_t *n)
+{
+    if (!worker->sim_node->check->tables.filters || worker->rests || !worker->again.n ||
+        below(worker, 4))
+        return false;
+    *table = worker->again.table;
+    *n = worker->again.n;
+    slot->kind = choose_kind(worker, *table);
+    memcpy(slot->indexes, worker->again.indexes, sizeof slot->indexes);
+    return true;
+}
+
+static void note_again(struct worker *worker, const struct slot *slot, enum sim_table table,
+                       size_t n)
+{
+    if (n <= MAX_KEYS / 2 || table == LAST_VALUES)
+        return;
+    worker->again.table = table;
+    worker->again.n = n;
+    memcpy(worker->again.indexes, slot->indexes, sizeof slot->indexes);
+}
+
 /* Chooses keys, and what is done to them. */
 static void choose_keys(struct worker *worker, struct slot *slot, enum sim_table *table, size_t *n)
 {
+    if (choose_again(worker, slot, table, n))
+        return;
     *table = choose_table(worker);
     *n = choose_n(worker);
     slot->kind = choose_kind(worker, *table);
     for (size_t i = 0; i < *n; i++)
         slot->indexes[i] = choose_index(worker, *table, slot->kind != FRAME_PULL);
+    note_again(worker, slot, *table, *n);
 }
 
 /* The same with keys of a sample; false if there is none, or if they are given back at once, as they are

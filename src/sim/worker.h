@@ -54,6 +54,11 @@ struct worker {
     bool resting;                          /* that timer is set */
     struct slot *waits_for;                /* NULL: goes on */
     struct slot slots[SLOTS];
+    struct {
+        enum sim_table table;
+        size_t n;
+        uint32_t indexes[MAX_KEYS];
+    } again; /* keys that it pulls or pushes now and then, with filters; n is 0: none */
 };
 
 /* It is opened, and its clock is 0; it is closed, whatever it still intended. */

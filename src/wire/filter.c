@@ -2,6 +2,7 @@
 #include "wire/filter.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/rand.h"
@@ -31,14 +32,16 @@ static const char *parse_one(const char *text, size_t n, enum tern_type type,
                              struct filters *filters)
 {
     static const char fixed[] = "fixed:";
-    if (is_name(text, n, "zeros")) {
-        if (filters->zeros)
-            return "is named twice";
-        filters->zeros = true;
-        return NULL;
+    bool *const flag = is_name(text, n, "keys")    ? &filters->keys
+                       : is_name(text, n, "zeros") ? &filters->zeros
+                                                   : NULL;
+    if (flag) {
+        const bool again = *flag;
+        *flag = true;
+        return again ? "is named twice" : NULL;
     }
     if (n < sizeof fixed - 1 || memcmp(text, fixed, sizeof fixed - 1) != 0)
-        return "is unknown; there are: zeros, fixed:8, fixed:16, fixed:24";
+        return "is unknown; there are: keys, zeros, fixed:8, fixed:16, fixed:24";
     if (filters->fixed_bits)
         return "is named twice";
     if (!is_real(type))
@@ -68,6 +71,22 @@ enum tern_status filters_parse(const char *table, const char *text, enum tern_ty
     }
     *filters = parsed;
     return TERN_OK;
+}
+
+void filters_text(const struct filters *filters, char text[FILTERS_TEXT_BYTES])
+{
+    snprintf(text, FILTERS_TEXT_BYTES, "%s%s%s%.0d", filters->keys ? ",keys" : "",
+             filters->zeros ? ",zeros" : "", filters->fixed_bits ? ",fixed:" : "",
+             (int)filters->fixed_bits);
+    if (text[0])
+        memmove(text, text + 1, strlen(text));
+}
+
+void filter_count(struct filter_counts *counts, const struct filter_saved *saved)
+{
+    atomic_fetch_add_explicit(&counts->keys, saved->keys, memory_order_relaxed);
+    atomic_fetch_add_explicit(&counts->zeros, saved->zeros, memory_order_relaxed);
+    atomic_fetch_add_explicit(&counts->fixed, saved->fixed, memory_order_relaxed);
 }
 
 /* ---- Elements ------------------------------------------------------------------------------------ */

@@ -1,6 +1,7 @@
 /*
  * filter - how the rows of a table's requests travel: a pure stage between rows and message, named per table.
  *
+ *   keys      a list of keys that was sent before on its lane is named by a digest (lists.h); no matter of rows
  *   zeros     a row of zeros costs a bit
  *   fixed:N   elements of f32 and f64 have N = 8, 16 or 24 bits: a whole number of steps (10.23 of li-thesis.txt)
  *
@@ -15,6 +16,7 @@
 #ifndef WIRE_FILTER_H
 #define WIRE_FILTER_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,6 +26,7 @@
 
 /* The filters of a table; all zero: none. */
 struct filters {
+    bool keys;
     bool zeros;
     uint8_t fixed_bits; /* 0: not rounded */
 };
@@ -34,12 +37,20 @@ struct filter_shape {
     size_t length;
 };
 
-/* Bytes that filters have saved. */
+/* Bytes that filters have saved: of one message, and of all. */
 struct filter_saved {
-    uint64_t zeros, fixed;
+    uint64_t keys, zeros, fixed;
 };
 
-static inline bool filters_any(const struct filters *filters)
+struct filter_counts {
+    _Atomic uint64_t keys, zeros, fixed;
+};
+
+/* Adds what was saved in a message. Any thread. */
+void filter_count(struct filter_counts *counts, const struct filter_saved *saved);
+
+/* Whether rows are coded. */
+static inline bool filters_rows(const struct filters *filters)
 {
     return filters->zeros || filters->fixed_bits;
 }
@@ -48,6 +59,11 @@ static inline bool filters_any(const struct filters *filters)
  * unknown, named twice, or does not fit the type. */
 enum tern_status filters_parse(const char *table, const char *text, enum tern_type type,
                                struct filters *filters);
+
+enum { FILTERS_TEXT_BYTES = 64 };
+
+/* Names filters always in the same way: "keys,zeros,fixed:8". */
+void filters_text(const struct filters *filters, char text[FILTERS_TEXT_BYTES]);
 
 /* Room that n rows of row_bytes may need. */
 static inline size_t filter_max_bytes(size_t n, size_t row_bytes)

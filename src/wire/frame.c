@@ -105,6 +105,9 @@ static bool keys_fit(const struct frame *frame)
 {
     const uint64_t count =
         frame->kind == FRAME_RANGE || frame->kind == FRAME_TOP ? 0 : frame->count;
+    if (frame->flags & FRAME_LIST_KNOWN)
+        return count && frame->keys_bytes == FRAME_DIGEST_BYTES &&
+               !(frame->flags & FRAME_KEYS_DELTA);
     if (frame->flags & FRAME_KEYS_DELTA)
         return frame->keys_bytes >= count && frame->keys_bytes <= 10 * count;
     return frame->keys_bytes == 8 * count;
@@ -128,7 +131,9 @@ static enum tern_status check_sizes(const struct frame *frame)
                     "frame: %s has keys_bytes %" PRIu32 ", which its count %" PRIu32
                     " of %s keys cannot take",
                     name, frame->keys_bytes, frame->count,
-                    frame->flags & FRAME_KEYS_DELTA ? "delta" : "raw");
+                    frame->flags & FRAME_LIST_KNOWN   ? "named"
+                    : frame->flags & FRAME_KEYS_DELTA ? "delta"
+                                                      : "raw");
     return TERN_OK;
 }
 
@@ -188,6 +193,7 @@ const char *frame_kind_name(enum frame_kind kind)
         [FRAME_CHALLENGE] = "CHALLENGE",
         [FRAME_COUNT] = "COUNT",
         [FRAME_TOP] = "TOP",
+        [FRAME_FORGOTTEN] = "FORGOTTEN",
     };
     if ((unsigned)kind >= FRAME_KINDS || names[kind] == NULL)
         return "unknown kind";

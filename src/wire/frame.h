@@ -18,6 +18,7 @@ enum {
     FRAME_VERSION = 4,
     FRAME_HEADER_BYTES = 56,
     FRAME_MAX_KEYS = 1 << 16,
+    FRAME_DIGEST_BYTES = 16,    /* of a list of keys */
     FRAME_MAX_TABLES = 1 << 16, /* that `table` can tell apart */
     FRAME_MAX_BODY_BYTES =
         (1 << 24) + (1 << 20), /* one value of TERN_MAX_VALUE_BYTES, and its keys */
@@ -56,6 +57,9 @@ enum frame_kind {
     /* A request again: the numbers above stay what they were. */
     FRAME_COUNT, /* keys, payload: a u32 for each, how often it was used -> DONE */
     FRAME_TOP, /* count at most -> VALUES: key, count and least count of the heaviest keys, 8 bytes each */
+    /* A reply: the list that a request names is not known. The sender forgets all lists of its lane, and sends this request
+     * and those after it again. */
+    FRAME_FORGOTTEN,
     FRAME_KINDS,
 };
 
@@ -64,8 +68,9 @@ enum frame_flags {
     FRAME_CHECKED = 2,    /* body_check covers the body */
     /* Of a PULL: its VALUES begin with a bit for each key, whether it has a row; values of keys without one are left out */
     FRAME_PRESENT = 4,
-    FRAME_PLAIN = 8,  /* of a ROUND_REPLY: its sections are not packed, for want of memory */
-    FRAME_FLAGS = 15, /* all that are known */
+    FRAME_PLAIN = 8,       /* of a ROUND_REPLY: its sections are not packed, for want of memory */
+    FRAME_LIST_KNOWN = 16, /* the keys are the digest of a list that was sent before (lists.h) */
+    FRAME_FLAGS = 31,      /* all that are known */
 };
 
 #define FRAME_OPEN_PROBE (UINT64_MAX - 1) /* round.step: is the table open? There is nothing else */

@@ -88,6 +88,70 @@ static struct frame push_frame(uint64_t key, uint8_t *body)
     return frame;
 }
 
+/* A push of one to many keys, whose list is sent whole or named. */
+static struct frame push_list(const struct site *site, uint64_t number, bool named, uint8_t *body)
+{
+    static const int64_t ones[N_KEYS * LENGTH] = {1, 1, 1};
+    uint64_t keys[N_KEYS];
+    struct frame frame = {.kind = FRAME_PUSH,
+                          .table = TABLE,
+                          .epoch = TEST_EPOCH,
+                          .number = number,
+                          .count = 5,
+                          .fields.access.oldest = number};
+    for (uint64_t i = 0; i < frame.count; i++)
+        keys[i] = 5 - i; /* they do not ascend: 8 bytes each */
+    frame.keys_bytes = (uint32_t)keys_encode(keys, frame.count, body, &frame.flags);
+    assert_true(frame.keys_bytes > LISTS_SHORT);
+    if (named) {
+        const struct list_digest digest =
+            list_digest(body, frame.keys_bytes, frame.count, frame.flags, site->lane.incarnation);
+        list_digest_put(digest, body);
+        frame.flags = FRAME_LIST_KNOWN;
+        frame.keys_bytes = FRAME_DIGEST_BYTES;
+    }
+    const size_t bytes = frame.count * LENGTH * sizeof *ones;
+    memcpy(body + frame.keys_bytes, ones, bytes);
+    frame.body_bytes = frame.keys_bytes + (uint32_t)bytes;
+    return frame;
+}
+
+static void a_list_that_is_not_known_is_asked_for_and_nothing_overtakes_it(void **state)
+{
+    (void)state;
+    struct tern_table_options options = shape(TERN_DENSE, TERN_I64, N_KEYS, LENGTH);
+    struct site site;
+    uint8_t body[1024];
+    size_t n_refused = 0;
+    bool changed;
+    int64_t values[LENGTH];
+    site_init(&site, &options);
+    site.lane.incarnation = 77;
+    site.table.filters.keys = true;
+    struct frame request = push_list(&site, 1, true, body);
+    assert_int_equal(answer_of(&site, &request, body, &n_refused), FRAME_FORGOTTEN);
+    /* The next one was under way, and has no answer. */
+    request = push_list(&site, 2, true, body);
+    site.out.begin = site.out.end = 0;
+    assert_int_equal(
+        server_request(&site.server, &site.lane, &request, body, 0, &site.out, &changed), SERVED);
+    assert_int_equal(buffer_size(&site.out), 0);
+    request = push_list(&site, 1, false, body);
+    assert_int_equal(answer_of(&site, &request, body, &n_refused), FRAME_DONE);
+    request = push_list(&site, 2, true, body);
+    assert_int_equal(answer_of(&site, &request, body, &n_refused), FRAME_DONE);
+    /* Twice the same is done once. */
+    assert_int_equal(answer_of(&site, &request, body, &n_refused), FRAME_DONE);
+    assert_true(store_pull_one(&site.table.store, 5, values));
+    assert_int_equal(values[0], 2);
+    /* A table without the filter knows no lists. */
+    site.table.filters.keys = false;
+    request = push_list(&site, 3, true, body);
+    assert_int_equal(answer_of(&site, &request, body, &n_refused), FRAME_ERROR);
+    assert_int_equal(n_refused, 0);
+    site_fini(&site);
+}
+
 static void a_push_to_a_key_that_has_left_is_never_answered_as_done(void **state)
 {
     (void)state;
@@ -256,6 +320,7 @@ static void a_knock_is_answered_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_list_that_is_not_known_is_asked_for_and_nothing_overtakes_it),
         cmocka_unit_test(a_push_to_a_key_that_has_left_is_never_answered_as_done),
         cmocka_unit_test(a_push_that_found_no_memory_is_never_answered_as_done),
         cmocka_unit_test(a_round_that_fails_is_answered),

@@ -99,6 +99,36 @@ static uint64_t count_set(struct tern_node *node, struct tern_worker *worker, ui
     return n_wrong;
 }
 
+/* Each node pulls and pushes the same keys in every step: after the first their list is named. */
+static uint64_t count_named(struct tern_node *node, struct tern_worker *worker)
+{
+    static _Thread_local int64_t values[N_KEYS][LENGTH], ones[N_KEYS][LENGTH];
+    struct tern_table_stats first = {.struct_size = sizeof first};
+    struct tern_table_stats last = {.struct_size = sizeof last};
+    struct tern_table *table;
+    uint64_t keys[N_KEYS], n_wrong = 0;
+    if (!open_table(node, "named", TERN_I64, "keys,zeros", &table))
+        return 1;
+    for (uint64_t i = 0; i < N_KEYS; i++) {
+        keys[i] = i;
+        ones[i][0] = 1;
+    }
+    for (int step = 0; step <= STEPS; step++) {
+        n_wrong += tern_pull(worker, table, keys, N_KEYS, values) ||
+                   (step < STEPS && tern_push(worker, table, keys, N_KEYS, ones));
+        if (step == 0)
+            n_wrong += tern_table_get_stats(table, &first) != TERN_OK;
+    }
+    n_wrong += tern_table_get_stats(table, &last) || tern_quiesce(node) ||
+               tern_pull(worker, table, keys, N_KEYS, values);
+    for (size_t i = 0; i < N_KEYS; i++)
+        n_wrong += values[i][0] != (int64_t)N_NODES * STEPS;
+    /* 200 keys take as many bytes when they are sent whole. */
+    const uint64_t saved = last.keys_saved_bytes - first.keys_saved_bytes;
+    n_wrong += saved < (2 * STEPS - 1) * (N_KEYS / N_NODES - 32);
+    return n_wrong;
+}
+
 /* Node 0 is first; the other one names other filters, and then the same. */
 static uint64_t count_mismatched(struct tern_node *node, uint32_t index)
 {
@@ -128,7 +158,8 @@ static void *be_member(void *context)
         member->n_wrong++;
         return NULL;
     }
-    member->n_wrong += count_lossless(node, worker) + count_rounded(node, worker) +
+    member->n_wrong += count_lossless(node, worker) + count_named(node, worker) +
+                       count_rounded(node, worker) +
                        count_set(node, worker, member->index, &member->n_exact) +
                        count_mismatched(node, member->index);
     member->n_wrong += tern_worker_close(worker) || tern_node_close(node);
@@ -164,6 +195,8 @@ static void bad_filters_are_refused(void **state)
                                          .filters = "fixed:8"};
     ok(tern_node_open(NULL, &node));
     refused(tern_table_open(node, "w", &options, &table), TERN_INVALID, "'w'", "fixed:8", "whole");
+    options.filters = "keys,zeros,keys";
+    refused(tern_table_open(node, "w", &options, &table), TERN_INVALID, "keys", "twice");
     options.filters = "shorter";
     refused(tern_table_open(node, "w", &options, &table), TERN_INVALID, "shorter", "zeros");
     char filters[] = "zeros";

@@ -15,9 +15,9 @@ static void names_are_read(void **state)
     (void)state;
     struct filters filters;
     ok(filters_parse("w", NULL, TERN_I32, &filters));
-    assert_false(filters_any(&filters));
+    assert_false(filters_rows(&filters));
     ok(filters_parse("w", "", TERN_F32, &filters));
-    assert_false(filters_any(&filters));
+    assert_false(filters_rows(&filters));
     ok(filters_parse("w", "zeros,fixed:16", TERN_F64, &filters));
     assert_true(filters.zeros && filters.fixed_bits == 16);
     ok(filters_parse("w", "fixed:24", TERN_F32, &filters));

@@ -95,6 +95,12 @@ static struct frame random_frame(struct dice *dice)
         frame.keys_bytes = frame.flags & FRAME_KEYS_DELTA
                                ? frame.count + (uint32_t)dice_below(dice, 9 * frame.count + 1)
                                : 8 * frame.count;
+    if (frame.flags & FRAME_LIST_KNOWN && frame.keys_bytes) {
+        frame.flags &= (uint8_t)~FRAME_KEYS_DELTA;
+        frame.keys_bytes = FRAME_DIGEST_BYTES;
+    } else {
+        frame.flags &= (uint8_t)~FRAME_LIST_KNOWN;
+    }
     frame.body_bytes =
         frame.keys_bytes + (uint32_t)dice_below(dice, FRAME_MAX_BODY_BYTES - frame.keys_bytes + 1);
     return frame;
