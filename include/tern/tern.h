@@ -224,8 +224,25 @@ struct tern_updater {
     tern_reset_function *reset; /* NULL: the state starts as zero */
     tern_check_function *check; /* called when a table is opened; NULL: anything goes */
     double parameters[TERN_UPDATER_PARAMETERS];
-    void *context; /* for the program's own updaters; Tern does not touch it */
+    void *context;            /* for the program's own updaters; Tern does not touch it */
+    bool asks_age;            /* `apply` calls tern_update_age(); policy `static` only */
+    uint32_t length_multiple; /* the length of a row must be a multiple of it; 0: any length */
 };
+
+/*
+ * The age of an update (docs/tables.md#the-age-of-an-update). A node counts the pushes that it has
+ * applied to a table whose updater asks for ages: calls of tern_push by its own workers, and requests
+ * of others. A worker notes the count of a node when it pulls from it, and its pushes carry the
+ * note. `t` is the number of this push, from 1. `delay` is how many pushes were applied between the
+ * worker's last pull from the node and this push; 0 if it never pulled.
+ */
+struct tern_age {
+    uint64_t t, delay;
+};
+
+/* The age of the update that `apply` of an updater with `asks_age` is called for. To be called there
+ * and nowhere else. */
+TERN_API struct tern_age tern_update_age(void);
 
 /* The updaters of Tern, for f32 and f64 tables; g is the pushed gradient, w the row. State starts
  * at 0 unless stated otherwise. Parameters must be finite; rates, epsilons and alpha above 0; decay
@@ -234,6 +251,14 @@ struct tern_updater {
  *   sgd       w -= rate * g
  *   momentum  m = decay * m + g;  w -= rate * m
  *   adagrad   s += g*g;  w -= rate * g / (sqrt(s) + epsilon)
+ *   asyncadagrad      as adagrad; the delays of its updates are in the statistics
+ *   adadelay          s += g*g * t/(t+d);  w -= rate * g / (sqrt(s * (t+d)/t) + epsilon), where t and
+ *                     d are the age of the update (Li's thesis, chapter 8)
+ *   adaptiverevision  a row is n weights w and n sums of gradients G; a push is n gradients g and the
+ *                     n sums H that were pulled with the weights. b = G-H is what was applied
+ *                     meanwhile:  z += g*g + 2*g*b;  r = rate / (sqrt(y) + epsilon);  y = max(y, z);
+ *                     w += b*r - (b+g) * rate / (sqrt(y) + epsilon);  G += g
+ *                     (McMahan and Streeter, 2014). The length is even
  *   adam      m = beta1*m + (1-beta1)*g;  v = beta2*v + (1-beta2)*g*g;  t += 1 (per row);
  *             w -= rate * (m / (1-beta1^t)) / (sqrt(v / (1-beta2^t)) + epsilon)
  *   ftrl      s = (sqrt(n+g*g) - sqrt(n)) / alpha;  z += g - s*w;  n += g*g;
@@ -242,6 +267,9 @@ struct tern_updater {
 TERN_API struct tern_updater tern_updater_sgd(double rate);
 TERN_API struct tern_updater tern_updater_momentum(double rate, double decay);
 TERN_API struct tern_updater tern_updater_adagrad(double rate, double epsilon);
+TERN_API struct tern_updater tern_updater_asyncadagrad(double rate, double epsilon);
+TERN_API struct tern_updater tern_updater_adadelay(double rate, double epsilon);
+TERN_API struct tern_updater tern_updater_adaptiverevision(double rate, double epsilon);
 TERN_API struct tern_updater tern_updater_adam(double rate, double beta1, double beta2,
                                                double epsilon);
 TERN_API struct tern_updater tern_updater_ftrl(double alpha, double beta, double l1, double l2);
@@ -942,6 +970,7 @@ TERN_API enum tern_status tern_checkpoint_restore_clock(struct tern_worker *work
 
 #define TERN_STALENESS_STEPS 20
 #define TERN_CLOCK_STEPS 32
+#define TERN_DELAY_STEPS 32
 
 struct tern_table_stats {
     size_t struct_size;   /* set by the caller: sizeof(struct tern_table_stats) */
@@ -987,6 +1016,12 @@ struct tern_table_stats {
      * work calls this a clock differential of -1 - i.) The last element counts the rest. */
     double waited_s;
     uint64_t clocks_behind[TERN_CLOCK_STEPS];
+
+    /* For tables whose updater asks for the age of updates, at this node: pushes applied, the mean of
+     * their delays, and how many had a delay of 0, 1, 2 to 3, 4 to 7, ... */
+    uint64_t aged_pushes;
+    double delay_mean;
+    uint64_t delays[TERN_DELAY_STEPS];
 };
 
 struct tern_worker_stats {

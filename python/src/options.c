@@ -40,6 +40,12 @@ static bool take_update(PyObject *object, struct tern_updater *updater)
         *updater = tern_updater_momentum(p[0], p[1]);
     else if (!strcmp(name, "adagrad"))
         *updater = tern_updater_adagrad(p[0], p[1]);
+    else if (!strcmp(name, "asyncadagrad"))
+        *updater = tern_updater_asyncadagrad(p[0], p[1]);
+    else if (!strcmp(name, "adadelay"))
+        *updater = tern_updater_adadelay(p[0], p[1]);
+    else if (!strcmp(name, "adaptiverevision"))
+        *updater = tern_updater_adaptiverevision(p[0], p[1]);
     else if (!strcmp(name, "adam"))
         *updater = tern_updater_adam(p[0], p[1], p[2], p[3]);
     else if (!strcmp(name, "ftrl"))

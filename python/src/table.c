@@ -145,6 +145,9 @@ static PyObject *stats_dict(const struct tern_table_stats *stats)
            put(dict, "staleness_ms_p99", PyFloat_FromDouble(stats->staleness_ms_p99)) &&
            put(dict, "staleness_ms", list_of(stats->staleness_ms, TERN_STALENESS_STEPS)) &&
            put(dict, "waited_s", PyFloat_FromDouble(stats->waited_s)) &&
+           put(dict, "aged_pushes", PyLong_FromUnsignedLongLong(stats->aged_pushes)) &&
+           put(dict, "delay_mean", PyFloat_FromDouble(stats->delay_mean)) &&
+           put(dict, "delays", list_of(stats->delays, TERN_DELAY_STEPS)) &&
            put(dict, "clocks_behind", list_of(stats->clocks_behind, TERN_CLOCK_STEPS));
     if (!good)
         Py_CLEAR(dict);

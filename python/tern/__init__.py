@@ -25,7 +25,7 @@ __version__ = version
 __all__ = [
     "Call", "Checkpoint", "ClosedError", "Conformity", "Distribution", "Error", "ForkError", "Group", "Init", "InterruptError",
     "LateError", "NoMemoryError", "Node", "PeerError", "Pin", "Placement", "RangeError", "Sample", "Sketch", "Status", "Table", "Task",
-    "Ticket", "Updater", "InvalidError", "Worker", "adagrad", "adam", "constant", "ftrl", "kernel", "momentum",
+    "Ticket", "Updater", "InvalidError", "Worker", "adadelay", "adagrad", "adam", "adaptiverevision", "asyncadagrad", "constant", "ftrl", "kernel", "momentum",
     "normal", "sgd", "uniform", "version", "zeros",
 ]
 
@@ -173,6 +173,21 @@ def sgd(rate: float) -> Updater:
 def momentum(rate: float, decay: float = 0.9) -> Updater:
     """m = decay * m + g;  w -= rate * m"""
     return Updater("momentum", rate, decay)
+
+
+def asyncadagrad(rate: float, epsilon: float = 1e-10) -> Updater:
+    """AdaGrad whose updates' delays are in the table's statistics; policy `static`."""
+    return Updater("asyncadagrad", rate, epsilon)
+
+
+def adadelay(rate: float, epsilon: float = 1e-10) -> Updater:
+    """AdaGrad whose rate falls with the delay of an update; policy `static`."""
+    return Updater("adadelay", rate, epsilon)
+
+
+def adaptiverevision(rate: float, epsilon: float = 1e-10) -> Updater:
+    """AdaGrad that revises past steps. A row is weights and sums of gradients: push the gradients and the sums pulled."""
+    return Updater("adaptiverevision", rate, epsilon)
 
 
 def adagrad(rate: float, epsilon: float = 1e-10) -> Updater:

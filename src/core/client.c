@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/age.h"
 #include "core/defect.h"
 #include "wire/bytes.h"
 #include "wire/keys.h"
@@ -47,8 +48,10 @@ void client_fini(struct client *client)
         next = part->next;
         free(part);
     }
-    for (uint32_t i = 0; client->lanes && i < client->n_lanes; i++)
+    for (uint32_t i = 0; client->lanes && i < client->n_lanes; i++) {
         lists_clear(&client->lanes[i].lists);
+        free(client->lanes[i].notes);
+    }
     free(client->scratch);
     buffer_free(&client->rows);
     free(client->ends);
@@ -152,15 +155,42 @@ static void queue_part(struct lane *lane, struct part *part)
     part->op->n_parts++;
 }
 
+/* What was noted of a table; NULL: nothing. */
+static struct lane_note *find_note(const struct lane *lane, uint16_t table)
+{
+    for (size_t i = 0; i < lane->n_notes; i++)
+        if (lane->notes[i].table == table)
+            return &lane->notes[i];
+    return NULL;
+}
+
+/* Notes how many pushes a table had when it was pulled from. Without memory there is no note: the delay counts as 0. */
+static void take_note(struct lane *lane, uint16_t table, uint64_t count)
+{
+    struct lane_note *note = find_note(lane, table);
+    if (!note) {
+        struct lane_note *notes = realloc(lane->notes, (lane->n_notes + 1) * sizeof *notes);
+        if (!notes)
+            return;
+        lane->notes = notes;
+        note = &notes[lane->n_notes++];
+        note->table = table;
+    }
+    note->count = count;
+}
+
 /* Queues the requests for one node: keys [begin, end) of the operation. */
 static void queue_group(struct client *client, struct op *op, struct lane *lane, size_t begin,
                         size_t end)
 {
     size_t most = keys_per_part(op);
+    const struct lane_note *note =
+        op->kind == FRAME_PUSH && age_is_asked(op->of) ? find_note(lane, op->table) : NULL;
     while (begin < end) {
         struct part *part = take_part(client);
         size_t count = end - begin < most ? end - begin : most;
-        *part = (struct part){.op = op, .begin = begin, .count = (uint32_t)count};
+        *part = (struct part){
+            .op = op, .begin = begin, .count = (uint32_t)count, .noted = note ? note->count : 0};
         queue_part(lane, part);
         begin += count;
     }
@@ -638,6 +668,8 @@ enum tern_status lane_reply(struct client *client, struct lane *lane, const stru
             part->next->op->of == op->of && part->next->count == part->count)
             part = part->next;
         request_scatter(part, body + reply->keys_bytes);
+        if (reply->fields.values.noted)
+            take_note(lane, op->table, reply->fields.values.noted);
     } else if (reply->kind == FRAME_MOVED && op->of->store.home.rows_move &&
                frame_payload_bytes(reply) == part->count * sizeof(uint32_t)) {
         follow_moved(client, lane, body + reply->keys_bytes);

@@ -75,14 +75,23 @@ struct op {
 
 struct part;
 
+/* How many pushes a node had applied to a table when it was last pulled from (age.h). */
+struct lane_note {
+    uint16_t table;
+    uint64_t count;
+};
+
 struct lane {
     uint32_t node, shard;
     uint64_t last_number;      /* given out */
     struct part *first, *last; /* unanswered, in order */
     struct part *unsent;       /* the first that is not sent on this connection */
     size_t bytes_under_way;
-    bool full;              /* LANE_BYTES were under way, and half of them still are */
-    bool is_known;          /* it was welcomed: its numbers are the server's */
+    bool full;     /* LANE_BYTES were under way, and half of them still are */
+    bool is_known; /* it was welcomed: its numbers are the server's */
+    struct lane_note
+        *notes; /* one for each table that was pulled from and whose updates have ages */
+    size_t n_notes;
     struct key_lists lists; /* that were sent, of tables with the filter `keys` */
 };
 

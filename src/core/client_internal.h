@@ -18,6 +18,7 @@ struct part {
     uint64_t number;
     size_t begin;
     uint32_t count;
+    uint64_t noted;      /* the lane's note when it was queued; 0: none */
     enum list_form list; /* how its keys are sent */
     bool is_coming;      /* its key is on its way to this node, under the number in `location` */
     uint32_t location;

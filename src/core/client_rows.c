@@ -184,7 +184,7 @@ static struct frame make_head(const struct client *client, const struct lane *la
                           .epoch = view_epoch(client->core->view),
                           .number = part->number,
                           .count = part->count,
-                          .fields.access.oldest = lane->first->number};
+                          .fields.access = {part->noted, lane->first->number}};
 }
 
 /* Replaces the keys of a request by the digest of their list, if it was sent before on this lane. */

@@ -28,6 +28,11 @@ struct savings {
     uint64_t sent, received;
 };
 
+/* The delays of pushes that were applied here, where the updater asks (age.h). */
+struct age_counts {
+    _Atomic uint64_t n, sum, delays[TERN_DELAY_STEPS];
+};
+
 struct core_table {
     struct store store;
     uint16_t number; /* by which all nodes know it; no other table ever has it */
@@ -41,6 +46,7 @@ struct core_table {
     struct filters filters;                      /* of the rows of requests and their replies, */
     struct filter_counts saved;                  /* and the bytes that they have saved here */
     _Atomic uint64_t request_bytes, reply_bytes; /* sent for PULL, PUSH, SET and COUNT */
+    struct age_counts ages;
 };
 
 struct core {

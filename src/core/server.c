@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/rand.h"
+#include "core/age.h"
 #include "core/defect.h"
 #include "core/reply.h"
 #include "core/technique.h"
@@ -178,6 +179,7 @@ static enum served serve_pull(struct server *server, struct core_table *table,
 {
     struct store *store = &table->store;
     const size_t head = request->flags & FRAME_PRESENT ? frame_bits_bytes(request->count) : 0;
+    const uint64_t noted = age_is_asked(table) ? age_note(table) : 0;
     size_t bytes = request->count * store->value_bytes;
     if (head + bytes > FRAME_MAX_BODY_BYTES) {
         fail(TERN_LIMIT, "a PULL of %" PRIu32 " keys of table '%s' has too long an answer",
@@ -197,6 +199,7 @@ static enum served serve_pull(struct server *server, struct core_table *table,
         return REFUSED;
     struct frame reply = reply_frame(request, view_epoch(server->core->view), FRAME_VALUES);
     reply.table = request->table;
+    reply.fields.values.noted = noted;
     reply.body_bytes = (uint32_t)(head + bytes);
     reply_commit(out, &reply);
     return SERVED;
@@ -324,6 +327,8 @@ static enum tern_status write_values(struct server *server, struct core_table *t
                     : store_reserve_all(store, server->keys, request->count, server->entries);
     if (status)
         return status;
+    if (pushes && age_is_asked(table))
+        age_begin(table, request->fields.access.noted);
     if (pushes)
         return push_missed(server, store, values,
                            store_push(store, server->keys, request->count, server->entries, values,

@@ -51,6 +51,13 @@ enum tern_status technique_check(const struct policy *policy, const char *name,
                     "table '%s': hot_factor is for policy 'multi' without a list of keys, not for "
                     "policy '%s'",
                     name, policy->name);
+    if (options->updater.asks_age &&
+        (policy->main != MAIN_AT_HOME || policy->replica != REPLICA_NEVER ||
+         policy->bound != BOUND_NONE))
+        return fail(TERN_INVALID,
+                    "table '%s': updater '%s' asks for the age of updates, which policy 'static' "
+                    "knows and policy '%s' does not",
+                    name, options->updater.name, policy->name);
     if ((options->staleness_ms || options->max_rounds_per_s) && !technique->collect)
         return fail(TERN_INVALID,
                     "table '%s': policy '%s' has no replicas that staleness_ms or max_rounds_per_s "

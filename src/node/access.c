@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/age.h"
 #include "node/admit.h"
 #include "node/exclusive.h"
 
@@ -222,6 +223,25 @@ static enum tern_status do_admitted(struct tern_worker *worker, struct tern_tabl
     return status;
 }
 
+/* The same in a table whose updater asks for the age of an update. */
+static enum tern_status do_aged(struct tern_worker *worker, struct tern_table *table,
+                                enum frame_kind kind, const uint64_t *keys, size_t n, void *values)
+{
+    uint64_t *noted = &worker->space->counts[table->id].noted;
+    const enum tern_status status = access_check_keys(&table->core.store, keys, n);
+    size_t i = 0;
+    while (!status && i < n && !store_is_home(&table->core.store, keys[i]))
+        i++;
+    const bool is_here = !status && i < n;
+    if (is_here && kind == FRAME_PULL)
+        *noted = age_note(&table->core);
+    if (is_here && kind == FRAME_PUSH)
+        age_begin(&table->core, *noted);
+    if (kind == FRAME_PULL)
+        return access_pull_here(worker, table, keys, n, values);
+    return write_here(worker, table, kind, keys, n, values);
+}
+
 static enum tern_status set_here(struct tern_worker *worker, struct tern_table *table,
                                  const uint64_t *keys, size_t n, const char *values)
 {
@@ -248,8 +268,9 @@ enum tern_status access_here(struct tern_worker *worker, struct tern_table *tabl
     if (status)
         return status;
     if (table->is_special)
-        return table->is_admitted ? do_admitted(worker, table, kind, keys, n, values)
-                                  : access_sketch(worker, table, kind, keys, n, values);
+        return table->is_admitted         ? do_admitted(worker, table, kind, keys, n, values)
+               : table->core.store.sketch ? access_sketch(worker, table, kind, keys, n, values)
+                                          : do_aged(worker, table, kind, keys, n, values);
     switch (kind) {
     case FRAME_PULL:
         return access_pull_here(worker, table, keys, n, values);

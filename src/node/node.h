@@ -31,6 +31,7 @@ struct counts {
     _Atomic uint64_t pulled, pushed, set, pinned, remote, remote_bytes;
     /* Of tables with bounded reads: the time waited for others, and how far behind the values were. */
     _Atomic uint64_t waited_ns, ages[TERN_CLOCK_STEPS];
+    uint64_t noted; /* of tables with ages, by the worker's last pull here (core/age.h); 0: none */
 };
 
 /* What a worker needs room for; freed when it is closed. */
@@ -105,9 +106,9 @@ struct tern_table {
     /* Keys below it, alone in a call, go straight to their rows: none where reads are bounded, or a process was lost. */
     _Atomic uint64_t n_straight;
     uint64_t n_open;
-    uint32_t n_dists;             /* open on it */
-    bool is_admitted;             /* the technique admits each operation first (admit.h) */
-    bool is_special;              /* it is admitted or a sketch: access takes the long way */
+    uint32_t n_dists; /* open on it */
+    bool is_admitted; /* the technique admits each operation first (admit.h) */
+    bool is_special;  /* it is admitted, a sketch or has ages: access takes the long way */
     _Atomic uint64_t n_under_way; /* operations that were started and not waited for */
     struct policy policy;
     struct tern_table_options options; /* with which it was opened */

@@ -20,7 +20,7 @@ enum tern_status table_check_name(const char *name)
 }
 
 static enum tern_status check_updater(const char *name, const struct tern_updater *updater,
-                                      enum tern_type type)
+                                      enum tern_type type, uint32_t length)
 {
     if (!updater->apply) {
         if (updater->name || updater->state_per_element || updater->state_per_row)
@@ -30,6 +30,11 @@ static enum tern_status check_updater(const char *name, const struct tern_update
     }
     if (!updater->name || !updater->name[0] || strnlen(updater->name, 32) > 31)
         return fail(TERN_INVALID, "table '%s': updater.name must have 1 to 31 characters", name);
+    if (updater->length_multiple && length % updater->length_multiple)
+        return fail(TERN_INVALID,
+                    "table '%s': the length of rows with updater '%s' is a multiple of %" PRIu32
+                    ", not %" PRIu32,
+                    name, updater->name, updater->length_multiple, length);
     const char *wrong = updater->check ? updater->check(updater, type) : NULL;
     if (wrong)
         return fail(TERN_INVALID, "table '%s': updater '%s': %s", name, updater->name, wrong);
@@ -181,7 +186,7 @@ enum tern_status table_check_options(const char *name, const struct tern_table_o
     if (!status)
         status = check_size(name, options);
     if (!status)
-        status = check_updater(name, &options->updater, options->type);
+        status = check_updater(name, &options->updater, options->type, options->length);
     if (!status)
         status = init_check(&options->init, options->type, name);
     return status;

@@ -46,6 +46,17 @@ static void add_technique(const struct tern_table *table, struct tern_table_stat
     stats->staleness_ms_p99 = staleness_p99(stats->staleness_ms, n);
 }
 
+/* Adds the delays of pushes, where the updater asks for them. */
+static void add_ages(const struct age_counts *ages, struct tern_table_stats *stats)
+{
+    stats->aged_pushes = atomic_load_explicit(&ages->n, memory_order_relaxed);
+    if (stats->aged_pushes)
+        stats->delay_mean = (double)atomic_load_explicit(&ages->sum, memory_order_relaxed) /
+                            (double)stats->aged_pushes;
+    for (int i = 0; i < TERN_DELAY_STEPS; i++)
+        stats->delays[i] = atomic_load_explicit(&ages->delays[i], memory_order_relaxed);
+}
+
 enum tern_status tern_table_get_stats(struct tern_table *table, struct tern_table_stats *stats)
 {
     if (!handle_is((const struct handle *)table, HANDLE_TABLE))
@@ -91,6 +102,7 @@ enum tern_status tern_table_get_stats(struct tern_table *table, struct tern_tabl
         stats->dropped_keys =
             atomic_load_explicit(&store->admission->n_dropped, memory_order_relaxed);
     }
+    add_ages(&table->core.ages, stats);
     for (int i = 0; i < TERN_CLOCK_STEPS; i++)
         stats->clocks_behind[i] = sum.ages[i];
     add_technique(table, stats);

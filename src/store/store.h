@@ -108,8 +108,9 @@ struct slot_facts {
 };
 
 struct store_counts {
-    _Atomic uint64_t n_rows;  /* keys that have a row */
-    _Atomic uint64_t n_slots; /* slots in use */
+    _Atomic uint64_t n_rows;   /* keys that have a row */
+    _Atomic uint64_t n_slots;  /* slots in use */
+    _Atomic uint64_t n_pushes; /* applied here, where the updater asks for their age */
 };
 
 struct store {

@@ -9,7 +9,7 @@ static void apply(const struct tern_updater *updater, enum tern_type type, size_
     kernel_get()->adagrad[type == TERN_F64](updater->parameters, length, value, state, update);
 }
 
-static const char *check(const struct tern_updater *updater, enum tern_type type)
+const char *update_check_adagrad(const struct tern_updater *updater, enum tern_type type)
 {
     if (!update_is_floating(type))
         return UPDATE_NEEDS_FLOATING;
@@ -26,7 +26,15 @@ struct tern_updater tern_updater_adagrad(double rate, double epsilon)
         .name = "adagrad",
         .state_per_element = 1,
         .apply = apply,
-        .check = check,
+        .check = update_check_adagrad,
         .parameters = {rate, epsilon},
     };
+}
+
+struct tern_updater tern_updater_asyncadagrad(double rate, double epsilon)
+{
+    struct tern_updater updater = tern_updater_adagrad(rate, epsilon);
+    updater.name = "asyncadagrad";
+    updater.asks_age = true;
+    return updater;
 }

@@ -1,4 +1,4 @@
-/* update - what the updaters of this folder share: the checks of their parameters. */
+/* update - what the updaters of this folder share: the checks of their parameters, and elements of either type. */
 #ifndef UPDATE_UPDATE_H
 #define UPDATE_UPDATE_H
 
@@ -28,5 +28,22 @@ static inline bool update_is_decay(double x)
 {
     return x >= 0 && x < 1;
 }
+
+/* Element i of an array of f32 or f64. */
+static inline double update_get(enum tern_type type, const void *array, size_t i)
+{
+    return type == TERN_F64 ? ((const double *)array)[i] : (double)((const float *)array)[i];
+}
+
+static inline void update_put(enum tern_type type, void *array, size_t i, double x)
+{
+    if (type == TERN_F64)
+        ((double *)array)[i] = x;
+    else
+        ((float *)array)[i] = (float)x;
+}
+
+/* Whether the type is floating, and rate and epsilon, the first two parameters, are above 0. */
+const char *update_check_adagrad(const struct tern_updater *updater, enum tern_type type);
 
 #endif

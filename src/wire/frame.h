@@ -90,9 +90,12 @@ union frame_fields {
         uint64_t incarnation;
     } proof;
     struct {
-        uint64_t unused;
+        uint64_t noted;  /* of a PUSH, where ages count: what the sender's last PULL noted; or 0 */
         uint64_t oldest; /* the number of the oldest request that the sender still has */
     } access;            /* PULL, PUSH, SET, COUNT */
+    struct {
+        uint64_t noted; /* to a PULL, where ages count: 1 + the pushes that were applied before */
+    } values;
     struct {
         uint64_t begin, end;
     } range;
