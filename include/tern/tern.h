@@ -381,9 +381,10 @@ struct tern_table_options {
  *               reached every node that uses the keys may exceed V in some element. V/sqrt: V /
  *               sqrt(1 + clock).
  *
- * A wait ends with TERN_LATE after the deadline (TERN_DEADLINE, 10 s), with a sentence that names
- * the slowest worker or node; nothing has changed then, and the call may be repeated. Rows of such
- * tables cannot be pinned, and sparse ones have no ranges.
+ * A wait ends with TERN_LATE after two deadlines (TERN_DEADLINE, 10 s), with a sentence that names
+ * the slowest worker or node, and after one if a node is known to be dead; nothing has changed
+ * then, and the call may be repeated. Rows of such tables cannot be pinned, and sparse ones have no
+ * ranges.
  *
  * For comparison: `adaptive-replicate` never moves a key, `adaptive-relocate` never replicates one,
  * and `adaptive-at-once` acts on every intent as soon as it is signalled. `replicate-owners` and

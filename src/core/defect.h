@@ -119,12 +119,17 @@ enum defect {
     /* rounds.c */
     DEFECT_PAUSE_ENDLESS,     /* when nothing was exchanged, no further round begins by itself */
     DEFECT_FLUSH_UNCOLLECTED, /* a node that waits for all changes to be told does not collect them */
-    /* The rules of workers that src/sim repeats from src/node. */
     DEFECT_ROUND_HELD_DROPPED, /* one that waits for a round is not tried again when it is over */
-    DEFECT_TURN_SKIPPED,       /* an operation does not wait for an earlier one on the same key */
-    DEFECT_CATCH_UP_SKIPPED,   /* a write does not wait for a replica that is older */
-    DEFECT_RETURNS_AT_ONCE,    /* a worker that comes back does not ask how far others are */
-    DEFECT_RESTS_TOO_EARLY,    /* a worker counts as resting while it works */
+    /* order.c */
+    DEFECT_TURN_SKIPPED,     /* an operation does not wait for an earlier one on the same key */
+    DEFECT_CATCH_UP_SKIPPED, /* a write does not wait for a replica that is older */
+    /* admit.c */
+    DEFECT_RETURNS_AT_ONCE, /* a worker that comes back does not ask how far others are */
+    DEFECT_WAIT_SHORT,      /* a worker gives up before a dead node can be known */
+    DEFECT_WAIT_ENDLESS,    /* a worker never gives up */
+    DEFECT_OPENING_BLAMED,  /* a node that has still to open a table counts as late */
+    /* A mistake of a program, in sim/worker.c. */
+    DEFECT_RESTS_TOO_EARLY, /* a worker counts as resting while it works */
     N_DEFECTS,
 };
 

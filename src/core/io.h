@@ -43,9 +43,16 @@ struct io {
     void (*wake)(void *driver);
     struct node_clock (*clock)(void *driver);
 
-    /* Of a worker (order.h): nobody else uses the managers of a shard between these. */
+    /* Of a worker (order.h, admit.h): nobody else uses the managers of a shard, or the rounds of the first one, between
+     * these. */
     void (*enter_shard)(void *driver, uint32_t shard);
     void (*leave_shard)(void *driver, uint32_t shard);
+    void (*enter_rounds)(void *driver);
+    void (*leave_rounds)(void *driver);
+    /* Of a worker of bounded tables (admit.h): says how far it is, or CLOCK_RESTS, and returns whether the node's clock has
+     * changed; and the node's clock alone, of `clock`. */
+    bool (*tell)(void *driver, uint64_t clock);
+    uint64_t (*min_clock)(void *driver);
 };
 
 #endif

@@ -302,6 +302,14 @@ void round_end(struct round *round)
         round->n_sweeps = round->n_sweeps_begun;
 }
 
+bool round_waits_for_table(const struct round *round, const struct core_table *table)
+{
+    bool waits = false;
+    for (uint32_t i = 0; i < round->n_slots; i++)
+        waits |= (!table || table_at(round, i) == table) && waits_for_table(round, i);
+    return waits;
+}
+
 bool round_find_silent(const struct round *round, uint64_t before_ns, uint32_t *node)
 {
     for (uint32_t i = 0; i < round->n_slots; i++)

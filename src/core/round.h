@@ -74,6 +74,9 @@ void round_fail(struct round *round, enum tern_status status);
 /* Whether there are tables that need rounds. */
 bool round_is_needed(const struct round *round);
 
+/* Whether there is something to ask about a table, or any if it is NULL, of a node that has still to open it. */
+bool round_waits_for_table(const struct round *round, const struct core_table *table);
+
 /* Finds a node that was asked before a time and has not answered; false if there is none. */
 bool round_find_silent(const struct round *round, uint64_t before_ns, uint32_t *node);
 

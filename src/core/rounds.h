@@ -50,8 +50,8 @@ struct rounds {
     _Atomic uint64_t n_ended; /* read by anybody */
     uint64_t n_clean;         /* ended without anything left over; */
     uint64_t last_clean;      /* the number of the last of them */
-    enum tern_status
-        trouble; /* of the last round: there is no further one; round.sentence says why */
+    /* Of the last round: there is no further one, and round.sentence says why. Read by anybody. */
+    _Atomic enum tern_status trouble;
 };
 
 /* The lanes are those of a client for one shard. */
@@ -85,7 +85,7 @@ void rounds_release(struct rounds *rounds);
 uint64_t rounds_next_sweep(const struct rounds *rounds);
 void rounds_await_sweep(struct rounds *rounds, uint64_t sweep);
 
-/* The failure after which there is no further round; TERN_OK: there is one. */
+/* The failure after which there is no further round; TERN_OK: there is one. Any thread. */
 enum tern_status rounds_status(const struct rounds *rounds);
 
 #endif

@@ -12,8 +12,6 @@
 
 enum { LOOK_MS = 2 }; /* the longest wait on a single node before looking again */
 
-/* ---- The clocks of workers ----------------------------------------------------------------------- */
-
 void admit_init(struct tern_node *node)
 {
     pthread_condattr_t monotonic;
@@ -45,27 +43,112 @@ static void publish(struct tern_node *node)
                           memory_order_release);
 }
 
-static uint64_t min_clock(const struct tern_node *node)
+/* ---- The driver of core/admit.h ------------------------------------------------------------------ */
+
+static struct shard *first_shard(const struct tern_worker *worker)
 {
-    return atomic_load_explicit(&node->min_clock, memory_order_acquire);
+    return worker->node->engine ? &worker->node->engine->shards[0] : NULL;
 }
 
-/* Tells where a worker is, or CLOCK_RESTS. */
-static void tell(struct tern_worker *worker, uint64_t clock)
+static uint64_t io_now_ns(void *driver)
 {
+    (void)driver;
+    return clock_now_ns();
+}
+
+static void io_hurry(void *driver)
+{
+    struct tern_worker *worker = driver;
+    if (!worker->node->engine)
+        return;
+    round_driver_hurry(&first_shard(worker)->round_driver);
+    worker->drive_ns = 0;
+}
+
+static struct node_clock io_clock(void *driver)
+{
+    struct tern_node *node = ((const struct tern_worker *)driver)->node;
+    pthread_mutex_lock(&node->clocks_lock);
+    const struct node_clock clock = worker_clocks_now(&node->clocks);
+    pthread_mutex_unlock(&node->clocks_lock);
+    return clock;
+}
+
+static uint64_t io_min_clock(void *driver)
+{
+    const struct tern_worker *worker = driver;
+    return atomic_load_explicit(&worker->node->min_clock, memory_order_acquire);
+}
+
+static bool io_tell(void *driver, uint64_t clock)
+{
+    const struct tern_worker *worker = driver;
     struct tern_node *node = worker->node;
     pthread_mutex_lock(&node->clocks_lock);
-    bool changed = worker_clocks_set(&node->clocks, worker->clock_index, clock);
+    const bool changed = worker_clocks_set(&node->clocks, worker->clock_index, clock);
     if (changed) {
         publish(node);
         pthread_cond_broadcast(&node->clocks_change);
     }
     pthread_mutex_unlock(&node->clocks_lock);
-    if (changed && node->engine) {
-        round_driver_hurry(&node->engine->shards[0].round_driver);
-        worker->drive_ns = 0;
-    }
+    return changed;
 }
+
+/* On a single node nobody else uses what a worker looks at. */
+static void io_enter_shard(void *driver, uint32_t shard)
+{
+    struct engine *engine = ((const struct tern_worker *)driver)->node->engine;
+    if (engine)
+        lock_take(&engine->shards[shard].lock, RANK_SHARD, shard);
+}
+
+static void io_leave_shard(void *driver, uint32_t shard)
+{
+    struct engine *engine = ((const struct tern_worker *)driver)->node->engine;
+    if (engine)
+        lock_release(&engine->shards[shard].lock, RANK_SHARD, shard);
+}
+
+static void io_enter_rounds(void *driver)
+{
+    round_driver_lock(&first_shard(driver)->round_driver);
+}
+
+static void io_leave_rounds(void *driver)
+{
+    round_driver_unlock(&first_shard(driver)->round_driver);
+}
+
+const struct io worker_io = {.now_ns = io_now_ns,
+                             .hurry = io_hurry,
+                             .clock = io_clock,
+                             .min_clock = io_min_clock,
+                             .tell = io_tell,
+                             .enter_shard = io_enter_shard,
+                             .leave_shard = io_leave_shard,
+                             .enter_rounds = io_enter_rounds,
+                             .leave_rounds = io_leave_rounds};
+
+static struct waiter waiter_of(struct tern_worker *worker)
+{
+    const struct tern_node *node = worker->node;
+    const struct engine *engine = node->engine;
+    return (struct waiter){.core = engine ? &engine->core : NULL,
+                           .rounds =
+                               engine ? round_driver_get(&engine->shards[0].round_driver) : NULL,
+                           .peers = engine ? &engine->peers : NULL,
+                           .deadline_ns = node->deadline_ns,
+                           .io = &worker_io,
+                           .driver = worker};
+}
+
+static void tell(struct tern_worker *worker, uint64_t clock)
+{
+    const struct waiter waiter = waiter_of(worker);
+    admit_tell(&waiter, clock);
+}
+
+/* ---- The clocks of workers ----------------------------------------------------------------------- */
 
 void admit_begin(struct tern_node *node)
 {
@@ -125,19 +208,6 @@ enum tern_status tern_worker_rest(struct tern_worker *worker)
 
 /* ---- Waiting ------------------------------------------------------------------------------------- */
 
-/* What a worker waits for. */
-struct wait {
-    struct tern_worker *worker;
-    struct tern_table *table; /* NULL: not for one table */
-    struct access access;     /* of a read */
-};
-
-/* Whether it need not wait any longer; a failure also ends the wait. */
-typedef bool ready_function(struct wait *wait, enum tern_status *status);
-
-/* The sentence for a wait that is given up, or TERN_OK to go on; the caller knows more than where others are. */
-typedef enum tern_status late_function(struct wait *wait, double seconds);
-
 static void wait_single(struct tern_node *node)
 {
     uint64_t end = clock_now_ns() + LOOK_MS * MS;
@@ -148,230 +218,96 @@ static void wait_single(struct tern_node *node)
     pthread_mutex_unlock(&node->clocks_lock);
 }
 
-static void inquire(const struct wait *wait)
+/* Waits until the worker may go on, driving the rounds itself. */
+static enum tern_status wait_for(struct tern_worker *worker, struct wait *wait)
 {
-    struct engine *engine = wait->worker->node->engine;
-    if (!engine || !wait->table)
-        return;
-    pthread_mutex_lock(&engine->shards[0].lock);
-    wait->table->core.technique->inquire(&wait->table->core);
-    pthread_mutex_unlock(&engine->shards[0].lock);
-    round_driver_hurry(&engine->shards[0].round_driver);
-}
-
-static enum tern_status wait_until(struct wait *wait, ready_function *is_ready, late_function *late)
-{
-    struct tern_worker *worker = wait->worker;
-    struct tern_node *node = worker->node;
-    uint64_t begin = clock_now_ns(), now = begin;
-    enum tern_status status = TERN_OK;
-    uint64_t n_inquiries = 0;
-    while (!is_ready(wait, &status) && !status) {
-        now = clock_now_ns();
-        /* Another node may hold the table back than the one announced: ask before naming one, and early
-         * enough to find a node that does not answer. */
-        if (n_inquiries < 3 && now - begin > (n_inquiries + 1) * (node->deadline_ns / 4)) {
-            inquire(wait);
-            n_inquiries++;
-        }
-        if (node->engine)
-            status = round_driver_help(&node->engine->shards[0].round_driver, begin);
+    const struct waiter waiter = waiter_of(worker);
+    struct shard *shard = first_shard(worker);
+    enum tern_status status;
+    wait->access.clock = clock_of(worker);
+    wait->worker = (uint32_t)worker->number;
+    wait->rests = worker->rests;
+    while (!admit_look(&waiter, wait, &status) && !status) {
+        if (shard)
+            status = round_driver_help(&shard->round_driver, wait->begin_ns);
         else
-            wait_single(node);
+            wait_single(worker->node);
         if (!status)
             status = interrupt_check();
-        if (!status && now - begin >= node->deadline_ns && node->engine)
-            status = round_driver_status(&node->engine->shards[0].round_driver);
-        if (!status && now - begin >= node->deadline_ns)
-            status = late(wait, (double)(now - begin) / 1e9);
+        if (status)
+            break;
     }
-    uint64_t waited = clock_now_ns() - begin;
+    if (!wait->begin_ns)
+        return status;
+    const uint64_t waited = clock_now_ns() - wait->begin_ns;
     count_add(&worker->waited_ns, waited);
     if (wait->table)
-        count_add(&worker->space->counts[wait->table->id].waited_ns, waited);
+        count_add(&worker->space->counts[table_around(wait->table)->id].waited_ns, waited);
     return status;
 }
 
-/* ---- Reads --------------------------------------------------------------------------------------- */
+/* ---- Operations ---------------------------------------------------------------------------------- */
 
-/* A node that does not answer is to blame for whatever is waited for. */
-static bool find_silent(const struct tern_node *node, uint32_t *silent)
+static void count_ages(struct counts *counts, const struct access *access)
 {
-    return node->engine && round_driver_find_silent(&node->engine->shards[0].round_driver,
-                                                    node->deadline_ns / 2, silent);
-}
-
-static enum tern_status late_read(struct wait *wait, double seconds)
-{
-    struct tern_table *table = wait->table;
-    struct tern_node *node = table->node;
-    struct engine *engine = node->engine;
-    uint32_t silent;
-    if (find_silent(node, &silent))
-        return fail(TERN_LATE,
-                    "table '%s': node %" PRIu32 " does not answer; a read at clock %" PRIu64
-                    " has waited %.1f s for it",
-                    table->core.store.name, silent, wait->access.clock, seconds);
-    pthread_mutex_lock(&node->clocks_lock);
-    const struct node_clock now = worker_clocks_now(&node->clocks);
-    pthread_mutex_unlock(&node->clocks_lock);
-    if (engine)
-        pthread_mutex_lock(&engine->shards[0].lock);
-    enum tern_status status = table->core.technique->blame(
-        engine ? &engine->core : NULL, &table->core, &wait->access, now, seconds);
-    if (engine)
-        pthread_mutex_unlock(&engine->shards[0].lock);
-    return status;
-}
-
-static bool may_read(struct wait *wait, enum tern_status *status)
-{
-    struct core_table *table = &wait->table->core;
-    struct engine *engine = wait->worker->node->engine;
-    wait->access.min_clock = min_clock(wait->worker->node);
-    if (table->technique->admit(table, &wait->access))
-        return true;
-    const uint64_t n_rounds = engine ? round_driver_rounds(&engine->shards[0].round_driver) : 0;
-    if (!wait->access.n_stale || n_rounds < wait->access.fetch_round)
-        return false;
-    pthread_mutex_lock(&engine->shards[0].lock);
-    bool admitted = admit_fetch(table, &wait->access, n_rounds, status);
-    pthread_mutex_unlock(&engine->shards[0].lock);
-    round_driver_hurry(&engine->shards[0].round_driver);
-    return admitted;
+    for (int i = 0; i < TERN_CLOCK_STEPS; i++)
+        if (access->ages[i])
+            count_add(&counts->ages[i], access->ages[i]);
 }
 
 static enum tern_status before_read(struct tern_worker *worker, struct tern_table *table,
                                     const uint64_t *keys, size_t n)
 {
-    struct counts *counts = &worker->space->counts[table->id];
     enum tern_status status = TERN_OK;
     for (size_t done = 0; !status && done < n; done += BLOCK_KEYS) {
-        struct wait wait = {.worker = worker,
-                            .table = table,
-                            .access = {.clock = clock_of(worker),
-                                       .keys = keys + done,
+        struct wait wait = {.turn = TURN_TO_READ,
+                            .table = &table->core,
+                            .access = {.keys = keys + done,
                                        .n = n - done < BLOCK_KEYS ? n - done : BLOCK_KEYS,
                                        .stale = worker->space->missed}};
-        if (!may_read(&wait, &status) && !status) {
-            /* What it has told may be older, if it began before there were bounded tables. */
-            if (!worker->rests)
-                tell(worker, wait.access.clock);
-            status = wait_until(&wait, may_read, late_read);
-        }
-        for (int i = 0; !status && i < TERN_CLOCK_STEPS; i++)
-            if (wait.access.ages[i])
-                count_add(&counts->ages[i], wait.access.ages[i]);
+        status = wait_for(worker, &wait);
+        if (!status)
+            count_ages(&worker->space->counts[table->id], &wait.access);
     }
     return status;
 }
 
 bool admit_now(struct tern_worker *worker, const struct tern_table *table, uint64_t key)
 {
-    struct counts *counts = &worker->space->counts[table->id];
     uint32_t stale;
     struct access access = {.clock = clock_of(worker),
-                            .min_clock = min_clock(worker->node),
+                            .min_clock = io_min_clock(worker),
                             .keys = &key,
                             .n = 1,
                             .stale = &stale};
     if (!table->core.technique->admit(&table->core, &access))
         return false;
-    for (int i = 0; i < TERN_CLOCK_STEPS; i++)
-        if (access.ages[i])
-            count_add(&counts->ages[i], access.ages[i]);
+    count_ages(&worker->space->counts[table->id], &access);
     return true;
-}
-
-/* ---- Coming back --------------------------------------------------------------------------------- */
-
-static bool has_returned(struct wait *wait, enum tern_status *status)
-{
-    struct tern_worker *worker = wait->worker;
-    struct tern_node *node = worker->node;
-    struct engine *engine = node->engine;
-    uint64_t clock = clock_of(worker);
-    (void)status;
-    if (engine)
-        pthread_mutex_lock(&engine->shards[0].lock);
-    pthread_mutex_lock(&node->clocks_lock);
-    bool returned = admit_return(engine ? &engine->core : NULL, &node->clocks, &clock);
-    pthread_mutex_unlock(&node->clocks_lock);
-    if (engine)
-        pthread_mutex_unlock(&engine->shards[0].lock);
-    worker->clock_ahead = clock - atomic_load_explicit(&worker->clock, memory_order_relaxed);
-    tell(worker, clock);
-    worker->rests = !returned;
-    return returned;
-}
-
-static enum tern_status late_return(struct wait *wait, double seconds)
-{
-    (void)wait;
-    return fail(TERN_LATE,
-                "a worker that rested waits for %.1f s to hear how far the others have come",
-                seconds);
 }
 
 static enum tern_status come_back(struct tern_worker *worker)
 {
-    struct wait wait = {.worker = worker};
-    return worker->rests ? wait_until(&wait, has_returned, late_return) : TERN_OK;
-}
-
-/* ---- Updates ------------------------------------------------------------------------------------- */
-
-static bool may_update(struct wait *wait, enum tern_status *status)
-{
-    const struct tern_worker *worker = wait->worker;
-    const struct unseen *unseen = worker->space->unseen;
-    struct engine *engine = worker->node->engine;
-    (void)status;
-    pthread_mutex_lock(&engine->shards[0].lock);
-    bool admitted = wait->table
-                        ? wait->table->core.technique->admit_update(
-                              &wait->table->core, &unseen[wait->table->id], clock_of(worker))
-                        : admit_advance(&engine->core, unseen, clock_of(worker));
-    pthread_mutex_unlock(&engine->shards[0].lock);
-    return admitted;
-}
-
-/* A node that died while this worker waited for another is known by then. */
-static bool may_be_dead(const struct tern_node *node, double seconds)
-{
-    return seconds * 1e9 < 1.5 * (double)node->deadline_ns;
-}
-
-static enum tern_status late_update(struct wait *wait, double seconds)
-{
-    const char *name = wait->table ? wait->table->core.store.name : NULL;
-    uint32_t silent;
-    if (find_silent(wait->worker->node, &silent))
-        return fail(TERN_LATE,
-                    "%s%s%s: node %" PRIu32 " does not answer; an update has waited %.1f s",
-                    name ? "table '" : "tables bounded by value", name ? name : "", name ? "'" : "",
-                    silent, seconds);
-    if (may_be_dead(wait->worker->node, seconds))
-        return TERN_OK;
-    return fail(TERN_LATE,
-                "%s%s%s: updates of worker %" PRIu64
-                " have not been seen by all nodes for %.1f s, and "
-                "their sum is above the bound",
-                name ? "table '" : "tables bounded by value", name ? name : "", name ? "'" : "",
-                wait->worker->number, seconds);
+    struct wait wait = {.turn = TURN_TO_RETURN};
+    enum tern_status status = wait_for(worker, &wait);
+    if (status)
+        return status;
+    worker->clock_ahead =
+        wait.access.clock - atomic_load_explicit(&worker->clock, memory_order_relaxed);
+    worker->rests = false;
+    return TERN_OK;
 }
 
 /* Before an update of a table, or, of NULL, the advance of the clock. */
 static enum tern_status before_update(struct tern_worker *worker, struct tern_table *table)
 {
-    struct wait wait = {.worker = worker, .table = table};
-    enum tern_status status = come_back(worker);
-    if (status || !worker->is_limited || may_update(&wait, &status))
-        return status;
-    return wait_until(&wait, may_update, late_update);
+    const struct unseen *unseen = worker->space->unseen;
+    struct wait wait = {.turn = TURN_TO_UPDATE,
+                        .table = table ? &table->core : NULL,
+                        .unseen = table ? &unseen[table->id] : unseen};
+    enum tern_status status = worker->rests ? come_back(worker) : TERN_OK;
+    return status || !worker->is_limited ? status : wait_for(worker, &wait);
 }
-
-/* ---- Operations ---------------------------------------------------------------------------------- */
 
 enum tern_status admit_before_advance(struct tern_worker *worker)
 {

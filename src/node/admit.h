@@ -2,9 +2,8 @@
  * admit - workers of tables with bounded reads tell how far they have come, and wait where the bound demands it
  * (core/admit.h).
  *
- * A worker that waits drives the rounds itself, and gives up after the deadline with a sentence that names the node that
- * holds everybody back; nothing has changed then, and the call may be made again. On a single node there is
- * nothing to fetch; workers wait for each other all the same.
+ * A worker that waits drives the rounds itself. On a single node there is nothing to fetch; workers wait for each other all
+ * the same.
  *
  * Locks: a node's clocks_lock guards its workers' clocks, and is taken last.
  */
@@ -12,6 +11,9 @@
 #define NODE_ADMIT_H
 
 #include "node/node.h"
+
+/* The driver of the rules about workers (core/admit.h, core/order.h); it is given the worker. */
+extern const struct io worker_io;
 
 void admit_init(struct tern_node *node);
 void admit_fini(struct tern_node *node);

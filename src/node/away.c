@@ -5,6 +5,7 @@
 #include "node/access.h"
 
 #include "core/technique.h"
+#include "node/admit.h"
 
 /* Keys that a read must get from other nodes are wanted here for the next clocks, if the table acts on that. It is a hint:
  * without memory for it they are asked for again. */
@@ -48,22 +49,8 @@ enum tern_status away_start_present(struct tern_worker *worker, const struct ter
     return status;
 }
 
-static void io_enter_shard(void *driver, uint32_t shard)
-{
-    const struct tern_worker *worker = driver;
-    pthread_mutex_lock(&worker->node->engine->shards[shard].lock);
-}
-
-static void io_leave_shard(void *driver, uint32_t shard)
-{
-    const struct tern_worker *worker = driver;
-    pthread_mutex_unlock(&worker->node->engine->shards[shard].lock);
-}
-
 enum tern_status away_catch_up(struct tern_worker *worker, const struct op *op)
 {
-    static const struct io worker_io = {.enter_shard = io_enter_shard,
-                                        .leave_shard = io_leave_shard};
     struct catch_up catch_up = {0};
     enum tern_status status = TERN_OK;
     while (!status && order_catches_up(&catch_up, op, &worker_io, worker))

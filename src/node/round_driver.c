@@ -254,28 +254,17 @@ void round_driver_hurry(struct round_driver *driver)
     round_driver_poke(driver, true);
 }
 
+struct rounds *round_driver_get(const struct round_driver *driver)
+{
+    return atomic_load_explicit(&driver->is_running, memory_order_acquire)
+               ? &driver->rounding->rounds
+               : NULL;
+}
+
 uint64_t round_driver_rounds(const struct round_driver *driver)
 {
-    if (!atomic_load_explicit(&driver->is_running, memory_order_acquire))
-        return 0;
-    return atomic_load_explicit(&driver->rounding->rounds.n_ended, memory_order_acquire);
-}
-
-enum tern_status round_driver_status(struct round_driver *driver)
-{
-    lock_take(&driver->lock, RANK_ROUNDS, driver->shard->number);
-    enum tern_status status = driver->rounding ? rounds_status(&driver->rounding->rounds) : TERN_OK;
-    lock_release(&driver->lock, RANK_ROUNDS, driver->shard->number);
-    return status;
-}
-
-bool round_driver_find_silent(struct round_driver *driver, uint64_t silent_ns, uint32_t *node)
-{
-    lock_take(&driver->lock, RANK_ROUNDS, driver->shard->number);
-    bool found = driver->rounding && round_find_silent(&driver->rounding->rounds.round,
-                                                       clock_now_ns() - silent_ns, node);
-    lock_release(&driver->lock, RANK_ROUNDS, driver->shard->number);
-    return found;
+    const struct rounds *rounds = round_driver_get(driver);
+    return rounds ? atomic_load_explicit(&rounds->n_ended, memory_order_acquire) : 0;
 }
 
 enum tern_status round_driver_help(struct round_driver *driver, uint64_t since_ns)

@@ -54,11 +54,8 @@ void round_driver_hurry(struct round_driver *driver);
  * waits a little if there is nothing to do. Fails if there will be no further round. */
 enum tern_status round_driver_help(struct round_driver *driver, uint64_t since_ns);
 
-/* Fails if there will be no further round. */
-enum tern_status round_driver_status(struct round_driver *driver);
-
-/* Finds a node that has not answered a question for so long; false if there is none. */
-bool round_driver_find_silent(struct round_driver *driver, uint64_t silent_ns, uint32_t *node);
+/* The rounds; NULL: there are none yet. */
+struct rounds *round_driver_get(const struct round_driver *driver);
 
 /* The number of rounds that have ended. */
 uint64_t round_driver_rounds(const struct round_driver *driver);

@@ -4,41 +4,88 @@
 #include "core/technique.h"
 #include "sim/machine.h"
 
-/* How long a worker waits for others. Where nobody may fail they may still wait themselves, each for a node
- * that is away for a while; who waits for ever is found all the same. */
-static uint64_t patience_ns(const struct sim_node *sim_node)
+/* ---- The driver of core/admit.h ----------------------------------------------------------------- */
+
+static uint64_t io_now_ns(void *driver)
 {
-    return (sim_node->check->lenient ? 1 : 4) * SIM_DEADLINE_NS;
+    const struct worker *worker = driver;
+    return sim_now_ns(worker->sim_node->sim);
 }
+
+static void io_hurry(void *driver)
+{
+    const struct worker *worker = driver;
+    worker->sim_node->round_soon |= 1;
+}
+
+static struct node_clock io_clock(void *driver)
+{
+    const struct worker *worker = driver;
+    return worker_clocks_now(&worker->sim_node->clocks);
+}
+
+static uint64_t io_min_clock(void *driver)
+{
+    const struct worker *worker = driver;
+    return worker->sim_node->clocks.min.lowest;
+}
+
+static bool io_tell(void *driver, uint64_t clock)
+{
+    const struct worker *worker = driver;
+    return worker_clocks_set(&worker->sim_node->clocks, worker->clock_index, clock);
+}
+
+/* There is one thread. */
+static void io_enter_shard(void *driver, uint32_t shard)
+{
+    (void)driver;
+    (void)shard;
+}
+
+static void io_enter_rounds(void *driver)
+{
+    (void)driver;
+}
+
+const struct io bounds_io = {.now_ns = io_now_ns,
+                             .hurry = io_hurry,
+                             .clock = io_clock,
+                             .min_clock = io_min_clock,
+                             .tell = io_tell,
+                             .enter_shard = io_enter_shard,
+                             .leave_shard = io_enter_shard,
+                             .enter_rounds = io_enter_rounds,
+                             .leave_rounds = io_enter_rounds};
+
+static struct waiter waiter_of(struct worker *worker)
+{
+    const struct sim_node *sim_node = worker->sim_node;
+    return (struct waiter){.core = sim_node->core,
+                           .rounds = sim_node->rounds[0],
+                           .peers = worker->caller.lanes.peers,
+                           .deadline_ns = SIM_DEADLINE_NS,
+                           .io = &bounds_io,
+                           .driver = worker};
+}
+
+/* ---- Operations --------------------------------------------------------------------------------- */
 
 bool bounds_are_kept(struct worker *worker, struct slot *slot, enum tern_status *status)
 {
-    struct sim_node *sim_node = worker->sim_node;
-    struct core_table *table = &sim_node->tables[slot->operation.table];
-    const uint64_t now_ns = sim_now_ns(sim_node->sim);
-    uint32_t stale[MAX_KEYS];
-    struct access *access = &slot->access;
-    access->clock = worker->clock;
-    access->min_clock = sim_node->clocks.min.lowest;
-    access->keys = slot->keys;
-    access->n = slot->operation.n;
-    access->stale = stale;
-    *status = TERN_OK;
-    bool kept =
-        slot->kind == FRAME_PULL
-            ? table->technique->admit(table, access)
-            : table->technique->admit_update(table, &worker->unseen[table->number], worker->clock);
-    const uint64_t fetch_round = access->fetch_round;
-    if (!kept && slot->kind == FRAME_PULL)
-        kept = admit_fetch(table, access, sim_node->rounds[0]->n_ended, status);
-    if (kept || *status)
-        return kept;
-    sim_node->round_soon |= access->fetch_round != fetch_round || !slot->since_ns;
-    if (!slot->since_ns)
-        slot->since_ns = now_ns;
-    if (sim_node->rounds_over || now_ns > slot->since_ns + patience_ns(sim_node))
-        *status = fail(TERN_LATE, "others are behind");
-    return false;
+    const struct waiter waiter = waiter_of(worker);
+    struct core_table *table = &worker->sim_node->tables[slot->operation.table];
+    struct wait *wait = &slot->wait;
+    wait->turn = slot->kind == FRAME_PULL ? TURN_TO_READ : TURN_TO_UPDATE;
+    wait->table = table;
+    wait->unseen = &worker->unseen[table->number];
+    wait->worker = worker->index % WORKERS;
+    wait->rests = worker->rests;
+    wait->access.clock = worker->clock;
+    wait->access.keys = slot->keys;
+    wait->access.n = slot->operation.n;
+    wait->access.stale = slot->stale;
+    return admit_look(&waiter, wait, status);
 }
 
 void bounds_pushed(struct worker *worker, const struct slot *slot)
@@ -49,14 +96,18 @@ void bounds_pushed(struct worker *worker, const struct slot *slot)
                                   slot->operation.n, slot->operation.values);
 }
 
+static void tell(struct worker *worker, uint64_t clock)
+{
+    const struct waiter waiter = waiter_of(worker);
+    admit_tell(&waiter, clock);
+}
+
 void bounds_advance(struct worker *worker)
 {
-    struct sim_node *sim_node = worker->sim_node;
-    if (!admit_advance(sim_node->core, worker->unseen, worker->clock))
+    if (!admit_advance(worker->sim_node->core, worker->unseen, worker->clock))
         return;
     worker->clock++;
-    sim_node->round_soon |=
-        worker_clocks_set(&sim_node->clocks, worker->clock_index, worker->clock);
+    tell(worker, worker->clock);
 }
 
 void bounds_rest(struct worker *worker)
@@ -64,35 +115,27 @@ void bounds_rest(struct worker *worker)
     if (worker->rests)
         return;
     worker->rests = true;
-    worker->sim_node->round_soon |=
-        worker_clocks_set(&worker->sim_node->clocks, worker->clock_index, CLOCK_RESTS);
-}
-
-/* A worker that cannot come back does nothing more. */
-static bool wait_to_return(struct worker *worker)
-{
-    struct sim_node *sim_node = worker->sim_node;
-    const uint64_t now_ns = sim_now_ns(sim_node->sim);
-    if (!worker->rests_since_ns)
-        worker->rests_since_ns = now_ns;
-    if (sim_node->rounds_over || now_ns > worker->rests_since_ns + patience_ns(sim_node)) {
-        sim_node_ended(sim_node, fail(TERN_LATE, "others do not answer"), "coming back");
-        worker->n_left = 0;
-    }
-    return false;
+    tell(worker, CLOCK_RESTS);
 }
 
 bool bounds_return(struct worker *worker)
 {
-    struct sim_node *sim_node = worker->sim_node;
+    const struct waiter waiter = waiter_of(worker);
+    struct wait *wait = &worker->returning;
+    enum tern_status status;
     if (!worker->rests)
         return true;
-    worker->rests = !admit_return(sim_node->core, &sim_node->clocks, &worker->clock);
-    if (!worker->rests)
-        worker->rests_since_ns = 0;
-    sim_node->round_soon |=
-        worker_clocks_set(&sim_node->clocks, worker->clock_index, worker->clock);
-    return worker->rests ? wait_to_return(worker) : true;
+    wait->turn = TURN_TO_RETURN;
+    wait->access.clock = worker->clock;
+    worker->rests = !admit_look(&waiter, wait, &status);
+    worker->clock = wait->access.clock;
+    if (status) {
+        sim_node_ended(worker->sim_node, status, "coming back");
+        worker->n_left = 0;
+    }
+    if (status || !worker->rests)
+        *wait = (struct wait){0};
+    return !worker->rests;
 }
 
 void bounds_reopen(struct worker *worker)

@@ -332,21 +332,12 @@ static void try_slot(struct worker *worker, struct slot *slot)
     }
 }
 
-/* There is one thread. */
-static void io_enter_shard(void *driver, uint32_t shard)
-{
-    (void)driver;
-    (void)shard;
-}
-
 /* An operation is done at all nodes. */
 static void finish_slot(struct worker *worker, struct slot *slot)
 {
-    static const struct io worker_io = {.enter_shard = io_enter_shard,
-                                        .leave_shard = io_enter_shard};
     struct sim_node *sim_node = worker->sim_node;
     if (sim_node_is_swept(sim_node, &slot->awaited) &&
-        order_catches_up(&slot->catch_up, &slot->op, &worker_io, worker))
+        order_catches_up(&slot->catch_up, &slot->op, &bounds_io, worker))
         slot->awaited = sim_node_next_sweeps(sim_node);
     bool waits = !sim_node_is_swept(sim_node, &slot->awaited);
     if (waits && !sim_node->rounds_over) {
@@ -454,7 +445,7 @@ static void begin_next(struct worker *worker, struct slot *slot)
 /* Whether a worker that rests goes on without coming back. */
 static bool rests_on(const struct worker *worker)
 {
-    return worker->rests && !worker->rests_since_ns && below(worker, 2);
+    return worker->rests && !worker->returning.begin_ns && below(worker, 2);
 }
 
 bool worker_run(struct worker *worker)

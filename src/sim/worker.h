@@ -31,8 +31,8 @@ struct slot {
     bool was_local;           /* some of those keys may have been used here after all */
     struct catch_up catch_up; /* of a write that is done: */
     struct awaited awaited;   /* the sweeps that it waits for */
-    uint64_t since_ns; /* when it began to wait for a bounded table to be ready; 0: it does not */
-    struct access access;
+    struct wait wait;         /* for a bounded table to be ready */
+    uint32_t stale[MAX_KEYS];
 };
 
 struct worker {
@@ -49,7 +49,7 @@ struct worker {
     uint32_t clock_index; /* its clock in sim_node->clocks, for bounded tables (bounds.h) */
     uint64_t clock;
     bool rests;                            /* it holds nobody back */
-    uint64_t rests_since_ns;               /* when it began to come back; 0: it does not */
+    struct wait returning;                 /* its wait to come back */
     struct unseen unseen[TERN_MAX_TABLES]; /* its updates of bounded tables */
     bool resting;                          /* that timer is set */
     struct slot *waits_for;                /* NULL: goes on */
