@@ -54,7 +54,7 @@ KERNEL_USED     := $(patsubst %,src/kernel/%.c,$(or $(KERNELS_$(ARCH)),scalar))
 LIB_SRC  := $(filter-out src/nd/%.c $(KERNEL_FILES),$(sort $(wildcard src/*/*.c))) $(KERNEL_USED)
 # libternnd has code of base/ of its own, so that it needs nothing of libtern but public calls.
 ND_SRC   := $(sort $(wildcard src/nd/*.c))
-ND_BASE  := src/base/handle.c src/base/text.c src/base/thread.c
+ND_BASE  := src/base/buffer.c src/base/handle.c src/base/text.c src/base/thread.c src/wire/json.c
 # OpenBLAS multiplies matrices where its development files are; OPENBLAS= leaves it out.
 OPENBLAS ?= $(shell pkg-config --exists openblas 2>/dev/null && echo 1)
 ND_LIBS  := -lz $(if $(OPENBLAS),$(shell pkg-config --libs openblas))
@@ -216,6 +216,11 @@ $(BUILD)/tests/cluster/%: $(BUILD)/obj/tests/cluster/%.o $(BUILD)/libtern.a
 	$(say) LD $@
 	$(q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
+$(BUILD)/examples/mlp: $(BUILD)/obj/examples/mlp.o $(BUILD)/libternnd.a $(BUILD)/libtern.a
+	@mkdir -p $(@D)
+	$(say) LD $@
+	$(q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(ND_LIBS) $(LDLIBS) -o $@
+
 $(BUILD)/examples/%: $(BUILD)/obj/examples/%.o $(BUILD)/libtern.a
 	@mkdir -p $(@D)
 	$(say) LD $@
@@ -290,7 +295,7 @@ FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c)
 fuzz: $(FUZZ_TARGETS:%=fuzz-%) ## fuzz every decoder for FUZZ_SECONDS (60); needs clang
 
 # The library with the counters that guide the fuzzer.
-FUZZ_LIB := $(BUILD)/fuzz/address/obj/libtern.a
+FUZZ_LIB := $(BUILD)/fuzz/address/obj/libternnd.a $(BUILD)/fuzz/address/obj/libtern.a
 
 .PHONY: fuzz-lib
 fuzz-lib:
@@ -302,7 +307,7 @@ fuzz-%: tests/fuzz/fuzz_%.c fuzz-lib
 	$(say) FUZZ $*
 	$(q)clang -g -O1 -std=c17 $(WARN) -D_GNU_SOURCE -Iinclude -Isrc -Itests \
 	    -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
-	    $< $(FUZZ_LIB) $(LDLIBS) -o $(BUILD)/fuzz/$*
+	    $< $(FUZZ_LIB) $(ND_LIBS) $(LDLIBS) -o $(BUILD)/fuzz/$*
 	$(q)$(BUILD)/fuzz/$* $(FUZZ_LIMIT) -max_len=2048 \
 	    -artifact_prefix=$(BUILD)/fuzz/ $(BUILD)/fuzz/found-$* tests/fuzz/corpus/$*
 

@@ -3,7 +3,10 @@
  *
  * Objects
  *
- *   array   numbers of one type in up to 8 dimensions, as in numpy
+ *   array     numbers of one type in up to 8 dimensions, as in numpy
+ *   symbol    an expression with free variables: a model
+ *   module    a symbol bound to shapes, with parameters, gradients and memory: it computes and learns
+ *   iterator  batches of rows of data and labels
  *
  * Operators have names and attributes: tern_array_apply("sum", "axis=0 keepdims=1", &x, 1, &y). docs/nd.md lists them.
  *
@@ -45,6 +48,9 @@ enum tern_nd_type {
 #define TERN_ND_TYPES 5
 
 struct tern_array;
+struct tern_symbol;
+struct tern_module;
+struct tern_iterator;
 
 /* A dimension is at least 1; no dimension: a single number. */
 struct tern_nd_shape {
@@ -98,6 +104,143 @@ TERN_API enum tern_status tern_array_read(struct tern_array *array, void *data, 
 
 /* Waits until everything pending has been carried out. */
 TERN_API enum tern_status tern_array_wait_all(void);
+
+/* Reads a file, which may be compressed by gzip: "idx" (MNIST's format), "npy" (numpy's, little-endian, in C's order), or
+ * "csv" (rows of numbers and perhaps a heading; f32). libsvm: "label index:value ..." per line, indices from 1; a matrix
+ * and its labels, both f32. */
+TERN_API enum tern_status tern_array_load(const char *path, const char *format,
+                                          struct tern_array **array);
+TERN_API enum tern_status tern_array_load_libsvm(const char *path, struct tern_array **data,
+                                                 struct tern_array **labels);
+
+/* ---- Symbols --------------------------------------------------------------------------------- */
+
+/* A free variable. Names have 1 to 63 characters: letters, digits, '_', '.', '-'. */
+TERN_API enum tern_status tern_symbol_variable(const char *name, struct tern_symbol **symbol);
+
+/* Applies an operator to symbols. Inputs that are left out at the end become variables: "fully_connected" of one symbol
+ * under the name "fc1" gets "fc1_weight" and "fc1_bias". `name` NULL: a name is made of the operator and a number. */
+TERN_API enum tern_status tern_symbol_apply(const char *operator_name, const char *attributes,
+                                            const char *name, struct tern_symbol *const *inputs,
+                                            size_t n_inputs, struct tern_symbol **symbol);
+
+TERN_API enum tern_status tern_symbol_close(struct tern_symbol *symbol);
+
+/* The i-th variable below the symbol, in the order of their use; *name is NULL if there are no more. Valid until the symbol
+ * is closed. */
+TERN_API enum tern_status tern_symbol_argument(struct tern_symbol *symbol, size_t i,
+                                               const char **name);
+
+/* The symbol as JSON text, which C and Python load; *text is to be freed with free(). Shapes that do not fit, unknown
+ * operators and wrong text are told when it is loaded or bound, with the nodes' names. */
+TERN_API enum tern_status tern_symbol_save(struct tern_symbol *symbol, char **text);
+TERN_API enum tern_status tern_symbol_load(const char *text, size_t n, struct tern_symbol **symbol);
+
+/* Infers the shape of a variable, or of the symbol itself if `name` is NULL, from the shapes of n variables. */
+TERN_API enum tern_status tern_symbol_infer(struct tern_symbol *symbol, size_t n,
+                                            const char *const *names,
+                                            const struct tern_nd_shape *shapes, const char *name,
+                                            struct tern_nd_shape *shape);
+
+/* ---- Modules --------------------------------------------------------------------------------- */
+
+struct tern_module_options {
+    size_t struct_size;  /* sizeof(struct tern_module_options) */
+    size_t n_parameters; /* the last so many of the given variables are parameters, not inputs */
+    bool predicting; /* no gradients: backward and update are refused, and less memory is used */
+    bool unfused, unshared; /* for comparisons: no fusion; no memory plan */
+};
+
+/*
+ * Binds a symbol: infers all shapes from those of n variables, its inputs, adds the gradients, and allocates all memory.
+ * Labels (the second input of softmax_output) are inputs, too; all other variables are parameters, zero at first. `options`
+ * may be NULL. A module belongs to one thread at a time.
+ */
+TERN_API enum tern_status tern_module_bind(struct tern_symbol *symbol, size_t n,
+                                           const char *const *names,
+                                           const struct tern_nd_shape *shapes,
+                                           const struct tern_module_options *options,
+                                           struct tern_module **module);
+TERN_API enum tern_status tern_module_close(struct tern_module *module);
+
+/* Sets all parameters: "zeros", "uniform" (a to b), "normal" (mean a, deviation b), or "xavier" (uniform in
+ * +-sqrt(6 / (inputs + outputs)); a and b unused). Biases, parameters of one dimension, become 0 but with "uniform" and
+ * "normal". The same seed gives the same numbers. */
+TERN_API enum tern_status tern_module_init(struct tern_module *module, const char *kind, double a,
+                                           double b, uint64_t seed);
+
+/* "sgd" (rate), "momentum" (rate, decay) or "adam" (rate, beta1, beta2, epsilon), such as "rate=0.1 decay=0.9"; what is
+ * left out has the usual value (0.01; 0.9; 0.9, 0.999, 1e-8). Gradients are multiplied by `scale` before: 1 / the number of
+ * examples in a batch, where the loss sums over them. */
+TERN_API enum tern_status tern_module_optimizer(struct tern_module *module, const char *kind,
+                                                const char *parameters, double scale);
+
+/* Computes the output from the values of inputs, in the order of `names` in tern_module_bind, then labels in the order of
+ * tern_symbol_argument; NULL leaves an input as it is. They are copied. `training` false: dropout passes values on.
+ * backward computes the gradients of the sum of the output's elements (softmax_output: of the cross entropy). update
+ * changes the parameters. All three return at once. */
+TERN_API enum tern_status tern_module_forward(struct tern_module *module, bool training,
+                                              struct tern_array *const *inputs, size_t n);
+TERN_API enum tern_status tern_module_backward(struct tern_module *module);
+TERN_API enum tern_status tern_module_update(struct tern_module *module);
+
+/* Arrays of the module's own memory, to be closed by the program; valid also after the module. */
+TERN_API enum tern_status tern_module_output(struct tern_module *module, struct tern_array **array);
+TERN_API enum tern_status tern_module_parameter(struct tern_module *module, const char *name,
+                                                struct tern_array **array);
+TERN_API enum tern_status tern_module_gradient(struct tern_module *module, const char *name,
+                                               struct tern_array **array);
+
+/* The name of the i-th parameter; *name is NULL if there are no more. */
+TERN_API enum tern_status tern_module_name(struct tern_module *module, size_t i, const char **name);
+
+/* Bytes of values between inputs and outputs: the plan's arena, and one piece per value. */
+TERN_API enum tern_status tern_module_memory(struct tern_module *module, uint64_t *planned,
+                                             uint64_t *separate);
+
+/* Writes and reads all parameters as a safetensors file. Loading demands the same names and shapes; after a failure the
+ * parameters are as before. */
+TERN_API enum tern_status tern_module_save(struct tern_module *module, const char *path);
+TERN_API enum tern_status tern_module_load(struct tern_module *module, const char *path);
+
+/* ---- Iterators ------------------------------------------------------------------------------- */
+
+struct tern_iterator_options {
+    size_t struct_size;     /* sizeof(struct tern_iterator_options) */
+    uint32_t batch;         /* rows of a batch */
+    uint32_t part, n_parts; /* rows part, part + n_parts, ...; n_parts 0: all */
+    uint64_t seed;          /* of the order, a new one in each epoch; 0: not shuffled */
+    bool
+        drop_last; /* the last batch of an epoch, if it is not full; else it is filled up with other rows */
+};
+
+/* Iterates over the rows of two arrays of equal length, which must not be written meanwhile. */
+TERN_API enum tern_status tern_iterator_open(struct tern_array *data, struct tern_array *labels,
+                                             const struct tern_iterator_options *options,
+                                             struct tern_iterator **iterator);
+TERN_API enum tern_status tern_iterator_close(struct tern_iterator *iterator);
+
+/* The next batch, in arrays of the iterator that are valid until the next call, and the number of its rows that are not
+ * filling. *n is 0 at the end of an epoch; the call after it begins the next one. */
+TERN_API enum tern_status tern_iterator_next(struct tern_iterator *iterator,
+                                             struct tern_array **data, struct tern_array **labels,
+                                             uint32_t *n);
+
+/* Where the iterator is. An iterator of the same arrays and options that is set there continues with the same batches. */
+TERN_API enum tern_status tern_iterator_tell(struct tern_iterator *iterator, uint64_t *epoch,
+                                             uint64_t *position);
+TERN_API enum tern_status tern_iterator_seek(struct tern_iterator *iterator, uint64_t epoch,
+                                             uint64_t position);
+
+/* One epoch of forward, backward and update; the data is the first input, the labels are the second. */
+TERN_API enum tern_status tern_module_fit(struct tern_module *module,
+                                          struct tern_iterator *iterator);
+
+/* One epoch of predictions: the share of rows whose largest output is the label's, and the mean cross entropy. Either
+ * result may be NULL. */
+TERN_API enum tern_status tern_module_score(struct tern_module *module,
+                                            struct tern_iterator *iterator, double *accuracy,
+                                            double *loss);
 
 /* ---- The engine ------------------------------------------------------------------------------ */
 

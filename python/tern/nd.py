@@ -220,7 +220,7 @@ class Array:
         _check(_lib.tern_array_assign(ctypes.c_void_p(self._handle), ctypes.c_void_p(value._handle)))
 
     def astype(self, dtype):
-        return _apply("cast", (self,), type=dtype)
+        return _apply("cast", (self,), type=np.dtype(dtype))
 
     def __len__(self):
         return self.shape[0]
@@ -280,7 +280,7 @@ def wrap(value):
 def _as_array(value, dtype):
     if isinstance(value, Array):
         return value
-    if isinstance(value, (bool, int, float)):
+    if isinstance(value, (bool, int, float)) and dtype is not None:
         return _apply("constant", (), value=float(value), type=dtype)
     return array(value)
 
@@ -358,6 +358,337 @@ def full(shape, value, device=None, dtype="float32"):
 def cpu():
     """The device."""
     return "cpu"
+
+
+# ---- Symbols -------------------------------------------------------------------------------------------------------
+
+
+class Symbol:
+    """An expression with free variables: a model. Made by `variable` and the operators of `tern.nd.symbol`."""
+
+    __slots__ = ("_handle", "name")
+
+    def __init__(self, handle, name=None):
+        self._handle, self.name = handle, name
+
+    def __del__(self):
+        if _lib is not None and self._handle:
+            _lib.tern_symbol_close(ctypes.c_void_p(self._handle))
+
+    @property
+    def arguments(self):
+        """The names of the variables below, in the order of their use."""
+        names, name = [], ctypes.c_char_p()
+        while not _check(_lib.tern_symbol_argument(ctypes.c_void_p(self._handle), len(names), ctypes.byref(name))) and \
+                name.value is not None:
+            names.append(name.value.decode())
+        return names
+
+    def infer(self, name=None, **shapes):
+        """The shape and type of a variable, or of the symbol itself, from the shapes (or arrays) of others."""
+        shape = _Shape()
+        _check(_lib.tern_symbol_infer(ctypes.c_void_p(self._handle), *_named_shapes(shapes),
+                                      name.encode() if name else None, ctypes.byref(shape)))
+        return tuple(shape.dims[: shape.n_dims]), _TYPES[shape.type]
+
+    def to_json(self):
+        text = ctypes.c_void_p()
+        _check(_lib.tern_symbol_save(ctypes.c_void_p(self._handle), ctypes.byref(text)))
+        try:
+            return ctypes.string_at(text.value).decode()
+        finally:
+            _free(text)
+
+    def save(self, path):
+        pathlib.Path(path).write_text(self.to_json(), encoding="utf-8")
+
+
+_free = ctypes.CDLL(None).free
+_free.argtypes = [ctypes.c_void_p]
+
+
+def _named_shapes(shapes):
+    """n, names and shapes as the library takes them. A shape is a tuple (f32), (shape, dtype) or an array."""
+    structs = []
+    for value in shapes.values():
+        if hasattr(value, "dtype"):
+            structs.append(_shape_struct(value.shape, value.dtype))
+        elif len(value) == 2 and isinstance(value[0], (tuple, list)):
+            structs.append(_shape_struct(*value))
+        else:
+            structs.append(_shape_struct(value, "float32"))
+    n = len(structs)
+    return (ctypes.c_size_t(n), (ctypes.c_char_p * (n + 1))(*(name.encode() for name in shapes)),
+            (_Shape * (n + 1))(*structs))
+
+
+def load_symbol(text):
+    """A symbol from its JSON, or from a file with it."""
+    if not text.lstrip().startswith("{"):
+        text = pathlib.Path(text).read_text(encoding="utf-8")
+    data, handle = text.encode(), ctypes.c_void_p()
+    _check(_lib.tern_symbol_load(data, ctypes.c_size_t(len(data)), ctypes.byref(handle)))
+    return Symbol(handle.value)
+
+
+def variable(name="data"):
+    handle = ctypes.c_void_p()
+    _check(_lib.tern_symbol_variable(name.encode(), ctypes.byref(handle)))
+    return Symbol(handle.value, name)
+
+
+def _apply_symbol(operator, inputs, name=None, **attributes):
+    handles = (ctypes.c_void_p * (len(inputs) + 1))(*(x._handle for x in inputs))
+    out = ctypes.c_void_p()
+    _check(_lib.tern_symbol_apply(operator.encode(), _attributes(attributes), name.encode() if name else None, handles,
+                                  ctypes.c_size_t(len(inputs)), ctypes.byref(out)))
+    return Symbol(out.value, name)
+
+
+class _Symbols:
+    """`nd.symbol.exp(x)`, and the thesis' names: Variable, FullyConnected, Activation, SoftmaxOutput."""
+
+    load = staticmethod(load_symbol)
+    variable = Variable = staticmethod(variable)
+
+    @staticmethod
+    def FullyConnected(data, num_hidden, name=None):
+        return _apply_symbol("fully_connected", (data,), name, hidden=num_hidden)
+
+    @staticmethod
+    def Activation(data, act_type, name=None):
+        return _apply_symbol(act_type, (data,), name)
+
+    @staticmethod
+    def SoftmaxOutput(data, label=None, name=None):
+        return _apply_symbol("softmax_output", (data,) if label is None else (data, label), name)
+
+    def __getattr__(self, operator):
+        if operator not in OPERATORS:
+            raise AttributeError(f"there is no operator '{operator}'")
+        return lambda *inputs, name=None, **attributes: _apply_symbol(operator, inputs, name, **attributes)
+
+
+symbol = _Symbols()
+
+
+# ---- Modules -------------------------------------------------------------------------------------------------------
+
+
+class Uniform:
+    """How parameters begin: uniform in [low, high)."""
+
+    def __init__(self, low=-0.07, high=0.07):
+        self.kind, self.a, self.b = b"uniform", low, high
+
+
+class Normal:
+    def __init__(self, mean=0.0, deviation=0.01):
+        self.kind, self.a, self.b = b"normal", mean, deviation
+
+
+class Xavier:
+    kind, a, b = b"xavier", 0.0, 0.0
+
+
+class _ModuleOptions(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_size_t), ("n_parameters", ctypes.c_size_t), ("predicting", ctypes.c_bool),
+                ("unfused", ctypes.c_bool), ("unshared", ctypes.c_bool)]
+
+
+class Module:
+    """A symbol that computes and learns. It is bound at the first forward, or by `bind`."""
+
+    def __init__(self, symbol, device=None, *, predicting=False, fuse=True, plan=True):
+        self._symbol, self._handle, self._inputs = symbol, None, []
+        self._options = _ModuleOptions(ctypes.sizeof(_ModuleOptions), 0, predicting, not fuse, not plan)
+        self._initializer, self._optimizer = None, None
+
+    def __del__(self):
+        if _lib is not None and self._handle:
+            _lib.tern_module_close(ctypes.c_void_p(self._handle))
+
+    @property
+    def _h(self):
+        if not self._handle:
+            raise Error(1, "the module is not bound yet: call bind or forward")
+        return ctypes.c_void_p(self._handle)
+
+    def bind(self, parameters=None, **shapes):
+        """Gives the shapes of the inputs, and of parameters whose shapes cannot be inferred: tuples (f32), (shape, dtype),
+        or arrays."""
+        handle, parameters = ctypes.c_void_p(), parameters or {}
+        self._options.n_parameters = len(parameters)
+        _check(_lib.tern_module_bind(ctypes.c_void_p(self._symbol._handle), *_named_shapes({**shapes, **parameters}),
+                                     ctypes.byref(self._options), ctypes.byref(handle)))
+        self._handle, self._inputs = handle.value, list(shapes)
+        rows = _named_shapes(dict([*shapes.items(), ("none", (1,))][:1]))[2][0]
+        self._batch = rows.dims[0] if rows.n_dims else 1
+        if self._initializer:
+            self.init_params(*self._initializer)
+        if self._optimizer:
+            self.init_optimizer(*self._optimizer)
+        return self
+
+    def init_params(self, initializer=None, seed=1):
+        initializer = initializer or Xavier()
+        self._initializer = (initializer, seed)
+        if self._handle:
+            _check(_lib.tern_module_init(self._h, initializer.kind, ctypes.c_double(initializer.a),
+                                         ctypes.c_double(initializer.b), ctypes.c_uint64(seed)))
+
+    def init_optimizer(self, optimizer="sgd", optimizer_params=(), scale=None):
+        """`scale` multiplies gradients: 1 / the rows of the first input unless given."""
+        self._optimizer = (optimizer, optimizer_params, scale)
+        if self._handle:
+            names = {"learning_rate": "rate", "momentum": "decay"}
+            text = " ".join(f"{names.get(k, k)}={v!r}" for k, v in dict(optimizer_params).items())
+            _check(_lib.tern_module_optimizer(self._h, optimizer.encode(), text.encode(),
+                                              ctypes.c_double(1 / self._batch if scale is None else scale)))
+
+    def forward(self, data=None, label=None, training=True, **inputs):
+        """Computes the output. Labels are given as `label`, other inputs by their names."""
+        given = {**({} if data is None else {"data": _as_array(data, None)}),
+                 **{name: _as_array(value, None) for name, value in inputs.items()}}
+        if not self._handle:
+            self.bind(**given)
+        arrays = [given.get(name) for name in self._inputs] + ([] if label is None else [_as_array(label, None)])
+        handles = (ctypes.c_void_p * (len(arrays) + 1))(*(a._handle if a is not None else None for a in arrays))
+        _check(_lib.tern_module_forward(self._h, ctypes.c_bool(training), handles, ctypes.c_size_t(len(arrays))))
+        return self.output
+
+    def backward(self):
+        _check(_lib.tern_module_backward(self._h))
+
+    def update(self):
+        _check(_lib.tern_module_update(self._h))
+
+    def _array(self, function, *arguments):
+        handle = ctypes.c_void_p()
+        _check(function(self._h, *arguments, ctypes.byref(handle)))
+        return Array(handle.value)
+
+    @property
+    def output(self):
+        return self._array(_lib.tern_module_output)
+
+    @property
+    def names(self):
+        names, name = [], ctypes.c_char_p()
+        while not _check(_lib.tern_module_name(self._h, ctypes.c_size_t(len(names)), ctypes.byref(name))) and \
+                name.value is not None:
+            names.append(name.value.decode())
+        return names
+
+    def parameter(self, name):
+        """The parameter's own memory: assigning to it changes the module."""
+        return self._array(_lib.tern_module_parameter, name.encode())
+
+    def gradient(self, name):
+        return self._array(_lib.tern_module_gradient, name.encode())
+
+    def get_params(self):
+        return [self.parameter(name) for name in self.names]
+
+    def get_gradients(self):
+        return [self.gradient(name) for name in self.names]
+
+    def memory(self):
+        """Bytes between inputs and outputs: planned, and with one piece per value."""
+        planned, separate = ctypes.c_uint64(), ctypes.c_uint64()
+        _check(_lib.tern_module_memory(self._h, ctypes.byref(planned), ctypes.byref(separate)))
+        return planned.value, separate.value
+
+    def fit(self, iterator, epochs=1):
+        for _ in range(epochs):
+            _check(_lib.tern_module_fit(self._h, ctypes.c_void_p(iterator._handle)))
+
+    def score(self, iterator):
+        """The accuracy and the mean cross entropy."""
+        accuracy, loss = ctypes.c_double(), ctypes.c_double()
+        _check(_lib.tern_module_score(self._h, ctypes.c_void_p(iterator._handle), ctypes.byref(accuracy),
+                                      ctypes.byref(loss)))
+        return accuracy.value, loss.value
+
+    def save(self, path):
+        _check(_lib.tern_module_save(self._h, os.fsencode(path)))
+
+    def load(self, path):
+        _check(_lib.tern_module_load(self._h, os.fsencode(path)))
+
+
+# ---- Iterators -----------------------------------------------------------------------------------------------------
+
+
+def load(path, format=None):
+    """An array from a file: `format` is "idx", "npy" or "csv", by default what the name says."""
+    name = str(path).removesuffix(".gz")
+    format = format or ("npy" if name.endswith(".npy") else "csv" if name.endswith(".csv") else "idx")
+    handle = ctypes.c_void_p()
+    _check(_lib.tern_array_load(os.fsencode(path), format.encode(), ctypes.byref(handle)))
+    return Array(handle.value)
+
+
+def load_libsvm(path):
+    """The matrix and the labels of a libsvm file."""
+    data, labels = ctypes.c_void_p(), ctypes.c_void_p()
+    _check(_lib.tern_array_load_libsvm(os.fsencode(path), ctypes.byref(data), ctypes.byref(labels)))
+    return Array(data.value), Array(labels.value)
+
+
+class _IteratorOptions(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_size_t), ("batch", ctypes.c_uint32), ("part", ctypes.c_uint32),
+                ("n_parts", ctypes.c_uint32), ("seed", ctypes.c_uint64), ("drop_last", ctypes.c_bool)]
+
+
+class Iterator:
+    """Batches of rows: `for data, labels, n in iterator`, where n rows are not filling. One loop is one epoch."""
+
+    def __init__(self, data, labels, batch, *, seed=0, part=0, parts=1, drop_last=False):
+        self._arrays = _as_array(data, None), _as_array(labels, None)
+        options = _IteratorOptions(ctypes.sizeof(_IteratorOptions), batch, part, parts, seed, drop_last)
+        handle = ctypes.c_void_p()
+        self._handle = None
+        _check(_lib.tern_iterator_open(ctypes.c_void_p(self._arrays[0]._handle), ctypes.c_void_p(self._arrays[1]._handle),
+                                       ctypes.byref(options), ctypes.byref(handle)))
+        self._handle = handle.value
+
+    def __del__(self):
+        if _lib is not None and self._handle:
+            _lib.tern_iterator_close(ctypes.c_void_p(self._handle))
+
+    def __iter__(self):
+        data, labels, n = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint32()
+        while True:
+            _check(_lib.tern_iterator_next(ctypes.c_void_p(self._handle), ctypes.byref(data), ctypes.byref(labels),
+                                           ctypes.byref(n)))
+            if not n.value:
+                return
+            yield _Borrowed(data.value, self), _Borrowed(labels.value, self), n.value
+
+    def tell(self):
+        epoch, position = ctypes.c_uint64(), ctypes.c_uint64()
+        _check(_lib.tern_iterator_tell(ctypes.c_void_p(self._handle), ctypes.byref(epoch), ctypes.byref(position)))
+        return epoch.value, position.value
+
+    def seek(self, epoch, position):
+        _check(_lib.tern_iterator_seek(ctypes.c_void_p(self._handle), ctypes.c_uint64(epoch), ctypes.c_uint64(position)))
+
+
+class _Borrowed(Array):
+    """An array of the iterator, which stays the iterator's."""
+
+    __slots__ = ("_owner",)
+
+    def __init__(self, handle, owner):
+        super().__init__(handle)
+        self._owner = owner
+
+    def __del__(self):
+        pass
+
+
+# ---- The engine ----------------------------------------------------------------------------------------------------
 
 
 def wait_all():

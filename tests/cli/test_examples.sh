@@ -8,6 +8,13 @@ try "$first"
 check 'first runs' [ "$status" -eq 0 ]
 check 'first comes close to its goal' grep -q '^step 20: .* 0\.000' "$out"
 
+try "$BUILD/examples/mlp"
+check 'mlp runs' [ "$status" -eq 0 ]
+check 'mlp finds the prototypes' grep -q '^epoch 3: accuracy \(0\.9[5-9]\|1\.0\)' "$out"
+check 'mlp is short' [ "$(wc -l <"$ROOT/examples/mlp.c")" -le 80 ]
+try "$BUILD/examples/mlp" /nowhere
+check 'mlp names the file that is missing' grep -q '/nowhere/train-images-idx3-ubyte.gz cannot be opened' "$err"
+
 # Alone, then four nodes with steps that are up to two rounds late.
 for nodes in 1 4; do
     try "$tern" run -n $nodes -- "$BUILD/examples/proximal" 2
