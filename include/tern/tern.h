@@ -285,8 +285,7 @@ TERN_API struct tern_updater tern_updater_ftrl(double alpha, double beta, double
 /*
  * The homes of keys, chosen by the program; `tern partition` computes them from training data. The home of keys[i] is node
  * homes[i]; a key may be named once. Keys that are not named have the home that they would have without a placement. Node
- * replica_nodes[i] is to have a replica of replica_keys[i]; this list is for the policy graph:S, which does not exist yet, and
- * all other policies ignore it. All nodes give the same placement, in any order. The arrays are copied.
+ * replica_nodes[i] has a replica of replica_keys[i] for good under the policy graph:S; all other policies ignore this list. All nodes give the same placement, in any order. The arrays are copied.
  */
 struct tern_placement {
     const uint64_t *keys;
@@ -323,7 +322,8 @@ struct tern_table_options {
     uint64_t memory_limit_bytes; /* per process; 0: what the machine has */
     const uint64_t *replicated;  /* policy "multi": keys that every node has; copied */
     size_t n_replicated;
-    const uint64_t *frequencies; /* or, if dense, n_keys access counts to choose them by */
+    const uint64_t *frequencies; /* or, if dense, n_keys access counts to choose them by. Policy
+                                    graph:S, dense: n_keys access counts that updates are weighed by; copied */
     const char *filters;         /* of messages; NULL: none. See Filters below; copied */
     const char *policy;          /* how a cluster manages the keys; NULL: "adaptive" */
     /* Sparse: a key gets a row when it has been counted more than `admit` times (tern_count); at
@@ -385,6 +385,18 @@ struct tern_table_options {
  * the slowest worker or node, and after one if a node is known to be dead; nothing has changed
  * then, and the call may be repeated. Rows of such tables cannot be pinned, and sparse ones have no
  * ranges.
+ *
+ * Replicas by a placement (docs/tasks/partition.md#policy-graphs):
+ *
+ *   graph:S     each key stays at its home, and the nodes that the table's placement lists have
+ *               replicas of it. A push or set is done at the home, with the call; updaters run
+ *               there. A pull of a replica returns a value that lacks at most S of the updates that
+ *               the main copy had when the pull began. Of the keys of one pull, no replica that
+ *               lacks any is more than S updates behind another key: of keys with `frequencies`
+ *               p >= q, an update of the first counts q / p. Without an updater a worker sees its
+ *               own pushes at once. graph:0 reads like static. With graph:inf a replica is fetched
+ *               once, and again after tern_quiesce. Rows of such tables cannot be pinned, and they
+ *               admit no keys.
  *
  * For comparison: `adaptive-replicate` never moves a key, `adaptive-relocate` never replicates one,
  * and `adaptive-at-once` acts on every intent as soon as it is signalled. `replicate-owners` and
@@ -1023,6 +1035,14 @@ struct tern_table_stats {
     uint64_t aged_pushes;
     double delay_mean;
     uint64_t delays[TERN_DELAY_STEPS];
+
+    /* Policy graph:S, at this node: how often the home of a key was asked whether the replica here is too old; how often it
+     * was, by itself or beside another key of the pull; and how old the values were that pulls of these keys returned.
+     * updates_behind[0] counts those that lacked no update, updates_behind[i] those that lacked 2^(i-1) to 2^i - 1. */
+    uint64_t checked_keys;
+    uint64_t fetched_within;
+    uint64_t fetched_between;
+    uint64_t updates_behind[TERN_CLOCK_STEPS];
 };
 
 struct tern_worker_stats {

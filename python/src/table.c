@@ -135,7 +135,8 @@ static PyObject *stats_dict(const struct tern_table_stats *stats)
                   COUNT(messages),          COUNT(sent_bytes),        COUNT(received_bytes),
                   COUNT(moved_here),        COUNT(moved_away),        COUNT(replicas_made),
                   COUNT(replicas_ended),    COUNT(deltas_sent),       COUNT(values_received),
-                  COUNT(redirected),        COUNT(counted_keys),      COUNT(dropped_keys)};
+                  COUNT(redirected),        COUNT(counted_keys),      COUNT(dropped_keys),
+                  COUNT(checked_keys),      COUNT(fetched_within),    COUNT(fetched_between)};
 #undef COUNT
     PyObject *dict = PyDict_New();
     bool good = dict;
@@ -148,7 +149,8 @@ static PyObject *stats_dict(const struct tern_table_stats *stats)
            put(dict, "aged_pushes", PyLong_FromUnsignedLongLong(stats->aged_pushes)) &&
            put(dict, "delay_mean", PyFloat_FromDouble(stats->delay_mean)) &&
            put(dict, "delays", list_of(stats->delays, TERN_DELAY_STEPS)) &&
-           put(dict, "clocks_behind", list_of(stats->clocks_behind, TERN_CLOCK_STEPS));
+           put(dict, "clocks_behind", list_of(stats->clocks_behind, TERN_CLOCK_STEPS)) &&
+           put(dict, "updates_behind", list_of(stats->updates_behind, TERN_CLOCK_STEPS));
     if (!good)
         Py_CLEAR(dict);
     return dict;

@@ -302,6 +302,8 @@ enum tern_status client_start(struct client *client, struct op *op, enum frame_k
     op->present = NULL;
     op->n = n;
     op->n_parts = 0;
+    op->counted = NULL;
+    op->n_counted = 0;
     op->behind = false;
     op->status = TERN_OK;
     bool ready =
@@ -318,6 +320,13 @@ enum tern_status client_start(struct client *client, struct op *op, enum frame_k
     else
         start_many(client, op, positions, n);
     return TERN_OK;
+}
+
+void op_count(struct op *op, size_t n_call)
+{
+    const struct counting *counting = op->of->technique->counting;
+    if (counting && op->kind == FRAME_PULL && !op->present)
+        counting->begin(op->of, op, n_call);
 }
 
 bool op_outran_replicas(const struct op *op)
@@ -344,6 +353,8 @@ enum tern_status op_end(struct op *op)
     if (op->sorted != op->few_sorted)
         free(op->sorted);
     op->sorted = op->few_sorted;
+    free(op->counted);
+    op->counted = NULL;
     return op->status ? fail(op->status, "%s", op->sentence) : TERN_OK;
 }
 
@@ -465,7 +476,7 @@ uint8_t *lane_target(const struct lane *lane, const struct frame *reply)
         return NULL;
     if (reply->kind == FRAME_ROUND_REPLY && op_is_call(part->op))
         return buffer_reserve(&part->op->answer_body, reply->body_bytes);
-    if (op_is_filtered(part->op))
+    if (op_is_filtered(part->op) || part->op->counted)
         return NULL;
     return request_has_values(part, reply) && !reply->keys_bytes
                ? (uint8_t *)request_values_together(part)
@@ -634,6 +645,41 @@ void client_do_local(struct client *client)
     }
 }
 
+/* Takes the values of an answer with counts. When all answers are there, keys that are too old beside others are asked for
+ * once more. */
+static bool take_counted(struct client *client, const struct part *part, const struct frame *reply,
+                         const uint8_t *body)
+{
+    struct op *op = part->op;
+    const struct counting *counting = op->of->technique->counting;
+    const struct slice answer = {body + reply->keys_bytes, frame_payload_bytes(reply)};
+    size_t head, n_rows;
+    if (reply->kind != FRAME_VALUES ||
+        !counting->take(op->of, op, part->begin, part->count, answer, &head, &n_rows, NULL))
+        return false;
+    const struct slice coded = {answer.bytes + head, answer.n - head};
+    const uint8_t *rows = request_plain_rows(client, op, coded, n_rows);
+    if (!rows ||
+        !counting->take(op->of, op, part->begin, part->count, answer, &head, &n_rows, rows))
+        return false;
+    const size_t first = op->n_parts == 1 && !op->status ? counting->finish(op->of, op) : op->n;
+    if (first < op->n) {
+        queue_again(client, op, first, op->n);
+        counting->again(op->of, op, first);
+    }
+    return true;
+}
+
+/* Takes what a write was answered; false if it makes no sense. */
+static bool take_done(const struct part *part, const struct frame *reply, const uint8_t *body)
+{
+    struct op *op = part->op;
+    const struct slice answer = {body + reply->keys_bytes, frame_payload_bytes(reply)};
+    op->behind |= reply->fields.write_done.behind != 0;
+    return !request_is_counted(part) ||
+           op->of->technique->counting->confirm(op->of, op, part->begin, part->count, answer);
+}
+
 enum tern_status lane_reply(struct client *client, struct lane *lane, const struct frame *reply,
                             const uint8_t *body)
 {
@@ -648,7 +694,8 @@ enum tern_status lane_reply(struct client *client, struct lane *lane, const stru
     }
     struct op *op = part->op;
     struct frame plain = *reply;
-    if (reply->kind == FRAME_VALUES && op->kind == FRAME_PULL && op_is_filtered(op)) {
+    if (reply->kind == FRAME_VALUES && op->kind == FRAME_PULL && op_is_filtered(op) &&
+        !op->counted) {
         if (!request_decode_rows(client, part, &plain, &body))
             return bad_reply(lane, reply);
         reply = &plain;
@@ -663,6 +710,9 @@ enum tern_status lane_reply(struct client *client, struct lane *lane, const stru
             answer->end += reply->body_bytes; /* it was read to its place */
         else if (!buffer_append(answer, body, reply->body_bytes))
             op_fail(op, TERN_NO_MEMORY, "no memory for the answer to a call", SIZE_MAX);
+    } else if (op->counted) {
+        if (!take_counted(client, part, reply, body))
+            return bad_reply(lane, reply);
     } else if (request_has_values(part, reply) && request_has_as_many(part, reply, body)) {
         if (defect(DEFECT_REPLY_MISMATCHED) && part->next && part->next->op->kind == op->kind &&
             part->next->op->of == op->of && part->next->count == part->count)
@@ -674,9 +724,7 @@ enum tern_status lane_reply(struct client *client, struct lane *lane, const stru
                frame_payload_bytes(reply) == part->count * sizeof(uint32_t)) {
         follow_moved(client, lane, body + reply->keys_bytes);
         return TERN_OK;
-    } else if (reply->kind == FRAME_DONE && op_is_write(op)) {
-        op->behind |= reply->fields.write_done.behind != 0;
-    } else {
+    } else if (reply->kind != FRAME_DONE || !op_is_write(op) || !take_done(part, reply, body)) {
         return bad_reply(lane, reply);
     }
     drop_first(client, lane);

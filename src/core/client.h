@@ -67,6 +67,9 @@ struct op {
     uint64_t number; /* of its request, the last one if it has several */
     struct frame answer;
     struct buffer answer_body;
+    struct counted *
+        counted; /* of a pull with counts (counting.h), by key, and of the call's keys at home here; else NULL */
+    size_t n_counted;
     size_t n_parts; /* unanswered */
     bool behind;    /* a write: its owner has sent, or will send, values of its keys to this node */
     enum tern_status status;
@@ -124,6 +127,9 @@ void client_fini(struct client *client);
 enum tern_status client_start(struct client *client, struct op *op, enum frame_kind kind,
                               const struct core_table *table, const uint64_t *keys, void *values,
                               const uint32_t *positions, size_t n);
+
+/* A pull that was just started is part of a call on n_call keys: what the table's technique must know that counts updates. */
+void op_count(struct op *op, size_t n_call);
 
 /* The lane for what is not about keys: to the first shard that the client has to do with. */
 static inline struct lane *client_lane(const struct client *client, uint32_t node)

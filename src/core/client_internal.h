@@ -6,6 +6,7 @@
 #define CORE_CLIENT_INTERNAL_H
 
 #include "core/client.h"
+#include "core/counting.h"
 #include "core/technique.h"
 
 /* Undecided before a request is sent, and after its list was forgotten. */
@@ -62,6 +63,13 @@ bool request_has_as_many(const struct part *part, const struct frame *reply, con
 /* Decodes the filtered rows of a reply, behind its bits if it has them; false if it makes no sense. */
 bool request_decode_rows(struct client *client, const struct part *part, struct frame *reply,
                          const uint8_t **body);
+
+/* Whether the request of a part carries counts, or asks for them. */
+bool request_is_counted(const struct part *part);
+
+/* The n rows of a reply with counts, decoded if they are filtered; NULL if that is not possible. */
+const uint8_t *request_plain_rows(struct client *client, const struct op *op, struct slice coded,
+                                  size_t n);
 
 /* Copies the values of a reply to where the caller wants them. */
 void request_scatter(const struct part *part, const uint8_t *payload);

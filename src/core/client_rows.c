@@ -220,6 +220,51 @@ static void put_keys(const struct client *client, struct lane *lane, struct part
         name_list(client, lane, part, out, frame);
 }
 
+bool request_is_counted(const struct part *part)
+{
+    const struct op *op = part->op;
+    const struct counting *counting = op_is_call(op) ? NULL : op->of->technique->counting;
+    bool is_counted = op->counted;
+    if (counting && (op->kind == FRAME_PUSH || op->kind == FRAME_SET))
+        for (uint32_t i = 0; !is_counted && i < part->count; i++)
+            is_counted = counting->has_replica(op->of, op->sorted[part->begin + i]);
+    return is_counted;
+}
+
+/* Appends a pull with counts. */
+static bool encode_counted(struct client *client, struct lane *lane, struct part *part,
+                           struct buffer *out)
+{
+    struct op *op = part->op;
+    uint8_t *at = buffer_reserve(out, FRAME_HEADER_BYTES + keys_max_bytes(part->count) +
+                                          part->count * NUMBER_MAX_BYTES);
+    if (!at)
+        return false;
+    struct frame frame = make_head(client, lane, part);
+    uint8_t *body = at + FRAME_HEADER_BYTES;
+    put_keys(client, lane, part, body, &frame);
+    const uint8_t *end = op->of->technique->counting->ask(op->of, op, part->begin, part->count,
+                                                          body + frame.keys_bytes);
+    frame.flags |= FRAME_COUNTED;
+    frame.body_bytes = (uint32_t)(end - body);
+    frame_encode(&frame, at);
+    out->end += FRAME_HEADER_BYTES + frame.body_bytes;
+    return true;
+}
+
+const uint8_t *request_plain_rows(struct client *client, const struct op *op, struct slice coded,
+                                  size_t n)
+{
+    const size_t bytes = n * op_value_bytes(op);
+    if (!op_is_filtered(op))
+        return coded.n == bytes ? coded.bytes : NULL;
+    const struct filter_shape shape = core_filter_shape(op->of);
+    client->rows.begin = client->rows.end = 0;
+    uint8_t *rows = buffer_reserve(&client->rows, bytes + 1);
+    return rows && filter_decode(&op->of->filters, &shape, coded.bytes, coded.n, n, rows) ? rows
+                                                                                          : NULL;
+}
+
 /* Appends the write of a part whose rows are filtered. */
 static bool encode_filtered(struct client *client, struct lane *lane, struct part *part,
                             struct buffer *out)
@@ -235,6 +280,8 @@ static bool encode_filtered(struct client *client, struct lane *lane, struct par
     const size_t bytes = encode_rows(client, part, body + frame.keys_bytes);
     if (bytes == SIZE_MAX)
         return false;
+    if (request_is_counted(part))
+        frame.flags |= FRAME_COUNTED;
     frame.body_bytes = frame.keys_bytes + (uint32_t)bytes;
     frame_encode(&frame, at);
     out->end += FRAME_HEADER_BYTES + frame.body_bytes;
@@ -262,6 +309,8 @@ static bool encode_plain(const struct client *client, struct lane *lane, struct 
     frame.body_bytes = frame.keys_bytes + (uint32_t)payload;
     if (op->present)
         frame.flags |= FRAME_PRESENT;
+    if (request_is_counted(part))
+        frame.flags |= FRAME_COUNTED;
     frame_encode(&frame, at);
     if (copied && !counts)
         gather(part, body + frame.keys_bytes);
@@ -279,7 +328,8 @@ bool request_encode(struct client *client, struct lane *lane, struct part *part,
         return encode_call(client, part, out);
     struct core_table *table = (struct core_table *)(uintptr_t)op->of;
     const size_t before = buffer_size(out);
-    const bool done = op_is_write(op) && op_is_filtered(op)
+    const bool done = op->counted ? encode_counted(client, lane, part, out)
+                      : op_is_write(op) && op_is_filtered(op)
                           ? encode_filtered(client, lane, part, out)
                           : encode_plain(client, lane, part, out, rest);
     if (done)

@@ -91,6 +91,16 @@ enum defect {
     DEFECT_ROW_DROPPED,       /* a row that has changed is not sent to one who has a replica */
     DEFECT_RESTED_FORGOTTEN,  /* how far workers were that rest now is forgotten */
     DEFECT_SEEN_EARLY,        /* what was sent counts as seen before it is confirmed */
+    /* graph.c and graph_home.c */
+    DEFECT_GRAPH_COUNT_NOT_CARRIED, /* a home does not look at a replica's count */
+    DEFECT_GRAPH_OFF_BY_ONE,        /* a replica may lack one update more */
+    DEFECT_GRAPH_UPDATE_UNCOUNTED,  /* an update is not counted */
+    DEFECT_GRAPH_OWN_TWICE,   /* a node's own update counts twice when a value with it has come */
+    DEFECT_GRAPH_ADDED_TWICE, /* a push is added to a value that has it */
+    DEFECT_GRAPH_BETWEEN_SKIPPED,     /* keys of one pull are not compared */
+    DEFECT_GRAPH_OLD_FREQUENCY,       /* they are compared by the frequency of another key */
+    DEFECT_GRAPH_VALUE_WITHOUT_COUNT, /* a value comes with the count of another key */
+    DEFECT_GRAPH_STALE_TAKEN,         /* a value replaces one that is newer */
     /* Filters (wire/filter.h). */
     DEFECT_ZEROS_REPEAT,      /* a row of zeros that is pulled is the one before it */
     DEFECT_FILTERED_ROW_LOST, /* the last row of a write is taken for zeros */

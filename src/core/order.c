@@ -2,6 +2,7 @@
 #include "core/order.h"
 
 #include "core/defect.h"
+#include "core/technique.h"
 
 enum { MOST_SWEEPS = 16 };
 
@@ -15,7 +16,7 @@ void order_fini(struct order *order)
 
 static bool may_be_overtaken(const struct core_table *table)
 {
-    return !store_is_homebound(&table->store);
+    return !store_is_homebound(&table->store) || table->technique->counting;
 }
 
 bool order_must_wait(const struct order *order, const struct core_table *table,

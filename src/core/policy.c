@@ -36,6 +36,8 @@ static const struct policy families[] = {
      .bound = BOUND_CLOCKS},
     {"vap", .main = MAIN_AT_HOME, .replica = REPLICA_ON_ACCESS, .refresh = REFRESH_EACH_CLOCK,
      .bound = BOUND_VALUE},
+    {"graph", .main = MAIN_AT_HOME, .replica = REPLICA_OF_PLACED, .refresh = REFRESH_ON_DEMAND,
+     .bound = BOUND_UPDATES},
 };
 
 /* Reads a number of clocks. */
@@ -45,6 +47,20 @@ static bool read_clocks(const char *text, struct policy *policy)
     policy->clocks = strtoull(text, &end, 10);
     snprintf(policy->name + strlen(policy->name), 16, ":%" PRIu64, policy->clocks);
     return isdigit((unsigned char)text[0]) && !*end && policy->clocks <= POLICY_MAX_CLOCKS;
+}
+
+/* Reads a number of updates, or "inf". */
+static bool read_updates(const char *text, struct policy *policy)
+{
+    char *end;
+    policy->updates = UINT64_MAX;
+    if (!strcmp(text, "inf")) {
+        strcat(policy->name, ":inf");
+        return true;
+    }
+    policy->updates = strtoull(text, &end, 10);
+    snprintf(policy->name + strlen(policy->name), 32, ":%" PRIu64, policy->updates);
+    return isdigit((unsigned char)text[0]) && !*end && policy->updates <= POLICY_MAX_UPDATES;
 }
 
 /* Reads a value, which may shrink: "0.5" or "0.5/sqrt". */
@@ -73,8 +89,9 @@ bool policy_find(const char *name, struct policy *policy)
         *policy = families[i];
         size_t length = strlen(policy->name);
         if (!strncmp(policy->name, name, length) && name[length] == ':')
-            return policy->bound == BOUND_CLOCKS ? read_clocks(name + length + 1, policy)
-                                                 : read_value(name + length + 1, policy);
+            return policy->bound == BOUND_CLOCKS    ? read_clocks(name + length + 1, policy)
+                   : policy->bound == BOUND_UPDATES ? read_updates(name + length + 1, policy)
+                                                    : read_value(name + length + 1, policy);
     }
     return false;
 }
@@ -92,5 +109,5 @@ const char *policy_names(void)
     return "adaptive, static, replicate, relocate, multi, adaptive-apart, adaptive-replicate, "
            "adaptive-relocate, "
            "adaptive-at-once, replicate-owners, replicate-doubling, bsp, ssp:CLOCKS, essp:CLOCKS, "
-           "vap:VALUE, vap:VALUE/sqrt";
+           "vap:VALUE, vap:VALUE/sqrt, graph:UPDATES, graph:inf";
 }

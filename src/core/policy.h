@@ -25,6 +25,7 @@ enum policy_replica {
     REPLICA_OF_LISTED, /* of keys that are listed, or found to be hot (hot.h), everywhere */
     REPLICA_OF_EVERY_KEY,
     REPLICA_ON_ACCESS, /* of a key that a node has used */
+    REPLICA_OF_PLACED, /* of keys that the placement lists, at the nodes that it names */
 };
 
 /* When is an intent acted on? */
@@ -46,12 +47,13 @@ enum policy_reduce {
 
 /* What may a read return? */
 enum policy_bound {
-    BOUND_NONE,   /* anything recent */
-    BOUND_CLOCKS, /* what lacks at most the updates of the last `clocks` clocks */
-    BOUND_VALUE,  /* what lacks of each worker's updates at most `value` in each element */
+    BOUND_NONE,    /* anything recent */
+    BOUND_CLOCKS,  /* what lacks at most the updates of the last `clocks` clocks */
+    BOUND_UPDATES, /* what lacks at most `updates` updates, alone and beside other keys (graph.h) */
+    BOUND_VALUE,   /* what lacks of each worker's updates at most `value` in each element */
 };
 
-enum { POLICY_NAME_BYTES = 40, POLICY_MAX_CLOCKS = 1000000 };
+enum { POLICY_NAME_BYTES = 40, POLICY_MAX_CLOCKS = 1000000, POLICY_MAX_UPDATES = 1000000000 };
 
 struct policy {
     char name[POLICY_NAME_BYTES];
@@ -62,6 +64,7 @@ struct policy {
     enum policy_reduce reduce;
     enum policy_bound bound;
     uint64_t clocks;
+    uint64_t updates; /* UINT64_MAX: any number */
     double value;
     bool
         is_apart; /* an old name for a table that processes of one host do not share (TERN_SHARE=0) */

@@ -1,5 +1,5 @@
 /* server - see server.h. */
-#include "core/server.h"
+#include "core/server_internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -36,9 +36,8 @@ void server_fini(struct server *server)
     *server = (struct server){0};
 }
 
-/* An answer that is not the one hoped for, from the sentence of the failure just met. */
-static enum served answer_failure(const struct server *server, const struct frame *request,
-                                  enum tern_status status, struct buffer *out)
+enum served server_fail(const struct server *server, const struct frame *request,
+                        enum tern_status status, struct buffer *out)
 {
     return reply_error(out, request, view_epoch(server->core->view), status, tern_error())
                ? SERVED
@@ -157,8 +156,7 @@ static enum tern_status read_missed(struct server *server, struct store *store, 
     return store_check_lost(store);
 }
 
-/* Codes rows in their place, at `values`; *bytes is what they take and then took. False when memory runs out. */
-static bool filter_rows(struct server *server, const struct core_table *table,
+bool server_filter_rows(struct server *server, const struct core_table *table,
                         const struct frame *request, char *values, size_t *bytes)
 {
     const size_t n = *bytes / table->store.value_bytes;
@@ -184,7 +182,7 @@ static enum served serve_pull(struct server *server, struct core_table *table,
     if (head + bytes > FRAME_MAX_BODY_BYTES) {
         fail(TERN_LIMIT, "a PULL of %" PRIu32 " keys of table '%s' has too long an answer",
              request->count, store->name);
-        return answer_failure(server, request, TERN_LIMIT, out);
+        return server_fail(server, request, TERN_LIMIT, out);
     }
     uint8_t *body = reply_reserve(out, head + filter_max_bytes(request->count, store->value_bytes));
     if (!body)
@@ -194,8 +192,9 @@ static enum served serve_pull(struct server *server, struct core_table *table,
     enum tern_status status =
         read_missed(server, store, request->count, n_missed, head ? body : NULL, values, &bytes);
     if (status)
-        return answer_failure(server, request, status, out);
-    if (filters_rows(&table->filters) && !filter_rows(server, table, request, values, &bytes))
+        return server_fail(server, request, status, out);
+    if (filters_rows(&table->filters) &&
+        !server_filter_rows(server, table, request, values, &bytes))
         return REFUSED;
     struct frame reply = reply_frame(request, view_epoch(server->core->view), FRAME_VALUES);
     reply.table = request->table;
@@ -302,7 +301,7 @@ static const void *find_values(struct server *server, const struct core_table *t
                        frame_payload_bytes(request), bytes);
         return NULL;
     }
-    if (counts || (request->kind == FRAME_PUSH && store->add.many))
+    if (counts || (request->kind == FRAME_PUSH && store->add.many && !table->technique->counting))
         return payload;
     const void *values = aligned_payload(server, payload, bytes);
     if (!values)
@@ -322,6 +321,8 @@ static enum tern_status write_values(struct server *server, struct core_table *t
         return status;
     if (request->kind == FRAME_COUNT)
         return count_keys(server, store, request->count, values);
+    if (table->technique->counting)
+        return server_write_counted(server, table, request, values);
     const bool pushes = request->kind == FRAME_PUSH || defect(DEFECT_SET_ADDS);
     status = pushes ? store_reserve(store, server->keys, request->count, server->entries)
                     : store_reserve_all(store, server->keys, request->count, server->entries);
@@ -488,7 +489,7 @@ static enum served hold_or_refuse(struct server *server, struct server_lane *lan
          has_closed ? "node %" PRIu32 " has closed the table"
                     : "node %" PRIu32 " leaves and has not opened the table",
          server->core->node);
-    return answer_failure(server, request, TERN_CLOSED, out);
+    return server_fail(server, request, TERN_CLOSED, out);
 }
 
 /* Holds a request for keys that are not here, or answers it MOVED: *served is the outcome. False: all its keys are
@@ -534,7 +535,7 @@ static enum served serve_access(struct server *server, struct server_lane *lane,
     bool again = request->number + defect(DEFECT_DUPLICATE_OFF_BY_ONE) <= lane->executed &&
                  !had_no_effect(lane, request->number) && !defect(DEFECT_NO_DUPLICATE_CHECK);
     enum tern_status status = TERN_OK;
-    if (!again || request->kind == FRAME_PULL)
+    if (!again || request->kind == FRAME_PULL || request->flags & FRAME_COUNTED)
         status = read_keys(server, lane, table, request, body);
     if (status == TERN_BUSY)
         return ask_for_list(server, lane, request, out);
@@ -546,7 +547,9 @@ static enum served serve_access(struct server *server, struct server_lane *lane,
         forget_void(lane, request->fields.access.oldest, request->number);
     if (!status && request->kind == FRAME_PULL) {
         advance(lane, request->number);
-        return serve_pull(server, table, request, out);
+        return request->flags & FRAME_COUNTED
+                   ? server_pull_counted(server, table, request, body, out)
+                   : serve_pull(server, table, request, out);
     }
     if (!status && !again)
         status = write_values(server, table, request, body);
@@ -556,10 +559,12 @@ static enum served serve_access(struct server *server, struct server_lane *lane,
     if (status && !again && !advance_void(lane, request->number))
         return REFUSED;
     if (status)
-        return answer_failure(server, request, status, out);
+        return server_fail(server, request, status, out);
     advance(lane, request->number);
-    bool appended =
-        reply_append(out, request, view_epoch(server->core->view), FRAME_DONE, behind, NULL, 0);
+    const bool counts = request->flags & FRAME_COUNTED && table->technique->counting;
+    bool appended = counts ? server_answer_counts(server, table, request, again, out)
+                           : reply_append(out, request, view_epoch(server->core->view), FRAME_DONE,
+                                          behind, NULL, 0);
     return appended ? SERVED : REFUSED;
 }
 
@@ -702,7 +707,7 @@ static enum served serve_open_probe(struct server *server, struct server_lane *l
                    ? SERVED
                    : REFUSED;
     fail(TERN_BUSY, "node %" PRIu32 " has not opened the table yet", server->core->node);
-    return answer_failure(server, request, TERN_BUSY, out);
+    return server_fail(server, request, TERN_BUSY, out);
 }
 
 /*
@@ -756,7 +761,7 @@ static enum served serve_range(struct server *server, struct server_lane *lane,
         status = store_collect(&table->store, request->fields.range.begin,
                                request->fields.range.end, request->count, &keys, &n);
     if (status)
-        return answer_failure(server, request, status, out);
+        return server_fail(server, request, status, out);
     uint8_t *body = reply_reserve(out, keys_max_bytes(n));
     if (body) {
         struct frame reply = reply_frame(request, view_epoch(server->core->view), FRAME_VALUES);
@@ -798,7 +803,7 @@ static enum served serve_top(struct server *server, struct server_lane *lane,
     }
     free(found);
     if (status)
-        return answer_failure(server, request, status, out);
+        return server_fail(server, request, status, out);
     if (!body)
         return REFUSED;
     struct frame reply = reply_frame(request, view_epoch(server->core->view), FRAME_VALUES);
@@ -821,7 +826,7 @@ static enum served serve_task(struct server *server, struct server_lane *lane,
         return REFUSED;
     advance(lane, request->number);
     if (status)
-        return answer_failure(server, request, status, out);
+        return server_fail(server, request, status, out);
     return reply_append(out, request, view_epoch(server->core->view), FRAME_DONE, 0, NULL, 0)
                ? SERVED
                : REFUSED;

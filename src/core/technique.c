@@ -12,6 +12,8 @@ enum { DEFAULT_STALENESS_MS = 10 };
 
 const struct technique *technique_find(const struct policy *policy, bool is_whole)
 {
+    if (policy->bound == BOUND_UPDATES)
+        return is_whole ? &technique_fixed : &technique_graph;
     if (policy->bound != BOUND_NONE)
         return &technique_bounded;
     if (is_whole)
@@ -32,7 +34,9 @@ enum tern_status technique_check(const struct policy *policy, const char *name,
     if (options->n_replicated && !options->replicated)
         return fail(TERN_INVALID, "table '%s': the pointer `replicated` is NULL", name);
     bool is_listed = options->n_replicated || options->frequencies;
-    if (is_listed && policy->replica != REPLICA_OF_LISTED)
+    const bool takes_list = policy->replica == REPLICA_OF_LISTED ||
+                            (policy->replica == REPLICA_OF_PLACED && !options->n_replicated);
+    if (is_listed && !takes_list)
         return fail(TERN_INVALID, "table '%s': keys are listed, but policy '%s' takes no list",
                     name, policy->name);
     if (options->frequencies && (options->n_replicated || options->index != TERN_DENSE))
@@ -98,6 +102,11 @@ struct store_home technique_home(const struct core *core, const struct policy *p
     return home;
 }
 
+static bool has_replicas(const struct tern_placement *placement)
+{
+    return placement && placement->n_replicas;
+}
+
 bool technique_open(struct core *core, struct core_table *table,
                     const struct technique_setup *setup)
 {
@@ -108,6 +117,8 @@ bool technique_open(struct core *core, struct core_table *table,
     table->round_ns = options->max_rounds_per_s ? 1000 * MS / options->max_rounds_per_s : 0;
     table->generation = setup->generation;
     (void)filters_parse(setup->name, options->filters, options->type, &table->filters);
+    if (table->technique == &technique_graph && !has_replicas(options->placement))
+        table->technique = &technique_fixed;
     if (table->technique == &technique_mirrored &&
         doubling_is_for(core, &table->store, table->policy))
         table->technique = &technique_doubling;

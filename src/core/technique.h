@@ -11,6 +11,7 @@
  *   cached.c    fixed, with a small read-through cache: the example of HACKING.md
  *   managed.c   keys move to, and replicas are made at, nodes that want them: `adaptive`, `relocate`, `multi` and the
  *               ablations (manager.c is the side that wants keys, share.c the side that owns them)
+ *   graph.c     fixed, with replicas that a placement lists, so many updates old at most: `graph` (graph_home.c: main copies)
  *   bounded.c   nodes have replicas whose age or error is bounded: `ssp`, `essp`, `vap` (bounded_home.c: main copies)
  *
  * A function that is NULL has nothing to do. The functions are pure. The caller holds the lock of the shard that it
@@ -48,6 +49,8 @@ struct technique_setup {
     size_t round_bytes;        /* aimed at for a message of a round; 0: as is best */
     uint64_t (*time_ns)(void); /* of day, for traces; NULL: there is none */
 };
+
+struct counting;
 
 /* A range of keys with the same answer. */
 struct key_range {
@@ -100,6 +103,8 @@ struct technique {
     /* The bodies of its rounds are sections (wire/section.h): they are packed when they are sent, and unpacked before
      * `answer` and `absorb` see them. */
     bool sends_sections;
+    /* Rows count their updates, and reads of replicas are checked against them; NULL: they do not (counting.h). */
+    const struct counting *counting;
     bool sends_keys; /* the frames of its rounds carry keys of their own, beside the payload */
 
     /* ---- A table's state; open and close are called by technique_open and technique_close ---- */
@@ -254,6 +259,7 @@ extern const struct technique technique_managed;
 extern const struct technique technique_mirrored;
 extern const struct technique technique_doubling;
 extern const struct technique technique_bounded;
+extern const struct technique technique_graph;
 const struct technique *technique_cached(void);
 
 #endif

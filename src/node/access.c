@@ -12,6 +12,8 @@
 #include <string.h>
 
 #include "core/age.h"
+#include "core/counting.h"
+#include "core/technique.h"
 #include "node/admit.h"
 #include "node/exclusive.h"
 
@@ -48,7 +50,7 @@ static enum tern_status reserve_away(struct workspace *space, size_t n)
 {
     if (space->n_away + n <= space->max_away)
         return TERN_OK;
-    size_t max = 2 * space->max_away + BLOCK_KEYS;
+    size_t max = 2 * space->max_away + (n < BLOCK_KEYS ? BLOCK_KEYS : n);
     uint32_t *away = realloc(space->away, max * sizeof *away);
     if (!away)
         return fail(TERN_NO_MEMORY, "no memory for a call on more than %zu keys", space->n_away);
@@ -242,6 +244,45 @@ static enum tern_status do_aged(struct tern_worker *worker, struct tern_table *t
     return write_here(worker, table, kind, keys, n, values);
 }
 
+/* Writes to the keys at home here, whose rows count their updates, and notes the others. */
+static enum tern_status write_counted(struct tern_worker *worker, struct tern_table *table,
+                                      enum frame_kind kind, const uint64_t *keys, size_t n,
+                                      const char *values)
+{
+    struct store *store = &table->core.store;
+    const struct counting *counting = table->core.technique->counting;
+    worker->space->n_away = 0;
+    enum tern_status status = access_check_keys(store, keys, n);
+    if (!status)
+        status = access_reserve_rows(worker, store, keys, n, store_reserve);
+    if (!status)
+        status = counting->reserve(&table->core, keys, n);
+    if (!status)
+        status = reserve_away(worker->space, n);
+    for (size_t i = 0; !status && i < n; i++) {
+        if (store_is_home(store, keys[i]))
+            counting->write(&table->core, kind, keys[i], values + i * store->value_bytes);
+        else
+            add_all_away(worker->space, i, 1);
+    }
+    return status;
+}
+
+/* The same where rows count their updates. */
+static enum tern_status do_counted(struct tern_worker *worker, struct tern_table *table,
+                                   enum frame_kind kind, const uint64_t *keys, size_t n,
+                                   void *values)
+{
+    struct workspace *space = worker->space;
+    if (kind != FRAME_PULL)
+        return write_counted(worker, table, kind, keys, n, values);
+    enum tern_status status = access_pull_here(worker, table, keys, n, values);
+    if (!status)
+        space->n_away = table->core.technique->counting->read_unchecked(
+            &table->core, keys, space->away, space->n_away, values);
+    return status;
+}
+
 static enum tern_status set_here(struct tern_worker *worker, struct tern_table *table,
                                  const uint64_t *keys, size_t n, const char *values)
 {
@@ -269,6 +310,7 @@ enum tern_status access_here(struct tern_worker *worker, struct tern_table *tabl
         return status;
     if (table->is_special)
         return table->is_admitted         ? do_admitted(worker, table, kind, keys, n, values)
+               : table->is_counted        ? do_counted(worker, table, kind, keys, n, values)
                : table->core.store.sketch ? access_sketch(worker, table, kind, keys, n, values)
                                           : do_aged(worker, table, kind, keys, n, values);
     switch (kind) {
@@ -289,7 +331,8 @@ void access_count(struct tern_worker *worker, const struct tern_table *table, en
               : kind == FRAME_PUSH ? &counts->pushed
                                    : &counts->set,
               n);
-    if (!worker->space->n_away)
+    /* Of a pull with counts the technique knows what was fetched. */
+    if (!worker->space->n_away || (table->is_counted && kind == FRAME_PULL))
         return;
     count_add(&counts->remote, worker->space->n_away);
     count_add(&counts->remote_bytes,
@@ -313,7 +356,7 @@ static __attribute__((noinline)) enum tern_status operate(struct tern_worker *wo
         status = access_here(worker, table, kind, keys, n, values);
     if (!status && worker->space->n_away) {
         struct op op;
-        status = away_start(worker, table, kind, keys, values, &op);
+        status = away_start(worker, table, kind, keys, n, values, &op);
         if (!status) {
             remote_wait(worker->remote, &op, false);
             status = away_end(worker, &op);

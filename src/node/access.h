@@ -66,15 +66,15 @@ static inline void access_drive(struct tern_worker *worker, size_t n)
 
 /* ---- Other nodes (away.c) ---- */
 
-/* Starts the part of an operation that concerns the keys noted in the workspace; its outcome, when it is done. */
+/* Starts the part of an operation on n keys that concerns those noted in the workspace; its outcome, when it is done. */
 enum tern_status away_start(struct tern_worker *worker, const struct tern_table *table,
-                            enum frame_kind kind, const uint64_t *keys, void *values,
+                            enum frame_kind kind, const uint64_t *keys, size_t n, void *values,
                             struct op *op);
 
 /* The same; `present` is NULL but for a pull that asks which keys have rows. */
 enum tern_status away_start_present(struct tern_worker *worker, const struct tern_table *table,
-                                    enum frame_kind kind, const uint64_t *keys, void *values,
-                                    bool *present, struct op *op);
+                                    enum frame_kind kind, const uint64_t *keys, size_t n,
+                                    void *values, bool *present, struct op *op);
 enum tern_status away_end(struct tern_worker *worker, struct op *op);
 
 /* Waits until a worker whose write was done at another node will see what it wrote. */

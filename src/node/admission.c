@@ -13,7 +13,8 @@ static enum tern_status finish_away(struct tern_worker *worker, const struct ter
                                     bool *present)
 {
     struct op op;
-    enum tern_status status = away_start_present(worker, table, kind, keys, values, present, &op);
+    enum tern_status status =
+        away_start_present(worker, table, kind, keys, worker->space->n_away, values, present, &op);
     if (status)
         return status;
     remote_wait(worker->remote, &op, false);

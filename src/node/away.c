@@ -26,16 +26,17 @@ static void want_missed(struct tern_worker *worker, const struct tern_table *tab
 }
 
 enum tern_status away_start(struct tern_worker *worker, const struct tern_table *table,
-                            enum frame_kind kind, const uint64_t *keys, void *values, struct op *op)
+                            enum frame_kind kind, const uint64_t *keys, size_t n, void *values,
+                            struct op *op)
 {
-    return away_start_present(worker, table, kind, keys, values, NULL, op);
+    return away_start_present(worker, table, kind, keys, n, values, NULL, op);
 }
 
 /* What the request asks for must be known before the first byte is sent: an answer of another form would break the
  * connection. */
 enum tern_status away_start_present(struct tern_worker *worker, const struct tern_table *table,
-                                    enum frame_kind kind, const uint64_t *keys, void *values,
-                                    bool *present, struct op *op)
+                                    enum frame_kind kind, const uint64_t *keys, size_t n,
+                                    void *values, bool *present, struct op *op)
 {
     struct client *client = &worker->remote->client;
     if (kind == FRAME_PULL)
@@ -43,6 +44,8 @@ enum tern_status away_start_present(struct tern_worker *worker, const struct ter
     enum tern_status status = client_start(client, op, kind, &table->core, keys, values,
                                            worker->space->away, worker->space->n_away);
     op->present = status ? NULL : present;
+    if (!status)
+        op_count(op, n);
     for (uint32_t i = 0; !status && i < client->n_lanes; i++)
         if (client->lanes[i].unsent)
             remote_nudge(worker->remote, &client->lanes[i]);

@@ -108,7 +108,8 @@ struct tern_table {
     uint64_t n_open;
     uint32_t n_dists; /* open on it */
     bool is_admitted; /* the technique admits each operation first (admit.h) */
-    bool is_special;  /* it is admitted, a sketch or has ages: access takes the long way */
+    bool is_counted;  /* its rows count their updates (core/counting.h) */
+    bool is_special;  /* it is admitted, counted, a sketch or has ages: access takes the long way */
     _Atomic uint64_t n_under_way; /* operations that were started and not waited for */
     struct policy policy;
     struct tern_table_options options; /* with which it was opened */

@@ -33,7 +33,7 @@ enum tern_status tern_pin(struct tern_worker *worker, struct tern_table *table,
     struct store *store = &table->core.store;
     if (store->sketch)
         return fail(TERN_INVALID, "table '%s' is a sketch: it has no rows to pin", store->name);
-    if (table->is_admitted)
+    if (table->is_admitted || table->is_counted)
         return fail(
             TERN_INVALID,
             "table '%s': rows cannot be pinned under policy '%s', which looks at every read",

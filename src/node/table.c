@@ -113,8 +113,9 @@ static enum tern_status make(struct tern_node *node, uint32_t id, const char *na
         return status;
     }
     made->is_admitted = made->core.technique->admit;
-    made->is_special =
-        made->is_admitted || options->index == TERN_SKETCH || options->updater.asks_age;
+    made->is_counted = made->core.technique->counting;
+    made->is_special = made->is_admitted || made->is_counted || options->index == TERN_SKETCH ||
+                       options->updater.asks_age;
     if (!made->is_special) /* the very last 64-bit key takes the long way */
         atomic_init(&made->n_straight, made->core.store.last_key + (options->index == TERN_DENSE));
     made->placed = placed;

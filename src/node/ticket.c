@@ -75,7 +75,8 @@ static void add_pending(struct tern_worker *worker, struct pending *pending)
 
 /* Starts what is left to do for other nodes. */
 static enum tern_status start_pending(struct tern_worker *worker, struct tern_table *table,
-                                      enum frame_kind kind, const uint64_t *keys, void *values)
+                                      enum frame_kind kind, const uint64_t *keys, size_t n,
+                                      void *values)
 {
     struct workspace *space = worker->space;
     bool has_room = order_reserve(&space->order, &table->core, space->n_away);
@@ -84,7 +85,7 @@ static enum tern_status start_pending(struct tern_worker *worker, struct tern_ta
         return fail(TERN_NO_MEMORY, "no memory for an operation under way");
     pending->table = table;
     pending->localization = (struct localization){0};
-    enum tern_status status = away_start(worker, table, kind, keys, values, &pending->op);
+    enum tern_status status = away_start(worker, table, kind, keys, n, values, &pending->op);
     if (status)
         give_pending(worker, pending);
     else
@@ -120,7 +121,7 @@ static enum tern_status operate_start(struct tern_worker *worker, struct tern_ta
     if (!status)
         status = access_here(worker, table, kind, keys, n, values);
     if (!status && worker->space->n_away)
-        status = start_pending(worker, table, kind, keys, values);
+        status = start_pending(worker, table, kind, keys, n, values);
     if (status)
         return status;
     access_count(worker, table, kind, n);

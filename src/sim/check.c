@@ -184,6 +184,9 @@ static int64_t least_count(const struct check *check, const struct operation *op
         return seen;
     if (operation->copies[i] == USED_MAIN)
         return most(tally->confirmed, seen);
+    /* What an updater has made of a push may be too new for a replica. */
+    if (tables_counted(&check->tables, operation->table))
+        return 0;
     return is_own(operation, element) && !check->lenient ? tally->confirmed : 0;
 }
 

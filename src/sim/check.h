@@ -50,6 +50,7 @@ struct check {
     struct promise promises[N_SIM_TABLES][KEYS]; /* of bounded tables */
     bool restarted;                              /* a process was: what it had not sent is lost */
     const struct core_table *limited[TERN_SIM_MAX_NODES]; /* LIMITED_COUNTS at each node, if open */
+    const struct core_table *graphs[TERN_SIM_MAX_NODES];  /* GRAPH_COUNTS, likewise */
     struct value values[KEYS];
     int64_t *seen_values; /* [n_workers][KEYS] */
     uint64_t n_checks, n_violations;
@@ -84,6 +85,7 @@ struct operation {
     int64_t *values;         /* what is written, or was read: n rows */
     int64_t *bounds;         /* of a pull: what it must return at least, n rows (LAST_VALUES: n) */
     enum used_copy *copies;  /* by key */
+    uint64_t *mains; /* of a pull of GRAPH_COUNTS: the updates that main copies had, by key */
 };
 
 /* A push or set begins: fills in the values to write and notes them as started. */

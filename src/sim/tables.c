@@ -8,16 +8,16 @@
 
 const char *table_name(enum sim_table table)
 {
-    static const char *const names[] = {"dense counts",    "sparse counts",  "replica counts",
-                                        "adaptive counts", "managed counts", "updated counts",
-                                        "bounded counts",  "limited counts", "last values"};
+    static const char *const names[] = {
+        "dense counts",   "sparse counts",  "replica counts", "adaptive counts", "managed counts",
+        "updated counts", "bounded counts", "limited counts", "graph counts",    "last values"};
     return names[table];
 }
 
 static bool is_dense(enum sim_table table)
 {
     return table == DENSE_COUNTS || table == REPLICA_COUNTS || table == ADAPTIVE_COUNTS ||
-           table == BOUNDED_COUNTS;
+           table == BOUNDED_COUNTS || table == GRAPH_COUNTS;
 }
 
 uint64_t table_key(enum sim_table table, uint32_t index)
@@ -37,13 +37,33 @@ static const char *preset_with(enum rows rows, uint64_t seed, char name[POLICY_N
     return name;
 }
 
+/* Half of the nodes have replicas of each key under graph:S. */
+static void choose_replicas(struct tables *tables, uint32_t n_nodes, uint64_t seed)
+{
+    struct tern_placement *placement = &tables->placements[GRAPH_COUNTS];
+    const uint64_t stream = rand_at(seed, 63);
+    size_t n = 0;
+    for (uint32_t i = 0; i < KEYS; i++) {
+        tables->frequencies[i] = rand_below(rand_at(stream, i), 8);
+        for (uint32_t node = 0; node < n_nodes; node++) {
+            if (rand_at(stream, (uint64_t)(node + 1) << 32 | i) % 2)
+                continue;
+            tables->replica_keys[n] = table_key(GRAPH_COUNTS, i);
+            tables->replica_nodes[n++] = node;
+        }
+    }
+    placement->replica_keys = tables->replica_keys;
+    placement->replica_nodes = tables->replica_nodes;
+    placement->n_replicas = n;
+}
+
 /* Half of the tables have placements, which name half of their keys. */
 static void choose_placements(struct tables *tables, uint32_t n_nodes, uint64_t seed)
 {
     for (uint32_t table = 0; table < N_SIM_TABLES; table++) {
         const uint64_t stream = rand_at(seed, 64 + table);
         size_t n = 0;
-        for (uint32_t i = 0; stream % 2 && i < KEYS; i++) {
+        for (uint32_t i = 0; (stream % 2 || table == GRAPH_COUNTS) && i < KEYS; i++) {
             const uint64_t drawn = rand_at(stream, i);
             if (drawn % 2)
                 continue;
@@ -79,6 +99,9 @@ void tables_choose(struct tables *tables, uint32_t n_nodes, uint32_t n_workers, 
     /* The simulator's numbers are whole, so they are never rounded. */
     static const char *const filters[] = {NULL, "zeros", "keys", "keys,zeros"};
     static const size_t n_filters = sizeof filters / sizeof *filters;
+    static const char *const graphs[] = {"graph:0",  "graph:1",   "graph:1",  "graph:3",
+                                         "graph:10", "graph:100", "graph:inf"};
+    static const size_t n_graphs = sizeof graphs / sizeof *graphs;
     char managed[POLICY_NAME_BYTES];
     const char *policies[N_SIM_TABLES] = {
         [DENSE_COUNTS] = "static",
@@ -89,6 +112,7 @@ void tables_choose(struct tables *tables, uint32_t n_nodes, uint32_t n_workers, 
         [UPDATED_COUNTS] = "adaptive",
         [BOUNDED_COUNTS] = bounded[rand_below(rand_at(seed, 4), n_clocked)],
         [LIMITED_COUNTS] = bounded[rand_below(rand_at(seed, 5), n_bounded)],
+        [GRAPH_COUNTS] = graphs[rand_below(rand_at(seed, 12), n_graphs)],
         [LAST_VALUES] = last[rand_at(seed, 1) % 4],
     };
     *tables = (struct tables){.length = n_workers * WINDOW,
@@ -96,6 +120,8 @@ void tables_choose(struct tables *tables, uint32_t n_nodes, uint32_t n_workers, 
                               .replicas_updated = rand_at(seed, 4) % 2,
                               .filters = filters[rand_at(seed, 8) % n_filters],
                               .lists_most = (uint32_t)rand_at(seed, 9) % 4,
+                              .graph_updated = rand_at(seed, 10) % 3 == 0,
+                              .has_frequencies = rand_at(seed, 11) % 2,
                               .sets_mirrored = rand_at(seed, 1) % 4 == 3,
                               .round_bytes = (size_t)64 << rand_below(rand_at(seed, 3), 15),
                               .staleness_ms = 1u << rand_below(rand_at(seed, 7), 8),
@@ -105,6 +131,7 @@ void tables_choose(struct tables *tables, uint32_t n_nodes, uint32_t n_workers, 
     for (uint32_t i = 0; i < LISTED_KEYS; i++)
         tables->listed[i] = table_key(MANAGED_COUNTS, i);
     choose_placements(tables, n_nodes, seed);
+    choose_replicas(tables, n_nodes, seed);
 }
 
 /* The updater: adds, and keeps the sum of all it has added to a row as its state. So
@@ -142,6 +169,8 @@ struct tern_table_options tables_options(const struct tables *tables, enum sim_t
     if (tables_updated(tables, table))
         options.updater =
             (struct tern_updater){.name = "add and sum", .state_per_row = 1, .apply = add_and_sum};
+    if (table == GRAPH_COUNTS && tables->has_frequencies)
+        options.frequencies = tables->frequencies;
     if (tables_listed(tables, table, 0)) {
         options.replicated = tables->listed;
         options.n_replicated = LISTED_KEYS;

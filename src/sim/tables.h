@@ -1,6 +1,6 @@
 /*
  * tables - the tables of a simulated cluster: two that stay at home, one with replicas everywhere, three
- * whose keys come and go, two whose reads are bounded, and one of values that are set.
+ * whose keys come and go, three whose reads are bounded, and one of values that are set.
  *
  * Policies that are not the same in every run follow from the seed, as does the length of the last
  * table's values.
@@ -9,6 +9,7 @@
 #define SIM_TABLES_H
 
 #include "core/technique.h"
+#include "tern/sim.h"
 
 enum sim_table {
     DENSE_COUNTS,
@@ -19,6 +20,7 @@ enum sim_table {
     UPDATED_COUNTS,  /* sparse, adaptive, with an updater */
     BOUNDED_COUNTS,  /* dense, bounded by clocks, otherwise in every run */
     LIMITED_COUNTS,  /* sparse, bounded by clocks or by value */
+    GRAPH_COUNTS,    /* dense, bounded by updates */
     LAST_VALUES,
     N_SIM_TABLES
 };
@@ -47,6 +49,11 @@ struct tables {
     uint64_t placed_keys[N_SIM_TABLES][KEYS];
     uint32_t placed_homes[N_SIM_TABLES][KEYS];
     uint64_t listed[LISTED_KEYS];
+    bool graph_updated;   /* GRAPH_COUNTS has an updater, */
+    bool has_frequencies; /* and these: */
+    uint64_t frequencies[KEYS];
+    uint64_t replica_keys[KEYS * TERN_SIM_MAX_NODES]; /* of GRAPH_COUNTS */
+    uint32_t replica_nodes[KEYS * TERN_SIM_MAX_NODES];
 };
 
 /* The tables of a run. They stay where they are: the placements point into them. */
@@ -69,7 +76,7 @@ static inline uint32_t tables_length(const struct tables *tables, enum sim_table
 /* Whether the table has an updater, which is to do what was done to a replica at the main copy. */
 static inline bool tables_updated(const struct tables *tables, enum sim_table table)
 {
-    return table == UPDATED_COUNTS ||
+    return table == UPDATED_COUNTS || (table == GRAPH_COUNTS && tables->graph_updated) ||
            ((table == REPLICA_COUNTS || (table == LAST_VALUES && tables->sets_mirrored)) &&
             tables->replicas_updated);
 }
@@ -99,6 +106,12 @@ static inline bool tables_travelled(const struct tables *tables, enum sim_table 
 static inline bool tables_bounded(const struct tables *tables, enum sim_table table)
 {
     return tables_technique(tables, table)->admit;
+}
+
+/* Whether its rows count their updates. */
+static inline bool tables_counted(const struct tables *tables, enum sim_table table)
+{
+    return tables_technique(tables, table)->counting;
 }
 
 /* Whether every node has rows of its own for the keys it uses. */

@@ -7,14 +7,17 @@
 #include <string.h>
 
 #include "base/rand.h"
+#include "core/counting.h"
 #include "core/defect.h"
 #include "sim/bounds.h"
+#include "sim/graph_check.h"
 
 #define US UINT64_C(1000)
 
 enum {
     REST_US = 1500,
     HOT_KEYS = 8,
+    HOTTEST_KEYS = 3, /* so that workers of a node use the same replicas at the same time */
     STEPS_PER_PLAN = 2,
     STEPS_PER_SAMPLE = 5,
     STEPS_PER_DRAW = 4,
@@ -39,7 +42,8 @@ static enum sim_table choose_table(const struct worker *worker)
     static const enum sim_table tables[] = {
         DENSE_COUNTS,   SPARSE_COUNTS,  REPLICA_COUNTS, ADAPTIVE_COUNTS, ADAPTIVE_COUNTS,
         MANAGED_COUNTS, MANAGED_COUNTS, UPDATED_COUNTS, LAST_VALUES,     LAST_VALUES,
-        BOUNDED_COUNTS, BOUNDED_COUNTS, LIMITED_COUNTS, LIMITED_COUNTS,
+        BOUNDED_COUNTS, BOUNDED_COUNTS, LIMITED_COUNTS, LIMITED_COUNTS,  GRAPH_COUNTS,
+        GRAPH_COUNTS,   GRAPH_COUNTS,
     };
     if (worker->rests)
         return below(worker, 2) ? BOUNDED_COUNTS : LIMITED_COUNTS;
@@ -72,6 +76,8 @@ static uint32_t choose_index(const struct worker *worker, enum sim_table table, 
         uint32_t n_own = (KEYS - 1 - worker->index) / n_workers + 1;
         return worker->index + n_workers * (uint32_t)below(worker, n_own);
     }
+    if (table == GRAPH_COUNTS && below(worker, 4))
+        return (uint32_t)below(worker, HOTTEST_KEYS);
     if (below(worker, 2) && plans_choose(&worker->plans, table, &index))
         return index;
     return (uint32_t)below(worker, below(worker, 2) ? HOT_KEYS : KEYS);
@@ -167,7 +173,8 @@ static bool fill_slot(struct worker *worker, struct slot *slot)
                                          .indexes = slot->indexes,
                                          .values = malloc(bytes),
                                          .bounds = malloc(bytes),
-                                         .copies = slot->copies};
+                                         .copies = slot->copies,
+                                         .mains = slot->mains};
     for (size_t i = 0; i < n; i++) {
         slot->keys[i] = table_key(table, slot->indexes[i]);
         slot->resumed[i] = link_of(worker, slot, i)->n_resumed;
@@ -185,7 +192,12 @@ static bool is_managed(const struct worker *worker, const struct slot *slot)
 /* Notes which keys have replicas here, just before they are used. */
 static void note_replicas(const struct worker *worker, struct slot *slot)
 {
-    const struct store *store = &worker->sim_node->tables[slot->operation.table].store;
+    const struct core_table *table = &worker->sim_node->tables[slot->operation.table];
+    const struct store *store = &table->store;
+    const struct counting *counting = table->technique->counting;
+    for (size_t i = 0; counting && i < slot->operation.n; i++)
+        if (slot->kind == FRAME_PULL && counting->has_replica(table, slot->keys[i]))
+            slot->copies[i] = USED_REPLICA;
     for (size_t i = 0; !store_is_homebound(store) && i < slot->operation.n; i++) {
         bool is_replica = !store_may_be_asked(store, slot->keys[i]);
         if (is_managed(worker, slot))
@@ -224,11 +236,38 @@ static enum tern_status set_here(struct order *order, struct slot *slot, struct 
     return order_leave_last(order, table, slot->keys, n, slot->away, &slot->n_away);
 }
 
+/* The same in a table whose rows count their updates. */
+static enum tern_status do_counted(struct slot *slot, struct core_table *table)
+{
+    const struct counting *counting = table->technique->counting;
+    const size_t n = slot->operation.n, size = table->store.value_bytes;
+    struct entry *entries[MAX_KEYS];
+    char *values = (char *)slot->operation.values;
+    if (slot->kind == FRAME_PULL) {
+        enum tern_status status = pull_here(slot, &table->store);
+        slot->n_away =
+            counting->read_unchecked(table, slot->keys, slot->away, slot->n_away, values);
+        return status;
+    }
+    enum tern_status status = store_reserve(&table->store, slot->keys, n, entries);
+    if (!status)
+        status = counting->reserve(table, slot->keys, n);
+    for (size_t i = 0; !status && i < n; i++) {
+        if (store_is_home(&table->store, slot->keys[i]))
+            counting->write(table, slot->kind, slot->keys[i], values + i * size);
+        else
+            slot->away[slot->n_away++] = (uint32_t)i;
+    }
+    return status;
+}
+
 /* Does what can be done at this node; notes the positions of the other keys. */
 static enum tern_status do_here(struct order *order, struct slot *slot, struct core_table *table)
 {
     const size_t n = slot->operation.n;
     struct entry *entries[MAX_KEYS];
+    if (table->technique->counting)
+        return do_counted(slot, table);
     if (slot->kind == FRAME_PULL)
         return pull_here(slot, &table->store);
     enum tern_status status = store_reserve(&table->store, slot->keys, n, entries);
@@ -247,7 +286,8 @@ static void end_slot(struct worker *worker, struct slot *slot, enum tern_status 
     snprintf(what, sizeof what, "operation %" PRIu32 ", a %s of worker %" PRIu32 ",",
              slot->operation.number, frame_kind_name(slot->kind), worker->index);
     sim_node_ended(sim_node, status, what);
-    for (size_t i = 0; i < slot->n_away; i++)
+    const bool is_counted = tables_counted(&sim_node->check->tables, slot->operation.table);
+    for (size_t i = 0; !is_counted && i < slot->n_away; i++)
         slot->copies[slot->away[i]] = slot->was_local ? USED_EITHER : USED_MAIN;
     if (slot->kind != FRAME_PULL) {
         check_written(sim_node->check, &slot->operation, !status);
@@ -257,6 +297,8 @@ static void end_slot(struct worker *worker, struct slot *slot, enum tern_status 
             resumed[i] = !is_managed(worker, slot) &&
                          link_of(worker, slot, i)->n_resumed != slot->resumed[i];
         check_seen(sim_node->check, &slot->operation, resumed);
+        if (is_counted)
+            graph_check_end(sim_node->check, &slot->operation);
     }
     if (slot->drawn && status)
         sample_check_return(slot->drawn, slot->keys, slot->operation.n);
@@ -282,6 +324,8 @@ static void start_slot(struct worker *worker, struct slot *slot)
     slot->started = true;
     slot->operation.clock = worker->clock;
     note_replicas(worker, slot);
+    if (slot->kind == FRAME_PULL && sim_node->tables[slot->operation.table].technique->counting)
+        graph_check_begin(sim_node->check, &slot->operation);
     if (slot->kind == FRAME_PULL)
         check_read(sim_node->check, &slot->operation);
     else
@@ -299,6 +343,7 @@ static void start_slot(struct worker *worker, struct slot *slot)
         end_slot(worker, slot, status);
         return;
     }
+    op_count(&slot->op, slot->operation.n);
     order_began(&worker->order, &slot->op);
     if (slot->drawn || below(worker, 2))
         worker->waits_for = slot;

@@ -25,6 +25,7 @@ struct slot {
     uint32_t indexes[MAX_KEYS];
     uint64_t keys[MAX_KEYS];
     enum used_copy copies[MAX_KEYS];
+    uint64_t mains[MAX_KEYS];
     uint64_t resumed[MAX_KEYS]; /* link.n_resumed of the key's lane at the start */
     uint32_t away[MAX_KEYS];    /* positions of the keys that were not here */
     size_t n_away;

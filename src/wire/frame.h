@@ -70,7 +70,9 @@ enum frame_flags {
     FRAME_PRESENT = 4,
     FRAME_PLAIN = 8,       /* of a ROUND_REPLY: its sections are not packed, for want of memory */
     FRAME_LIST_KNOWN = 16, /* the keys are the digest of a list that was sent before (lists.h) */
-    FRAME_FLAGS = 31,      /* all that are known */
+    /* Of a PULL, PUSH or SET: with counts of updates (core/counting.h) */
+    FRAME_COUNTED = 32,
+    FRAME_FLAGS = 63, /* all that are known */
 };
 
 #define FRAME_OPEN_PROBE (UINT64_MAX - 1) /* round.step: is the table open? There is nothing else */

@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "base/fault.h"
 #include "core/defect.h"
 #include "tern/sim.h"
 
@@ -31,6 +32,11 @@ enum { FIRST_SEED = 2001, SEEDS = 500 };
 #endif
 
 enum defect core_defect;
+
+/* Latches have points at which the processes of tests/sim/test_shared.c stop; here there is one thread. */
+void fault_point(void)
+{
+}
 
 static const char *only; /* a part of the names of the defects to look for; NULL: all */
 
@@ -111,6 +117,15 @@ static const char *const names[N_DEFECTS] = {
     [DEFECT_ROW_DROPPED] = "a changed row is not sent",
     [DEFECT_RESTED_FORGOTTEN] = "how far those were who rest is forgotten",
     [DEFECT_SEEN_EARLY] = "what was sent counts as seen",
+    [DEFECT_GRAPH_COUNT_NOT_CARRIED] = "a replica's count is not carried",
+    [DEFECT_GRAPH_OFF_BY_ONE] = "a replica may lack one update too many",
+    [DEFECT_GRAPH_UPDATE_UNCOUNTED] = "an update is not counted",
+    [DEFECT_GRAPH_OWN_TWICE] = "a node's own update counts twice",
+    [DEFECT_GRAPH_ADDED_TWICE] = "a push is added to a value that has it",
+    [DEFECT_GRAPH_BETWEEN_SKIPPED] = "keys of a pull are not compared",
+    [DEFECT_GRAPH_OLD_FREQUENCY] = "they are by another key's frequency",
+    [DEFECT_GRAPH_VALUE_WITHOUT_COUNT] = "a value comes without its count",
+    [DEFECT_GRAPH_STALE_TAKEN] = "a stale answer is taken",
     [DEFECT_BARRIER_EARLY] = "a barrier passes too early",
     [DEFECT_JOIN_EARLY] = "a node joins too early",
     [DEFECT_REDUCE_EARLY] = "a reduction ends too early",
