@@ -100,7 +100,6 @@ enum defect {
     DEFECT_GRAPH_BETWEEN_SKIPPED,     /* keys of one pull are not compared */
     DEFECT_GRAPH_OLD_FREQUENCY,       /* they are compared by the frequency of another key */
     DEFECT_GRAPH_VALUE_WITHOUT_COUNT, /* a value comes with the count of another key */
-    DEFECT_GRAPH_STALE_TAKEN,         /* a value replaces one that is newer */
     /* Filters (wire/filter.h). */
     DEFECT_ZEROS_REPEAT,      /* a row of zeros that is pulled is the one before it */
     DEFECT_FILTERED_ROW_LOST, /* the last row of a write is taken for zeros */

@@ -237,12 +237,11 @@ static void install(const struct graph *graph, uint32_t number, uint64_t count, 
     struct graph_replica *replica = latch(graph, number);
     const bool is_stale =
         count < replica->top || (replica->is_valid && count < replica->main + replica->own);
-    if (!is_stale || defect(DEFECT_GRAPH_STALE_TAKEN)) {
-        memcpy(value_of(graph, number), value, graph->store->value_bytes);
+    if (!is_stale) {
         replica->main = count;
-        if (!defect(DEFECT_GRAPH_OWN_TWICE))
-            replica->own = 0;
+        replica->own = defect(DEFECT_GRAPH_OWN_TWICE) ? replica->own : 0;
         replica->is_valid = true;
+        memcpy(value_of(graph, number), value, graph->store->value_bytes);
     }
     latch_release(&replica->latch);
 }

@@ -3,6 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 
 steps=300
+cut_s=3
 $quick && steps=60
 
 right() {

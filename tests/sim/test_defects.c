@@ -125,7 +125,6 @@ static const char *const names[N_DEFECTS] = {
     [DEFECT_GRAPH_BETWEEN_SKIPPED] = "keys of a pull are not compared",
     [DEFECT_GRAPH_OLD_FREQUENCY] = "they are by another key's frequency",
     [DEFECT_GRAPH_VALUE_WITHOUT_COUNT] = "a value comes without its count",
-    [DEFECT_GRAPH_STALE_TAKEN] = "a stale answer is taken",
     [DEFECT_BARRIER_EARLY] = "a barrier passes too early",
     [DEFECT_JOIN_EARLY] = "a node joins too early",
     [DEFECT_REDUCE_EARLY] = "a reduction ends too early",
