@@ -48,6 +48,13 @@ static inline bool location_is_newer(uint32_t location, uint32_t than)
     return (int16_t)(uint16_t)(location - than) > 0;
 }
 
+/* The better of two statements, of which one was just told by the owner: it is believed also if numbers have wrapped
+ * around. */
+static inline uint32_t location_newest(uint32_t told, uint32_t known)
+{
+    return location_is_newer(known, told) && !location_is_far_older(told, known) ? known : told;
+}
+
 /* The number of the move after the one with this number. */
 static inline uint32_t location_next(uint32_t number)
 {

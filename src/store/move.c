@@ -7,7 +7,24 @@
  */
 #include <string.h>
 
+#include "base/invariant.h"
 #include "store/store.h"
+
+/* What is known here of a key that is not owned here; number 0 if nothing is. The caller holds its latch. */
+static uint32_t known_location(const struct store *store, uint64_t word)
+{
+    return entry_state(word) == ENTRY_ELSEWHERE ? entry_slot(word)
+           : entry_state(word) == ENTRY_REPLICA ? store_facts(store, entry_slot(word))->location
+                                                : 0;
+}
+
+/* A key's number rises with each move. That it moves here may have been told before it came. */
+static bool is_next_move(uint32_t location, uint32_t known)
+{
+    return location_newest(location, known) == location &&
+           (location_number(location) != location_number(known) ||
+            location_node(location) == location_node(known));
+}
 
 bool store_location(const struct store *store, uint64_t key, uint32_t *location)
 {
@@ -85,7 +102,9 @@ bool store_send_away(struct store *store, uint64_t key, uint32_t node, void *val
     memcpy(value, slabs_at(&store->rows, *slot), store->value_bytes);
     if (store->states.stride)
         memcpy(state, store_state(store, *slot), store->states.stride);
-    *location = location_make(node, location_next(store_facts(store, *slot)->location));
+    const uint32_t number = store_facts(store, *slot)->location;
+    *location = location_make(node, location_next(number));
+    invariant(location_is_newer(*location, location_make(node, number)));
     entry_release(entry, word, ENTRY_ELSEWHERE, *location);
     atomic_fetch_sub_explicit(&store->counts->n_rows, 1, memory_order_relaxed);
     return true;
@@ -107,6 +126,7 @@ void store_receive(struct store *store, uint64_t key, uint32_t location, const v
     uint64_t word;
     struct entry *entry = store_latch(store, key, &word);
     bool was_replica = entry_state(word) == ENTRY_REPLICA;
+    invariant(!entry_is_main(word) && is_next_move(location, known_location(store, word)));
     *used = !was_replica;
     if (was_replica) {
         slot = entry_slot(word);
@@ -131,6 +151,8 @@ void store_receive_copy(struct store *store, uint64_t key, uint32_t location, co
     uint64_t word;
     struct entry *entry = store_latch(store, key, &word);
     *used = false;
+    /* Another node may have told meanwhile that the key has moved on. */
+    location = location_newest(location, known_location(store, word));
     if (entry_state(word) == ENTRY_REPLICA) {
         struct slot_facts *facts = store_facts(store, entry_slot(word));
         store_rebase(store, entry_slot(word), value);

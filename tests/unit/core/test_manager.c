@@ -373,6 +373,27 @@ static void old_news_do_not_replace_newer(void **state)
     managers_free(&all);
 }
 
+/* A value that comes late does not make a replica forget that its key has moved on since. */
+static void an_old_copy_does_not_replace_newer_news(void **state)
+{
+    (void)state;
+    struct managers all = integers(2, "adaptive");
+    struct store *store = &all.members[1].store;
+    int64_t row[LENGTH] = {5};
+    bool used;
+    create(&all, KEY, 5);
+    want(&all.members[0], KEY);
+    want(&all.members[1], KEY);
+    quiesce(&all);
+    assert_int_equal(state_of(&all.members[1], KEY), ENTRY_REPLICA);
+    ok(store_learn(store, KEY, location_make(1, 7)));
+    store_receive_copy(store, KEY, location_make(0, 6), row, NO_SLOT, &used);
+    assert_int_equal(location_at(&all, 1, KEY), location_make(1, 7));
+    store_receive_copy(store, KEY, location_make(0, 8), row, NO_SLOT, &used);
+    assert_int_equal(location_at(&all, 1, KEY), location_make(0, 8));
+    managers_free(&all);
+}
+
 /* A replica that waits to be known again goes when nobody wants it any more, with what was changed in it. */
 static void a_replica_whose_ask_is_given_up_goes(void **state)
 {
@@ -1502,6 +1523,7 @@ int main(void)
         cmocka_unit_test(the_home_learns_where_a_key_went),
         cmocka_unit_test(an_ask_follows_a_key),
         cmocka_unit_test(old_news_do_not_replace_newer),
+        cmocka_unit_test(an_old_copy_does_not_replace_newer_news),
         cmocka_unit_test(a_replica_whose_ask_is_given_up_goes),
         cmocka_unit_test(the_home_knows_better),
         cmocka_unit_test(whoever_has_heard_nothing_believes_the_home),
