@@ -14,13 +14,14 @@
 
 #include "bench_models.h"
 #include "command.h"
+#include "link.h"
 #include "options.h"
 #include "steps.h"
 
 enum { MAX_WORDS = 24 }; /* of a training, besides those given by the user */
 
 static struct {
-    const char *data, *svg;
+    const char *data, *svg, *link;
     int64_t n_nodes, n_epochs, n_clocks;
     double limit_s;
     struct int_list bounds;
@@ -40,6 +41,8 @@ static const struct option options[] = {
      .min = 0, .max = 1000},
     {"limit", OPTION_DOUBLE, &args.limit_s, "600", "S", "seconds that one training may take",
      .min = 1, .max = 1e6},
+    {"link", OPTION_STRING, &args.link, .takes = "RATE[,DELAY]",
+     .help = "make each node a host of its own, as 'tern run --link' does, such as 10gbit,0.1ms"},
     {"svg", OPTION_STRING, &args.svg, .takes = "FILE", .help = "draw the objective to FILE"},
     {"json", OPTION_FLAG, &args.json, .help = "one JSON object a line instead of a table"},
 };
@@ -48,13 +51,14 @@ static const struct option_set option_set = {
     .program = "tern bench converge",
     .about = "Trains a model under ssp and essp with several staleness bounds, and compares how "
              "fast it learns.",
-    .notes = "MODEL is mf or lda. All words after '--' go to 'tern train MODEL':\n"
-             "  tern bench converge lda --data DIR -- --topics 50\n"
-             "\n"
-             "JSON fields: bench, task, policy, staleness, nodes, quality (after the last epoch; "
-             "null: not measured), bytes (sent in all epochs), waited (share of a worker's time, "
-             "by worker); and, with a value for each epoch, clocks, seconds and objective (the "
-             "mean loss of its examples).",
+    .notes =
+        "MODEL is mf or lda. All words after '--' go to 'tern train MODEL':\n"
+        "  tern bench converge lda --data DIR -- --topics 50\n"
+        "\n"
+        "JSON fields: bench, task, policy, staleness, nodes, link, quality (after the last "
+        "epoch; null: not measured), bytes (sent in all epochs), waited (share of a worker's time, "
+        "by worker); and, with a value for each epoch, clocks, seconds and objective (the "
+        "mean loss of its examples).",
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .common = steps_option,
@@ -110,6 +114,7 @@ static void print_json(const struct bench *bench, const struct converge_run *run
     const size_t n = run->training.n_epochs, n_workers = run->training.epochs[0].n_workers;
     double clocks[TRAINING_MAX_EPOCHS], seconds[TRAINING_MAX_EPOCHS];
     double objective[TRAINING_MAX_EPOCHS], waits[TRAINING_MAX_WORKERS], bytes = 0;
+    const char *quote = args.link != NULL ? "\"" : "";
     for (size_t i = 0; i < n; i++) {
         clocks[i] = (double)((int64_t)(i + 1) * args.n_clocks);
         seconds[i] = converge_seconds(run, i);
@@ -119,8 +124,9 @@ static void print_json(const struct bench *bench, const struct converge_run *run
     for (size_t i = 0; i < n_workers; i++)
         waits[i] = waited(run, i);
     printf("{\"bench\":\"converge\",\"task\":\"%s\",\"policy\":\"%s\",\"staleness\":%lld,"
-           "\"nodes\":%lld,\"quality\":",
-           bench->model->name, run->policy, (long long)run->bound, (long long)args.n_nodes);
+           "\"nodes\":%lld,\"link\":%s%s%s,\"quality\":",
+           bench->model->name, run->policy, (long long)run->bound, (long long)args.n_nodes, quote,
+           args.link != NULL ? args.link : "null", quote);
     double quality = figure_of(run, n - 1, EPOCH_QUALITY);
     if (quality == quality)
         printf("%.6g", quality);
@@ -195,6 +201,10 @@ static bool run_one(const struct bench *bench, struct converge_run *run)
                          "--patience",   "0"};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         words[n++] = own[i];
+    if (args.link != NULL) {
+        words[n++] = "--link";
+        words[n++] = (char *)args.link;
+    }
     for (size_t i = 0; i < bench->n_further; i++)
         words[n++] = bench->further[i];
     words[n] = NULL;
@@ -237,6 +247,9 @@ int bench_converge_command(int argc, char **argv)
     int status, n_own = bench_own_words(argc, argv);
     if (!options_read(&option_set, n_own, argv, &status))
         return status;
+    struct link_speed speed;
+    if (args.link != NULL && !link_parse(args.link, &speed))
+        return EXIT_USAGE;
     struct bench bench = {
         .model = args.operands.n == 1 ? bench_model_find(args.operands.at[0]) : NULL,
         .further = argv + n_own + 1,

@@ -1,6 +1,6 @@
 /*
  * tern bench stale - the age of the values that workers read under ssp and essp, in stochastic gradient descent
- * for a matrix factorization, as in Figure 2 (left) of Dai et al., AAAI 2015.
+ * for a matrix factorization, and the time for which they compute and communicate, as in Figure 2 of Dai et al., AAAI 2015.
  *
  * Each worker has its own ratings, made from factors and noise. A clock is a minibatch in ten parts: pull some
  * rows and columns, go through their ratings, push the differences. All workers share the columns. The table
@@ -10,6 +10,9 @@
  * The workers should be equally fast, as on the machines of a cluster. Processes that share cores are not: then a
  * value is old because its writer is slow, whatever the policy sends. So each clock has a start time, unless
  * --clock-ms is 0.
+ *
+ * --slow makes a node a straggler: its workers go through SLOWNESS times as many ratings in a clock, which then has that
+ * much more time. The times are those of the other nodes' workers, which the straggler makes wait.
  */
 #include <errno.h>
 #include <math.h>
@@ -30,15 +33,25 @@
 
 #include <pthread.h>
 
-enum { ROWS = 200, COLUMNS = 300, RANK = 32, BATCH = 100, PARTS = 10, N_COUNTS = STALE_STEPS };
+enum {
+    ROWS = 200,
+    COLUMNS = 300,
+    RANK = 32,
+    BATCH = 100,
+    PARTS = 10,
+    N_COUNTS = STALE_STEPS,
+    SLOWNESS = 3,
+};
 
 static struct {
     bool json;
-    const char *svg;
-    int64_t n_nodes, n_threads, n_clocks, n_cells;
+    const char *svg, *link;
+    int64_t n_nodes, n_threads, n_clocks, n_cells, slow;
     double clock_ms;
     struct int_list bounds;
 } args;
+
+static struct link_speed speed; /* of args.link */
 
 static const struct option options[] = {
     {"nodes", OPTION_INT, &args.n_nodes, "2", "N", "nodes, all on this host", .min = 2, .max = 8},
@@ -51,18 +64,24 @@ static const struct option options[] = {
      .min = 0, .max = 1e6},
     {"staleness", OPTION_INTS, &args.bounds, "0,1,3,10", "LIST", "staleness bounds to measure",
      .min = 0, .max = STALE_STEPS - 2},
-    {"svg", OPTION_STRING, &args.svg, .takes = "FILE", .help = "draw the distributions to FILE"},
+    {"link", OPTION_STRING, &args.link, .takes = "RATE[,DELAY]",
+     .help = "make each node a host of its own, as 'tern run --link' does, such as 10gbit,0.1ms"},
+    {"slow", OPTION_INT, &args.slow, "-1", "NODE",
+     "a node that takes three times as long for a clock; -1: none", .min = -1, .max = 7},
+    {"svg", OPTION_STRING, &args.svg, .takes = "FILE",
+     .help = "draw the distributions and the times to FILE"},
     {"json", OPTION_FLAG, &args.json, .help = "a JSON object per line instead of tables"},
 };
 
 static const struct option_set option_set = {
     .program = "tern bench stale",
     .about = "Measures the age of the values that workers read under ssp and essp, while they "
-             "factorize a matrix.",
-    .notes = "JSON fields: bench, policy, staleness, nodes, threads, clocks, mean (clock "
-             "differential), differentials (shares of -1, -2, ...), waited (share of a worker's "
-             "time, by worker), seconds, first_loss, last_loss (mean squared error of the first "
-             "and last tenth of a worker's clocks).",
+             "factorize a matrix, and how long they compute and communicate.",
+    .notes = "JSON fields: bench, policy, staleness, nodes, threads, clocks, cells, link, slow, "
+             "mean (clock differential), differentials (shares of -1, -2, ...), waited (share of a "
+             "worker's time, by worker), seconds, compute, communicate (seconds of a worker, on "
+             "average of all but the slow node's), bytes (that all nodes sent), first_loss, "
+             "last_loss (mean squared error of the first and last tenth of a worker's clocks).",
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .common = steps_option,
@@ -84,8 +103,14 @@ struct learner {
     uint64_t random;
     double losses[2]; /* of the first and the last tenth */
     double waited;
+    double compute_s, communicate_s;
     bool ok;
 };
+
+static bool is_slow(const struct job *job)
+{
+    return (int64_t)job->node == args.slow;
+}
 
 static double now_s(void)
 {
@@ -113,15 +138,16 @@ static float rating(uint64_t row, uint64_t column)
 static double descend(struct learner *learner, const uint64_t *keys, float *values)
 {
     const float rate = 0.002f, decay = 0.01f;
+    const int64_t n_cells = args.n_cells / PARTS * (is_slow(learner->job) ? SLOWNESS : 1);
     double loss = 0;
-    for (int64_t i = 0; i < args.n_cells / PARTS; i++) {
+    for (int64_t i = 0; i < n_cells; i++) {
         uint64_t draw = next_random(learner);
         size_t at_row = draw % BATCH, at_column = BATCH + (draw >> 32) % BATCH;
         float *row = values + at_row * RANK, *column = values + at_column * RANK;
         float error = rating(keys[at_row], keys[at_column]);
         for (size_t k = 0; k < RANK; k++)
             error -= row[k] * column[k];
-        loss += (double)(error * error) / (double)(args.n_cells / PARTS);
+        loss += (double)(error * error) / (double)n_cells;
         for (size_t k = 0; k < RANK; k++) {
             float was = row[k];
             row[k] += rate * (error * column[k] - decay * was);
@@ -165,19 +191,25 @@ static bool learn_part(struct learner *learner, double *loss)
         keys[i] = row_key(learner->number, (first_row + i) % ROWS);
         keys[BATCH + i] = column_key((first_column + i) % COLUMNS);
     }
+    const double begin_s = now_s();
     if (tern_pull(learner->worker, table, keys, 2 * BATCH, values) != TERN_OK)
         return false;
+    const double pulled_s = now_s();
     memcpy(updates, values, sizeof updates);
     *loss = descend(learner, keys, values);
     for (size_t i = 0; i < 2 * BATCH * RANK; i++)
         updates[i] = values[i] - updates[i];
-    return tern_push(learner->worker, table, keys, 2 * BATCH, updates) == TERN_OK;
+    const double computed_s = now_s();
+    const bool ok = tern_push(learner->worker, table, keys, 2 * BATCH, updates) == TERN_OK;
+    learner->compute_s += computed_s - pulled_s;
+    learner->communicate_s += pulled_s - begin_s + now_s() - computed_s;
+    return ok;
 }
 
 /* Sleeps until the start time of the clock. A late worker does not sleep, so it can catch up. */
-static void keep_to_timetable(double begin_s, double clocks)
+static void keep_to_timetable(const struct job *job, double begin_s, double clocks)
 {
-    double s = begin_s + clocks * args.clock_ms / 1e3;
+    double s = begin_s + clocks * (is_slow(job) ? SLOWNESS : 1) * args.clock_ms / 1e3;
     struct timespec until = {.tv_sec = (time_t)s, .tv_nsec = (long)((s - floor(s)) * 1e9)};
     if (args.clock_ms > 0)
         while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
@@ -190,11 +222,14 @@ static bool step(struct learner *learner, double begin_s, int64_t clock, double 
     bool ok = true;
     for (int i = 0; ok && i < PARTS; i++) {
         double of_part = 0;
-        keep_to_timetable(begin_s, (double)clock + (double)i / PARTS);
+        keep_to_timetable(learner->job, begin_s, (double)clock + (double)i / PARTS);
         ok = learn_part(learner, &of_part);
         *loss += of_part / PARTS;
     }
-    return ok && tern_worker_advance(learner->worker, NULL) == TERN_OK;
+    const double advance_s = now_s();
+    ok = ok && tern_worker_advance(learner->worker, NULL) == TERN_OK;
+    learner->communicate_s += now_s() - advance_s;
+    return ok;
 }
 
 static void *learn(void *context)
@@ -248,38 +283,53 @@ static bool run_learners(struct learner *learners)
     return ok;
 }
 
+/* What is added up over all nodes. */
+struct sums {
+    double behind[N_COUNTS], waited[STALE_MAX_WORKERS], losses[2];
+    double seconds, compute_s, communicate_s, bytes;
+};
+
+static void fill_run(struct stale_run *run, const struct sums *sums)
+{
+    double n_reads = 0;
+    for (int i = 0; i < N_COUNTS; i++)
+        n_reads += sums->behind[i];
+    for (int i = 0; i < N_COUNTS; i++) {
+        run->shares[i] = sums->behind[i] / n_reads;
+        run->mean -= run->shares[i] * (1 + i);
+    }
+    memcpy(run->waited, sums->waited, sizeof run->waited);
+    run->first_loss = sums->losses[0];
+    run->last_loss = sums->losses[1];
+    run->seconds = sums->seconds;
+    run->compute_s = sums->compute_s;
+    run->communicate_s = sums->communicate_s;
+    run->bytes = sums->bytes;
+}
+
 /* Adds up the counters of all nodes. */
 static bool gather(struct job *job, const struct learner *learners, double seconds)
 {
-    struct stale_run *run = job->run;
     struct tern_table_stats stats = {.struct_size = sizeof stats};
-    size_t n_workers = (size_t)(args.n_nodes * args.n_threads);
-    double sums[N_COUNTS + STALE_MAX_WORKERS + 3] = {0};
+    const double n_workers = (double)(args.n_nodes * args.n_threads);
+    const double n_timed = (double)((args.n_nodes - (args.slow >= 0)) * args.n_threads);
+    struct sums sums = {.seconds = seconds / (double)args.n_nodes};
     if (tern_table_get_stats(job->table, &stats) != TERN_OK)
         return false;
     for (int i = 0; i < N_COUNTS; i++)
-        sums[i] = (double)stats.clocks_behind[i];
+        sums.behind[i] = (double)stats.clocks_behind[i];
+    sums.bytes = (double)stats.sent_bytes;
     for (size_t i = 0; i < (size_t)args.n_threads; i++) {
-        sums[N_COUNTS + learners[i].number] = learners[i].waited;
+        sums.waited[learners[i].number] = learners[i].waited;
         for (int k = 0; k < 2; k++)
-            sums[N_COUNTS + STALE_MAX_WORKERS + k] += learners[i].losses[k] / (double)n_workers;
+            sums.losses[k] += learners[i].losses[k] / n_workers;
+        sums.compute_s += is_slow(job) ? 0 : learners[i].compute_s / n_timed;
+        sums.communicate_s += is_slow(job) ? 0 : learners[i].communicate_s / n_timed;
     }
-    sums[N_COUNTS + STALE_MAX_WORKERS + 2] = seconds / (double)args.n_nodes;
-    if (tern_all_reduce(job->tern, TERN_F64, sizeof sums / sizeof *sums, sums) != TERN_OK)
+    if (tern_all_reduce(job->tern, TERN_F64, sizeof sums / sizeof(double), &sums) != TERN_OK)
         return false;
-    double n_reads = 0;
-    for (int i = 0; i < N_COUNTS; i++)
-        n_reads += sums[i];
-    for (int i = 0; job->node == 0 && i < N_COUNTS; i++) {
-        run->shares[i] = sums[i] / n_reads;
-        run->mean -= run->shares[i] * (1 + i);
-    }
-    if (job->node == 0) {
-        memcpy(run->waited, sums + N_COUNTS, sizeof run->waited);
-        run->first_loss = sums[N_COUNTS + STALE_MAX_WORKERS];
-        run->last_loss = sums[N_COUNTS + STALE_MAX_WORKERS + 1];
-        run->seconds = sums[N_COUNTS + STALE_MAX_WORKERS + 2];
-    }
+    if (job->node == 0)
+        fill_run(job->run, &sums);
     return true;
 }
 
@@ -313,7 +363,8 @@ static bool run_cluster(struct stale_run *run)
 {
     struct cluster cluster;
     struct job job = {.cluster = &cluster, .run = run};
-    bool ok = cluster_open(&cluster, TRANSPORT_UNIX, (size_t)args.n_nodes);
+    bool ok = args.link != NULL ? cluster_open_linked(&cluster, (size_t)args.n_nodes, &speed)
+                                : cluster_open(&cluster, TRANSPORT_UNIX, (size_t)args.n_nodes);
     if (!ok)
         return false;
     for (job.node = 0; ok && job.node < (size_t)args.n_nodes; job.node++)
@@ -323,17 +374,22 @@ static bool run_cluster(struct stale_run *run)
 
 static void print_json(const struct stale_run *run)
 {
+    const char *quote = args.link != NULL ? "\"" : "";
     printf("{\"bench\":\"stale\",\"policy\":\"%s\",\"staleness\":%lld,\"nodes\":%lld,"
-           "\"threads\":%lld,\"clocks\":%lld,\"cells\":%lld,\"mean\":%.4f,\"differentials\":[",
+           "\"threads\":%lld,\"clocks\":%lld,\"cells\":%lld,\"link\":%s%s%s,\"slow\":%lld,"
+           "\"mean\":%.4f,\"differentials\":[",
            run->policy, (long long)run->bound, (long long)args.n_nodes, (long long)args.n_threads,
-           (long long)args.n_clocks, (long long)args.n_cells, run->mean);
+           (long long)args.n_clocks, (long long)args.n_cells, quote,
+           args.link != NULL ? args.link : "null", quote, (long long)args.slow, run->mean);
     for (int64_t i = 0; i <= run->bound; i++)
         printf("%s%.4f", i ? "," : "", run->shares[i]);
     printf("],\"waited\":[");
     for (int64_t i = 0; i < args.n_nodes * args.n_threads; i++)
         printf("%s%.3f", i ? "," : "", run->waited[i]);
-    printf("],\"seconds\":%.3f,\"first_loss\":%.5f,\"last_loss\":%.5f}\n", run->seconds,
-           run->first_loss, run->last_loss);
+    printf("],\"seconds\":%.3f,\"compute\":%.3f,\"communicate\":%.3f,\"bytes\":%.0f,"
+           "\"first_loss\":%.5f,\"last_loss\":%.5f}\n",
+           run->seconds, run->compute_s, run->communicate_s, run->bytes, run->first_loss,
+           run->last_loss);
 }
 
 static void print_line(const struct stale_run *run)
@@ -343,8 +399,9 @@ static void print_line(const struct stale_run *run)
         least = run->waited[i] < least ? run->waited[i] : least;
         most = run->waited[i] > most ? run->waited[i] : most;
     }
-    printf("  %-5s %5lld %8.2f   %4.0f%%..%3.0f%% %9.2f   %7.4f\n", run->policy,
-           (long long)run->bound, run->mean, 100 * least, 100 * most, run->seconds, run->last_loss);
+    printf("  %-5s %3lld %7.2f  %4.0f%%..%3.0f%% %8.2f %8.2f %8.2f %7.1f  %7.4f\n", run->policy,
+           (long long)run->bound, run->mean, 100 * least, 100 * most, run->seconds, run->compute_s,
+           run->communicate_s, run->bytes / 1e6, run->last_loss);
     double percent[STALE_STEPS];
     for (int64_t i = 0; i <= run->bound; i++)
         percent[i] = 100 * run->shares[i];
@@ -357,6 +414,13 @@ int bench_stale_command(int argc, char **argv)
     int status;
     if (!options_read(&option_set, argc, argv, &status))
         return status;
+    if (args.link != NULL && !link_parse(args.link, &speed))
+        return EXIT_USAGE;
+    if (args.slow >= args.n_nodes) {
+        complain("--slow %lld: there are %lld nodes, from 0 on", (long long)args.slow,
+                 (long long)args.n_nodes);
+        return EXIT_USAGE;
+    }
     struct stale_run *runs = mmap(NULL, STALE_MAX_RUNS * sizeof *runs, PROT_READ | PROT_WRITE,
                                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (runs == MAP_FAILED || 2 * args.bounds.n > STALE_MAX_RUNS) {
@@ -365,7 +429,7 @@ int bench_stale_command(int argc, char **argv)
     }
     if (!args.json)
         printf("%lld nodes, %lld workers each, %lld clocks; clock differentials of keys read\n\n"
-               "  policy    s     mean       waited   seconds      loss\n",
+               "  policy  s    mean      waited  seconds  compute  commun.      MB     loss\n",
                (long long)args.n_nodes, (long long)args.n_threads, (long long)args.n_clocks);
     size_t n = 0;
     bool ok = true;

@@ -18,9 +18,12 @@ struct stale_run {
     double mean;                      /* clock differential: -1 is the best there is */
     double waited[STALE_MAX_WORKERS]; /* share of its time that a worker waited */
     double seconds, first_loss, last_loss;
+    double compute_s, communicate_s; /* of a worker, on average of all but the slow node's */
+    double bytes;                    /* that all nodes sent */
 };
 
-/* Draws a panel for each bound, with the distribution under each policy; false after a complaint. */
+/* Draws a panel for each bound, with the distribution under each policy, and one with the times of all runs; false
+ * after a complaint. */
 bool stale_draw(const char *path, const struct stale_run *runs, size_t n);
 
 #endif
