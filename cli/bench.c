@@ -12,6 +12,7 @@ static const struct command benches[] = {
     {"manage", "one workload under each policy against one process", bench_manage_command},
     {"scale", "speed-up of a task over the number of nodes", bench_scale_command},
     {"fm", "factorization machines that adapt their memory, beside fixed ones", bench_fm_command},
+    {"linear", "sparse linear models, beside liblinear and scikit-learn", bench_linear_command},
     {"idle", "CPU time of a cluster with nothing to do", bench_idle_command},
     {"intent", "time and memory of signalling intent", bench_intent_command},
     {"partition", "all methods of partitioning against METIS", bench_partition_command},

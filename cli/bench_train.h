@@ -18,6 +18,11 @@ enum epoch_figure {
     EPOCH_REMOTE_SHARE,
     EPOCH_BYTES,
     EPOCH_STALENESS_MS,
+    EPOCH_REQUEST_BYTES,
+    EPOCH_REPLY_BYTES,
+    EPOCH_ACTIVE, /* these of tern train linear --solver dbpg alone */
+    EPOCH_WAITING,
+    EPOCH_SETUP_S,
     EPOCH_N_FIGURES,
 };
 

@@ -40,6 +40,7 @@ int bench_command(int argc, char **argv);
 int bench_local_command(int argc, char **argv);
 int bench_net_command(int argc, char **argv);
 int bench_fm_command(int argc, char **argv);
+int bench_linear_command(int argc, char **argv);
 int bench_idle_command(int argc, char **argv);
 int bench_intent_command(int argc, char **argv);
 int bench_loop_command(int argc, char **argv);

@@ -10,7 +10,7 @@
 
 static struct linear_options args;
 static struct examples_args examples;
-static const char *solver, *loss, *intercept;
+static const char *solver, *loss, *intercept, *updater;
 
 static const struct option options[] = {
     {"data", OPTION_STRING, &train_args.data, .takes = "FILES",
@@ -51,14 +51,17 @@ static const struct option options[] = {
     {"kkt", OPTION_DOUBLE, &args.kkt, "0.1", "X",
      "dbpg: leaves out weights of 0 whose slope is below (1 - X) * l1, and settled ones; 1: none",
      .min = 0, .max = 1},
-    {"rate", OPTION_DOUBLE, &args.rate, "0.1", "X", "online: alpha of FTRL", .min = 1e-9,
-     .max = 1e3, .aliases = "lr,learning-rate"},
+    {"updater", OPTION_STRING, &updater, "ftrl", "NAME",
+     "online: ftrl, adagrad, adam, momentum or sgd; all but ftrl have no penalties",
+     .choices = linear_updaters},
+    {"rate", OPTION_DOUBLE, &args.rate, "0.1", "X", "online: alpha of FTRL, or the learning rate",
+     .min = 1e-9, .max = 1e3, .aliases = "lr,learning-rate"},
     {"beta", OPTION_DOUBLE, &args.beta, "1", "X", "online: beta of FTRL", .min = 0, .max = 1e9},
     {"gamma", OPTION_DOUBLE, &args.gamma, "0.03", "X",
      "emso: holds weights where they were, in proportion to the root of the examples seen",
      .min = 0, .max = 1e9},
     {"batch", OPTION_INT, &args.n_batch, "0", "N",
-     "examples of a batch, with emso at least; 0: 16, emso 10000", .min = 0, .max = 1e9},
+     "examples of a batch, beyond 64 at least; 0: 16, emso 10000", .min = 0, .max = 1e9},
     TRAIN_PATIENCE("0"),
     TRAIN_PLACEMENT,
 };
@@ -106,6 +109,7 @@ int train_linear_command(int argc, char **argv)
     if (!train_begin(&option_set, argc, argv, &status))
         return status;
     args.solver = (enum linear_solver)position(linear_solvers, solver);
+    args.updater = (enum linear_updater)position(linear_updaters, updater);
     args.loss = (enum loss_kind)position(loss_names, loss);
     args.intercept = (enum linear_intercept)position(linear_intercepts, intercept);
     args.examples = examples_chosen(&examples);

@@ -110,7 +110,8 @@ static bool run_epoch(struct epoch *epoch)
     if (out_of_time(train))
         atomic_store_explicit(&train->stopping, true, memory_order_relaxed);
     progress_end(&train->progress);
-    return train_agree(train, ok);
+    return train_agree(train, ok) &&
+           (epoch->task->end == NULL || train_agree(train, epoch->task->end(epoch->model, train)));
 }
 
 /* ---- Figures --------------------------------------------------------------------------------- */

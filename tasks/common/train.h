@@ -114,6 +114,9 @@ struct train_task {
     /* One thread's share of one epoch. It calls train_done() after each batch and ends early when that
      * returns false. Returns false after task_fail(). */
     bool (*epoch)(void *model, struct train *train, size_t thread, int64_t epoch);
+    /* Called after each epoch by the main thread of each node; the epoch's time includes it. NULL: there is nothing to
+     * do. */
+    bool (*end)(void *model, struct train *train);
     /* Examples of this node in an epoch, for the progress bar. */
     uint64_t (*n_examples)(void *model);
     /* How good the model is now; called by all nodes. NULL: it is not measured. */

@@ -247,6 +247,18 @@ static bool wait_for_start(struct dbpg *dbpg, uint64_t number)
     return ok;
 }
 
+/* What the first thread waits for counts, where there are others to wait for. */
+static double waiting_since(const struct dbpg *dbpg, size_t thread)
+{
+    return thread == 0 && dbpg->train->n_nodes > 1 ? seconds_now() : 0;
+}
+
+static void end_waiting(struct dbpg *dbpg, double since_s)
+{
+    if (since_s > 0)
+        dbpg->waited_s += seconds_now() - since_s;
+}
+
 static void open_gate(struct dbpg *dbpg, uint64_t n_done, bool has_failed)
 {
     pthread_mutex_lock(&dbpg->gate.lock);
@@ -286,14 +298,18 @@ static bool do_job(struct dbpg *dbpg, size_t thread, uint64_t number, const stru
                    bool ok)
 {
     const bool is_leader = thread == 0, is_shared = dbpg->train->n_nodes > 1;
+    double since_s = waiting_since(dbpg, thread);
     if (ok && is_leader && is_shared)
         ok = wait_for_start(dbpg, number);
+    end_waiting(dbpg, since_s);
     const struct dbpg_job *due = job_due(dbpg, number);
     if (due != NULL)
         dbpg_land(dbpg, thread, due);
     meet(dbpg, ok);
+    since_s = waiting_since(dbpg, thread);
     if (due != NULL && !has_failed(dbpg))
         ok = dbpg_fetch(dbpg, thread, due) && ok;
+    end_waiting(dbpg, since_s);
     meet(dbpg, ok);
     size_t n_active = 0;
     if (!has_failed(dbpg)) {
@@ -302,8 +318,10 @@ static bool do_job(struct dbpg *dbpg, size_t thread, uint64_t number, const stru
         n_active = dbpg_measure(dbpg, thread, job);
     }
     meet(dbpg, ok);
+    since_s = waiting_since(dbpg, thread);
     if (!has_failed(dbpg))
         ok = dbpg_send(dbpg, thread, n_active) && ok;
+    end_waiting(dbpg, since_s);
     if (is_leader) {
         dbpg->recent[number % n_recent(dbpg)] = *job;
         if (due != NULL)
@@ -320,6 +338,7 @@ bool dbpg_epoch(struct dbpg *dbpg, size_t thread, int64_t epoch)
     struct train *train = dbpg->train;
     const struct slice *slice = &dbpg->columns.slices[thread];
     const size_t n = dbpg->columns.n_blocks;
+    const double started_s = seconds_now();
     bool ok = true;
     if (thread == 0)
         draw_jobs(dbpg, epoch);
@@ -338,6 +357,7 @@ bool dbpg_epoch(struct dbpg *dbpg, size_t thread, int64_t epoch)
         if (train->n_nodes > 1 && train->self == 0 &&
             tern_task_wait(train_worker(train, 0), 0, 0) && ok)
             ok = task_fail_tern("a node could not do its part");
+        dbpg->lasted_s += seconds_now() - started_s;
     }
     progress_add(&train->progress, thread, 0, dbpg_loss(dbpg, thread));
     return ok;

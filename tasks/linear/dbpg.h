@@ -76,8 +76,9 @@ struct dbpg {
     struct dbpg_space *spaces;
     pthread_barrier_t barrier; /* of the threads */
     bool has_barrier;
-    bool is_settled;        /* since the last epoch: the step between epochs was made */
-    atomic_bool has_failed; /* a thread has: the others go on without doing anything */
+    double waited_s, lasted_s; /* of all epochs: of the first thread, for other nodes; in all */
+    bool is_settled;           /* since the last epoch: the step between epochs was made */
+    atomic_bool has_failed;    /* a thread has: the others go on without doing anything */
     struct dbpg_gate gate;
     struct subspace subspace;
 };
@@ -99,7 +100,7 @@ void dbpg_close(struct dbpg *dbpg);
 bool dbpg_epoch(struct dbpg *dbpg, size_t thread, int64_t epoch);
 
 /* Fetches what is left to be fetched, so that weights and margins are current, and makes the step between epochs
- * (subspace.h); called by all nodes before the next epoch. More calls do nothing. */
+ * (subspace.h); called by all nodes after an epoch. More calls do nothing. */
 bool dbpg_settle(struct dbpg *dbpg);
 
 /* What this node keeps outside of the table, after dbpg_settle(); and back, from the checkpoint that training goes on

@@ -18,10 +18,17 @@
 #include "common/train.h"
 
 enum linear_solver { LINEAR_DBPG, LINEAR_ONLINE, LINEAR_EMSO_CD, LINEAR_EMSO_GD };
+enum linear_updater {
+    LINEAR_FTRL,
+    LINEAR_ADAGRAD,
+    LINEAR_ADAM,
+    LINEAR_MOMENTUM,
+    LINEAR_SGD,
+};
 enum linear_intercept { LINEAR_NO_INTERCEPT, LINEAR_FREE, LINEAR_PENALISED };
 
 /* The names of the enumerators above, in their order; NULL past the last. */
-extern const char *const linear_solvers[], *const linear_intercepts[];
+extern const char *const linear_solvers[], *const linear_updaters[], *const linear_intercepts[];
 
 /* The key of the intercept, which every example has with the value 1. */
 #define LINEAR_INTERCEPT_KEY (UINT64_MAX - 1)
@@ -30,7 +37,8 @@ struct linear_options {
     enum linear_solver solver;
     enum loss_kind loss;
     enum linear_intercept intercept;
-    double l1, l2;          /* dbpg: penalties of the sum of losses; online: ftrl's */
+    double l1,
+        l2; /* dbpg: penalties of the sum of losses; online: ftrl's, other updaters have none */
     double positive_weight; /* of examples with a positive label, beside their own */
     struct examples_options examples;
     bool no_names;      /* the model has keys alone */
@@ -38,6 +46,7 @@ struct linear_options {
     const char *metric; /* that decides which model is the best; NULL: the solver's */
     int64_t n_blocks, delay;
     double kkt, tolerance;
+    enum linear_updater updater; /* online */
     double rate, beta;
     double gamma; /* emso: how conservative a step is */
     int64_t n_batch;

@@ -15,9 +15,10 @@
 #include "common/scores.h"
 
 const char *const linear_solvers[] = {"dbpg", "online", "emso-cd", "emso-gd", NULL};
+const char *const linear_updaters[] = {"ftrl", "adagrad", "adam", "momentum", "sgd", NULL};
 const char *const linear_intercepts[] = {"none", "free", "penalised", NULL};
 
-enum { MAX_MEASURES = 6 };
+enum { MAX_MEASURES = 8 };
 
 struct model {
     const struct linear_options *options;
@@ -29,11 +30,15 @@ struct model {
     struct online online;
     double n_examples, n_positive, n_pairs; /* of all nodes; online: 0 */
     double first_violation;
+    double setup_s; /* dbpg: what it took to put the examples in order, after reading them */
+    double waiting; /* dbpg: share of the last epochs that nodes have waited for others */
+    double waited_s, lasted_s; /* until the last evaluation */
     bool is_converged;
     bool is_recalled; /* dbpg goes on from a checkpoint as if there had been no break */
     struct train_task task;
     struct train_measure measures[MAX_MEASURES];
     struct scores *scores; /* by thread */
+    double *losses;        /* by thread: the sum of losses of the examples that were scored */
     uint64_t next_key;     /* of what is saved */
     size_t next_feature;
     struct feature_names names; /* that are known at node 0 */
@@ -107,8 +112,10 @@ static bool load(struct model *model)
     ok = ok && train_agree(model->train, count_examples(model, lists, n) && check_classes(model));
     for (size_t i = 0; ok && i < n; i++)
         weigh_classes(model->options, &lists[i]);
+    const double started_s = seconds_now();
     ok = ok && train_agree(model->train,
                            columns_make(&model->dbpg.columns, lists, n, count_blocks(model)));
+    model->setup_s = seconds_now() - started_s;
     for (size_t i = 0; lists != NULL && i < n; i++)
         examples_fini(&lists[i]);
     free(lists);
@@ -210,7 +217,7 @@ static bool note(void *context, struct train *train, struct train_note *note)
 {
     struct model *model = context;
     (void)train;
-    return dbpg_settle(&model->dbpg) && dbpg_note(&model->dbpg, model->first_violation, note);
+    return dbpg_note(&model->dbpg, model->first_violation, note);
 }
 
 static bool resume(struct model *model)
@@ -234,104 +241,7 @@ static bool resume(struct model *model)
     return true;
 }
 
-/* ---- Measuring -------------------------------------------------------------------------------- */
-
-static void add_scores(struct scores *scores, const struct slice *slice)
-{
-    for (size_t i = 0; i < slice->n_rows; i++)
-        scores_add(scores, slice->margins[i], (double)slice->labels[i], (double)slice->weights[i]);
-}
-
-/* Predicts the examples of a list. */
-static bool score_list(void *context, size_t thread, const struct examples *list)
-{
-    struct model *model = context;
-    double *weights = malloc((list->n_features + 1) * sizeof *weights);
-    bool ok = weights != NULL || task_fail_memory("the test");
-    ok = ok && pull_weights(model, thread, list->keys, list->n_features, weights);
-    for (size_t row = 0; ok && row < list->n; row++) {
-        double margin = 0;
-        for (size_t i = list->start[row]; i < list->start[row + 1]; i++)
-            margin += weights[i] * (double)list->values[i];
-        scores_add(&model->scores[thread], margin, (double)list->labels[row],
-                   (double)list->weights[row]);
-    }
-    free(weights);
-    return ok;
-}
-
-static bool score_all(struct model *model)
-{
-    const size_t n = model->train->n_threads;
-    for (size_t i = 0; i < n; i++)
-        memset(model->scores[i].sums, 0, (SCORES_SUMS + 2 * SCORES_BINS) * sizeof(double));
-    if (model->options->test == NULL) {
-        for (size_t i = 0; i < n; i++)
-            add_scores(&model->scores[0], &model->dbpg.columns.slices[i]);
-        return true;
-    }
-    struct examples_options reading = model->reading;
-    reading.format = format_of(model);
-    reading.placement = NULL;
-    bool ok = examples_visit(model->options->test, &reading, n, score_list, model);
-    for (size_t i = 1; i < n; i++)
-        scores_merge(&model->scores[0], &model->scores[i]);
-    return ok;
-}
-
-/* Whether the solver has come to its end: judged by an epoch that has visited all features. */
-static bool has_converged(struct model *model, double violation)
-{
-    const int64_t epoch = model->train->n_epochs_done;
-    if (!dbpg_is_full(model->options, epoch) || model->dbpg.n_jobs == 0)
-        return false;
-    if (model->first_violation <= 0)
-        model->first_violation = violation;
-    return violation <= model->options->tolerance * model->first_violation;
-}
-
-/* The value of a measure, by its name. */
-static double value_of(const char *name, const struct scores *scores, const struct dbpg_sums *sums,
-                       double objective)
-{
-    if (strcmp(name, "objective") == 0)
-        return objective;
-    if (strcmp(name, "nonzeros") == 0)
-        return sums->n_nonzero;
-    if (strcmp(name, "active") == 0)
-        return sums->n_active / sums->n_features;
-    if (strcmp(name, "auc") == 0)
-        return scores_auc(scores);
-    if (strcmp(name, "accuracy") == 0)
-        return scores_accuracy(scores);
-    return strcmp(name, "rmse") == 0 ? scores_rmse(scores) : scores_log_loss(scores);
-}
-
-static bool evaluate(void *context, struct train *train, struct train_quality *quality)
-{
-    struct model *model = context;
-    struct dbpg_sums sums = {0};
-    double all[6] = {0};
-    bool ok = model->is_online || dbpg_settle(&model->dbpg);
-    ok = train_agree(train, ok && score_all(model));
-    if (ok && !model->is_online) {
-        dbpg_sum(&model->dbpg, &sums);
-        memcpy(all, &sums, sizeof sums);
-        for (size_t i = 0; i < train->n_threads; i++)
-            all[5] += dbpg_loss(&model->dbpg, i);
-        ok = train_sum(train, 6, all);
-        memcpy(&sums, all, sizeof sums);
-    }
-    ok = ok && scores_share(&model->scores[0], train);
-    for (size_t i = 0; ok && i < model->task.n_measures; i++)
-        quality->values[i] =
-            value_of(model->measures[i].name, &model->scores[0], &sums, all[5] + sums.penalty);
-    if (ok && !model->is_online)
-        train->is_converged = model->is_converged = has_converged(model, sums.violation);
-    return ok;
-}
-
-/* ---- Saving ----------------------------------------------------------------------------------- */
+/* ---- All weights ------------------------------------------------------------------------------- */
 
 /* The next weights of a table. */
 static bool next_of_table(struct model *model, struct tern_table *table, size_t capacity,
@@ -373,6 +283,158 @@ static bool next_weights(void *context, size_t capacity, uint64_t *keys, double 
     return true;
 }
 
+/* ---- Measuring -------------------------------------------------------------------------------- */
+
+static void add_scores(struct scores *scores, const struct slice *slice)
+{
+    for (size_t i = 0; i < slice->n_rows; i++)
+        scores_add(scores, slice->margins[i], (double)slice->labels[i], (double)slice->weights[i]);
+}
+
+/* Predicts the examples of a list. */
+static bool score_list(void *context, size_t thread, const struct examples *list)
+{
+    struct model *model = context;
+    double *weights = malloc((list->n_features + 1) * sizeof *weights);
+    bool ok = weights != NULL || task_fail_memory("the test");
+    ok = ok && pull_weights(model, thread, list->keys, list->n_features, weights);
+    for (size_t row = 0; ok && row < list->n; row++) {
+        double margin = 0;
+        for (size_t i = list->start[row]; i < list->start[row + 1]; i++)
+            margin += weights[i] * (double)list->values[i];
+        const double label = (double)list->labels[row], weight = (double)list->weights[row];
+        scores_add(&model->scores[thread], margin, label, weight);
+        model->losses[thread] += weight * loss_value(model->options->loss, margin, label) *
+                                 (label > 0 ? model->options->positive_weight : 1);
+    }
+    free(weights);
+    return ok;
+}
+
+static bool score_all(struct model *model)
+{
+    const size_t n = model->train->n_threads;
+    for (size_t i = 0; i < n; i++)
+        memset(model->scores[i].sums, 0, (SCORES_SUMS + 2 * SCORES_BINS) * sizeof(double));
+    memset(model->losses, 0, n * sizeof *model->losses);
+    if (model->options->test == NULL && !model->is_online) {
+        for (size_t i = 0; i < n; i++)
+            add_scores(&model->scores[0], &model->dbpg.columns.slices[i]);
+        return true;
+    }
+    struct examples_options reading = model->reading;
+    reading.format = format_of(model);
+    reading.placement = NULL;
+    const char *paths =
+        model->options->test != NULL ? model->options->test : model->train->options->data;
+    bool ok = examples_visit(paths, &reading, n, score_list, model);
+    for (size_t i = 1; i < n; i++)
+        scores_merge(&model->scores[0], &model->scores[i]);
+    return ok;
+}
+
+/* Whether the solver has come to its end: judged by an epoch that has visited all features. */
+static bool has_converged(struct model *model, double violation)
+{
+    const int64_t epoch = model->train->n_epochs_done;
+    if (!dbpg_is_full(model->options, epoch) || model->dbpg.n_jobs == 0)
+        return false;
+    if (model->first_violation <= 0)
+        model->first_violation = violation;
+    return violation <= model->options->tolerance * model->first_violation;
+}
+
+/* The value of a measure, by its name. */
+static double value_of(const struct model *model, const char *name, const struct dbpg_sums *sums,
+                       double objective)
+{
+    const struct scores *scores = &model->scores[0];
+    if (strcmp(name, "setup_s") == 0)
+        return model->setup_s;
+    if (strcmp(name, "waiting") == 0)
+        return model->waiting;
+    if (strcmp(name, "objective") == 0)
+        return objective;
+    if (strcmp(name, "nonzeros") == 0)
+        return sums->n_nonzero;
+    if (strcmp(name, "active") == 0)
+        return sums->n_active / sums->n_features;
+    if (strcmp(name, "auc") == 0)
+        return scores_auc(scores);
+    if (strcmp(name, "accuracy") == 0)
+        return scores_accuracy(scores);
+    return strcmp(name, "rmse") == 0 ? scores_rmse(scores) : scores_log_loss(scores);
+}
+
+/* The share of the epochs since the last call that the nodes have waited for others. */
+static bool share_waiting(struct model *model)
+{
+    double sums[2] = {model->dbpg.waited_s - model->waited_s,
+                      model->dbpg.lasted_s - model->lasted_s};
+    model->waited_s = model->dbpg.waited_s;
+    model->lasted_s = model->dbpg.lasted_s;
+    bool ok = train_sum(model->train, 2, sums);
+    model->waiting = sums[1] > 0 ? sums[0] / sums[1] : 0;
+    return ok;
+}
+
+/* The penalties of all weights, at node 0. */
+static bool sum_penalties(struct model *model, double *sum)
+{
+    enum { AT_ONCE = 4096 };
+    const struct linear_options *options = model->options;
+    uint64_t keys[AT_ONCE];
+    double weights[AT_ONCE];
+    size_t n = 1;
+    bool ok = true;
+    model->next_key = 0;
+    model->next_feature = 0;
+    while (ok && n > 0) {
+        ok = next_weights(model, AT_ONCE, keys, weights, &n);
+        for (size_t i = 0; ok && i < n; i++)
+            if (keys[i] != LINEAR_INTERCEPT_KEY || options->intercept == LINEAR_PENALISED)
+                *sum += options->l1 * fabs(weights[i]) + options->l2 / 2 * weights[i] * weights[i];
+    }
+    return ok;
+}
+
+/* The objective of the batch solver, for the others: the losses of all training examples, which were scored, and the
+ * penalties. */
+static bool sum_objective(struct model *model, double *objective)
+{
+    struct train *train = model->train;
+    for (size_t i = 0; i < train->n_threads; i++)
+        *objective += model->losses[i];
+    return train_agree(train, train->self != 0 || sum_penalties(model, objective)) &&
+           train_sum(train, 1, objective);
+}
+
+static bool evaluate(void *context, struct train *train, struct train_quality *quality)
+{
+    struct model *model = context;
+    struct dbpg_sums sums = {0};
+    double all[6] = {0};
+    bool ok = train_agree(train, score_all(model));
+    if (ok && !model->is_online) {
+        dbpg_sum(&model->dbpg, &sums);
+        memcpy(all, &sums, sizeof sums);
+        for (size_t i = 0; i < train->n_threads; i++)
+            all[5] += dbpg_loss(&model->dbpg, i);
+        ok = train_sum(train, 6, all) && share_waiting(model);
+        memcpy(&sums, all, sizeof sums);
+    }
+    if (ok && model->is_online && model->options->test == NULL)
+        ok = sum_objective(model, &all[5]);
+    ok = ok && scores_share(&model->scores[0], train);
+    for (size_t i = 0; ok && i < model->task.n_measures; i++)
+        quality->values[i] = value_of(model, model->measures[i].name, &sums, all[5] + sums.penalty);
+    if (ok && !model->is_online)
+        train->is_converged = model->is_converged = has_converged(model, sums.violation);
+    return ok;
+}
+
+/* ---- Saving ----------------------------------------------------------------------------------- */
+
 static bool save(void *context, struct train *train)
 {
     struct model *model = context;
@@ -402,12 +464,19 @@ static bool add_names(struct model *model)
 
 /* ---- Training --------------------------------------------------------------------------------- */
 
-/* Before an epoch: the online solver opens the files again. */
+/* Before an epoch, the online solver opens the files again; after it, dbpg has something left to do. */
 static bool begin(void *context, struct train *train)
 {
     struct model *model = context;
     (void)train;
-    return model->is_online ? batches_begin(&model->online.batches) : dbpg_settle(&model->dbpg);
+    return !model->is_online || batches_begin(&model->online.batches);
+}
+
+static bool end(void *context, struct train *train)
+{
+    struct model *model = context;
+    (void)train;
+    return model->is_online || dbpg_settle(&model->dbpg);
 }
 
 static bool epoch(void *context, struct train *train, size_t thread, int64_t number)
@@ -434,14 +503,18 @@ static bool choose_measures(struct model *model)
         {"objective", "objective", false}, {"log_loss", "log loss", false},
         {"rmse", "RMSE", false},           {"auc", "AUC", false},
         {"accuracy", "accuracy", false},   {"nonzeros", "nonzeros", false},
-        {"active", "active", true}};
+        {"active", "active", true},        {"waiting", "waiting", true},
+        {"setup_s", "setup_s", true}};
     const bool is_binary = loss_is_binary(model->options->loss);
     const char *wanted = model->options->metric;
     size_t n = 0, first = 0;
     bool found = wanted == NULL;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         const bool is_batch = i == 0 || i >= 5;
-        const bool fits = is_batch ? !model->is_online : is_binary != (i == 2);
+        const bool is_asked = i == 0 && wanted != NULL && strcmp(wanted, all[0].name) == 0;
+        const bool fits = !is_batch          ? is_binary != (i == 2)
+                          : model->is_online ? is_asked && model->options->test == NULL
+                                             : true;
         if (!fits)
             continue;
         if (wanted != NULL && strcmp(wanted, all[i].name) == 0) {
@@ -466,7 +539,8 @@ static bool make_scores(struct model *model)
 {
     bool ok = true;
     model->scores = calloc(model->train->n_threads, sizeof *model->scores);
-    if (model->scores == NULL)
+    model->losses = calloc(model->train->n_threads, sizeof *model->losses);
+    if (model->scores == NULL || model->losses == NULL)
         return task_fail_memory("the scores");
     for (size_t i = 0; ok && i < model->train->n_threads; i++)
         ok = scores_init(&model->scores[i]);
@@ -495,6 +569,7 @@ static void close_model(struct model *model)
     for (size_t i = 0; model->scores != NULL && i < model->train->n_threads; i++)
         scores_fini(&model->scores[i]);
     free(model->scores);
+    free(model->losses);
 }
 
 static void say_end(const struct model *model)
@@ -525,13 +600,15 @@ bool linear_train(const struct train_options *train_options, const struct linear
     model.task = (struct train_task){.unit = "examples",
                                      .begin = begin,
                                      .epoch = epoch,
+                                     .end = end,
                                      .n_examples = n_examples,
                                      .evaluate = evaluate,
                                      .save = save,
                                      .note = model.is_online ? NULL : note};
-    if (model.is_online && options->test == NULL)
-        model.task.evaluate = NULL;
     bool ok = train_agree(&train, choose_measures(&model) && make_scores(&model));
+    if (model.is_online && options->test == NULL &&
+        strcmp(model.measures[0].name, "objective") != 0)
+        model.task.evaluate = NULL;
     ok = ok && (model.is_online ? open_online(&model) : open_dbpg(&model)) && resume(&model) &&
          (model.is_online || model.is_recalled || dbpg_begin(&model.dbpg));
     if (ok)

@@ -9,7 +9,13 @@
 #include "common/loss.h"
 #include "linear/emso.h"
 
-enum { PLAIN_BITS = 22, PULL_AT_ONCE = 1024 };
+enum {
+    PLAIN_BITS = 22,
+    PULL_AT_ONCE = 1024,
+    LARGE_BATCH = 64, /* larger ones are of several chunks, and end where a chunk ends */
+};
+
+static const double EPSILON = 1e-6; /* of the updaters that divide by a root */
 
 /* What a thread needs: the features of a batch, their weights and slopes. */
 struct online_space {
@@ -45,6 +51,12 @@ static bool pull(struct online *online, struct tern_worker *worker, const uint64
     return true;
 }
 
+/* Numbers that an updater keeps for a weight. */
+static size_t n_state(const struct tern_updater *updater)
+{
+    return updater->state_per_element + updater->state_per_row;
+}
+
 static bool push(struct online *online, struct tern_worker *worker, const uint64_t *keys, size_t n,
                  const float *slopes)
 {
@@ -57,7 +69,7 @@ static bool push(struct online *online, struct tern_worker *worker, const uint64
             online->values[slot] += slopes[i];
         else
             updater->apply(updater, TERN_F32, 1, online->values + slot,
-                           online->states + slot * updater->state_per_element, slopes + i);
+                           online->states + slot * n_state(updater), slopes + i);
     }
     return true;
 }
@@ -206,8 +218,8 @@ static bool open_weights(struct online *online)
         uint32_t bits = online->batches.reading.hash_bits;
         online->n_values = (size_t)1 << (bits > 0 && bits < 40 ? bits : PLAIN_BITS);
         online->values = calloc(online->n_values + 1, sizeof *online->values);
-        online->states = calloc((online->n_values + 1) * online->updater.state_per_element + 1,
-                                sizeof *online->states);
+        online->states =
+            calloc((online->n_values + 1) * n_state(&online->updater) + 1, sizeof *online->states);
         return (online->values != NULL && online->states != NULL) ||
                task_fail_memory("the weights");
     }
@@ -217,20 +229,38 @@ static bool open_weights(struct online *online)
     return checkpoints_restore(online->train, online->table, true);
 }
 
+/* What changes a weight by a slope; emso pushes changes, which are added. */
+static struct tern_updater choose_updater(const struct linear_options *options)
+{
+    if (options->solver != LINEAR_ONLINE)
+        return (struct tern_updater){0};
+    switch (options->updater) {
+    case LINEAR_FTRL:
+        return tern_updater_ftrl(options->rate, options->beta, options->l1, options->l2);
+    case LINEAR_ADAGRAD:
+        return tern_updater_adagrad(options->rate, EPSILON);
+    case LINEAR_ADAM:
+        return tern_updater_adam(options->rate, 0.9, 0.999, EPSILON);
+    case LINEAR_MOMENTUM:
+        return tern_updater_momentum(options->rate, 0.9);
+    case LINEAR_SGD:
+        break;
+    }
+    return tern_updater_sgd(options->rate);
+}
+
 bool online_open(struct online *online, struct train *train, const struct linear_options *options,
                  const struct examples_options *reading)
 {
     const struct batches_task task = {.context = online,
-                                      .gathers = options->solver != LINEAR_ONLINE,
+                                      .gathers = options->solver != LINEAR_ONLINE ||
+                                                 options->n_batch > LARGE_BATCH,
                                       .intend = intend,
                                       .learn = learn};
-    *online = (struct online){
-        .options = options,
-        .train = train,
-        .updater = tern_updater_ftrl(options->rate, options->beta, options->l1, options->l2),
-        .spaces = calloc(train->n_threads, sizeof *online->spaces)};
-    if (is_emso(online))
-        online->updater = (struct tern_updater){0};
+    *online = (struct online){.options = options,
+                              .train = train,
+                              .updater = choose_updater(options),
+                              .spaces = calloc(train->n_threads, sizeof *online->spaces)};
     for (size_t i = 0; online->spaces != NULL && i < train->n_threads; i++)
         online->spaces[i].rng =
             rng_seed((uint64_t)train->options->seed, train->self * train->n_threads + i);
