@@ -316,9 +316,8 @@ static bool run_bytes(struct linear_bench *bench)
     const struct setting settings[] = {
         {"none", {"--nodes", nodes, "--threads", "1", "--kkt", "1"}},
         {"KKT", {"--nodes", nodes, "--threads", "1"}},
-        {"KKT, zeros", {"--nodes", nodes, "--threads", "1", "--filters", "zeros"}},
-        {"KKT, zeros, fixed:24",
-         {"--nodes", nodes, "--threads", "1", "--filters", "zeros,fixed:24"}},
+        {"KKT, keys", {"--nodes", nodes, "--threads", "1", "--filters", "keys"}},
+        {"KKT, keys, fixed:24", {"--nodes", nodes, "--threads", "1", "--filters", "keys,fixed:24"}},
     };
     static struct training training;
     const size_t n = sizeof settings / sizeof *settings;

@@ -52,7 +52,8 @@ static const struct option options[] = {
      "dbpg: leaves out weights of 0 whose slope is below (1 - X) * l1, and settled ones; 1: none",
      .min = 0, .max = 1},
     {"updater", OPTION_STRING, &updater, "ftrl", "NAME",
-     "online: ftrl, adagrad, adam, momentum or sgd; all but ftrl have no penalties",
+     "online: ftrl, adagrad, asyncadagrad, adadelay, adaptiverevision, adam, momentum or sgd; all "
+     "but ftrl have no penalties",
      .choices = linear_updaters},
     {"rate", OPTION_DOUBLE, &args.rate, "0.1", "X", "online: alpha of FTRL, or the learning rate",
      .min = 1e-9, .max = 1e3, .aliases = "lr,learning-rate"},
@@ -87,6 +88,13 @@ static int position(const char *const *names, const char *name)
     return i;
 }
 
+/* Whether the updater is one for updates that come late. */
+static bool knows_age(void)
+{
+    return args.updater == LINEAR_ASYNCADAGRAD || args.updater == LINEAR_ADADELAY ||
+           args.updater == LINEAR_ADAPTIVEREVISION;
+}
+
 /* Whether the options go together. */
 static bool check(void)
 {
@@ -98,6 +106,10 @@ static bool check(void)
             "squared-hinge");
     else if (args.solver == LINEAR_DBPG && train_args.policy != NULL)
         complain("--policy goes with --solver online: dbpg keeps weights at their homes");
+    else if (args.solver == LINEAR_ONLINE && knows_age() &&
+             (train_args.policy != NULL || train_args.plain))
+        complain("--updater %s goes with neither --policy nor --plain: its table is static",
+                 updater);
     else
         return true;
     return false;

@@ -33,8 +33,9 @@ static const struct option_set option_set = {
     .program = "tern train rica",
     .about = "Learns filters whose answers to the examples are sparse and from which the examples "
              "can be\nreconstructed (reconstruction ICA).",
-    .notes = "The mean of an example is taken off it, and all are divided by the root of their mean\n"
-             "square. The model has filters.npy and a picture, filters.png.",
+    .notes =
+        "The mean of an example is taken off it, and all are divided by the root of their mean\n"
+        "square. The model has filters.npy and a picture, filters.png.",
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .common = train_general,

@@ -15,7 +15,9 @@
 #include "common/scores.h"
 
 const char *const linear_solvers[] = {"dbpg", "online", "emso-cd", "emso-gd", NULL};
-const char *const linear_updaters[] = {"ftrl", "adagrad", "adam", "momentum", "sgd", NULL};
+const char *const linear_updaters[] = {
+    "ftrl", "adagrad",  "asyncadagrad", "adadelay", "adaptiverevision",
+    "adam", "momentum", "sgd",          NULL};
 const char *const linear_intercepts[] = {"none", "free", "penalised", NULL};
 
 enum { MAX_MEASURES = 8 };
@@ -162,8 +164,8 @@ static bool set_weights(void *context, const uint64_t *keys, const double *weigh
     struct tern_table *table = model->is_online ? model->online.table : model->dbpg.table;
     for (size_t i = 0; i < n; i++) {
         double row[COORDINATE_LENGTH] = {[COORDINATE_WEIGHT] = weights[i]};
-        float value = (float)weights[i];
-        const void *set = model->is_online ? (const void *)&value : row;
+        const float values[2] = {(float)weights[i], 0};
+        const void *set = model->is_online ? (const void *)values : row;
         if (table != NULL) {
             if (tern_set(train_worker(model->train, 0), table, &keys[i], 1, set))
                 return task_fail_tern("cannot set");
@@ -171,7 +173,7 @@ static bool set_weights(void *context, const uint64_t *keys, const double *weigh
         }
         size_t feature = model->is_online ? 0 : columns_find(&model->dbpg.columns, keys[i]);
         if (model->is_online)
-            model->online.values[online_slot(&model->online, keys[i])] = value;
+            model->online.values[online_slot(&model->online, keys[i])] = values[0];
         else if (feature < model->dbpg.columns.n_features)
             model->dbpg.rows[feature * COORDINATE_LENGTH] = weights[i];
     }
@@ -247,7 +249,7 @@ static bool resume(struct model *model)
 static bool next_of_table(struct model *model, struct tern_table *table, size_t capacity,
                           uint64_t *keys, double *weights, size_t *n)
 {
-    const size_t length = model->is_online ? 1 : COORDINATE_LENGTH;
+    const size_t length = model->is_online ? model->online.length : COORDINATE_LENGTH;
     double *rows = malloc(capacity * length * sizeof *rows);
     if (rows == NULL)
         return task_fail_memory("the model's files");
@@ -258,7 +260,7 @@ static bool next_of_table(struct model *model, struct tern_table *table, size_t 
               task_fail_tern("cannot pull");
     for (size_t i = 0; ok && i < *n; i++)
         weights[i] =
-            model->is_online ? (double)((const float *)rows)[i] : rows[i * COORDINATE_LENGTH];
+            model->is_online ? (double)((const float *)rows)[i * length] : rows[i * length];
     if (ok && *n > 0)
         model->next_key = keys[*n - 1] + 1;
     free(rows);

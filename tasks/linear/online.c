@@ -12,6 +12,7 @@
 enum {
     PLAIN_BITS = 22,
     PULL_AT_ONCE = 1024,
+    MAX_LENGTH = 2,
     LARGE_BATCH = 64, /* larger ones are of several chunks, and end where a chunk ends */
 };
 
@@ -21,6 +22,7 @@ static const double EPSILON = 1e-6; /* of the updaters that divide by a root */
 struct online_space {
     struct distinct features;
     float *weights, *slopes;
+    float *rows;     /* as pulled and pushed, where a row is more than the weight */
     double *exact;   /* emso: the weights */
     size_t capacity; /* of them */
     struct emso_space emso;
@@ -77,15 +79,39 @@ static bool push(struct online *online, struct tern_worker *worker, const uint64
 bool online_pull(struct online *online, struct tern_worker *worker, const uint64_t *keys, size_t n,
                  double *weights)
 {
-    float values[PULL_AT_ONCE];
+    float values[PULL_AT_ONCE * MAX_LENGTH];
     for (size_t done = 0, step; done < n; done += step) {
         step = n - done < PULL_AT_ONCE ? n - done : PULL_AT_ONCE;
         if (!pull(online, worker, keys + done, step, values))
             return false;
         for (size_t i = 0; i < step; i++)
-            weights[done + i] = (double)values[i];
+            weights[done + i] = (double)values[i * online->length];
     }
     return true;
+}
+
+/* The weights of a batch's features. */
+static bool pull_batch(struct online *online, struct tern_worker *worker,
+                       struct online_space *space)
+{
+    const size_t n = space->features.n_keys, length = online->length;
+    if (length == 1)
+        return pull(online, worker, space->features.keys, n, space->weights);
+    if (!pull(online, worker, space->features.keys, n, space->rows))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        space->weights[i] = space->rows[i * length];
+    return true;
+}
+
+/* Pushes the slopes of a batch, with what was pulled behind the weights. */
+static bool push_batch(struct online *online, struct tern_worker *worker,
+                       struct online_space *space)
+{
+    const size_t n = space->features.n_keys, length = online->length;
+    for (size_t i = 0; length > 1 && i < n; i++)
+        space->rows[i * length] = space->slopes[i];
+    return push(online, worker, space->features.keys, n, length > 1 ? space->rows : space->slopes);
 }
 
 /* ---- Learning --------------------------------------------------------------------------------- */
@@ -99,6 +125,7 @@ static bool reserve(struct online_space *space)
     space->capacity = 0;
     if (!array_renew(&space->weights, n, sizeof *space->weights) ||
         !array_renew(&space->exact, n, sizeof *space->exact) ||
+        !array_renew(&space->rows, n * MAX_LENGTH, sizeof *space->rows) ||
         !array_renew(&space->slopes, n, sizeof *space->slopes))
         return false;
     space->capacity = n;
@@ -182,15 +209,13 @@ static bool learn(void *context, size_t thread, const struct examples *list, siz
     const size_t base = list->start[first], n = list->start[end] - base;
     if (!distinct_list(&space->features, list->keys + base, n) || !reserve(space))
         return false;
-    const uint64_t *keys = space->features.keys;
-    const size_t n_keys = space->features.n_keys;
-    if (!pull(online, worker, keys, n_keys, space->weights))
+    if (!pull_batch(online, worker, space))
         return false;
-    memset(space->slopes, 0, n_keys * sizeof *space->slopes);
+    memset(space->slopes, 0, space->features.n_keys * sizeof *space->slopes);
     *loss = add_slopes(online, space, list, first, end);
     if (is_emso(online) && !solve(online, space, list))
         return false;
-    return push(online, worker, keys, n_keys, space->slopes);
+    return push_batch(online, worker, space);
 }
 
 static bool intend(void *context, size_t thread, const uint64_t *keys, size_t n, uint64_t clock)
@@ -207,13 +232,14 @@ static bool open_weights(struct online *online)
 {
     const struct tern_placement placement = placement_of_keys(&online->train->placement);
     const bool is_placed = online->train->placement.folder != NULL;
-    const struct tern_table_options options = {.struct_size = sizeof options,
-                                               .index = TERN_SPARSE,
-                                               .length = 1,
-                                               .updater = online->updater,
-                                               .policy = online->train->options->policy,
-                                               .filters = online->train->options->filters,
-                                               .placement = is_placed ? &placement : NULL};
+    const struct tern_table_options options = {
+        .struct_size = sizeof options,
+        .index = TERN_SPARSE,
+        .length = (uint32_t)online->length,
+        .updater = online->updater,
+        .policy = online->updater.asks_age ? "static" : online->train->options->policy,
+        .filters = online->train->options->filters,
+        .placement = is_placed ? &placement : NULL};
     if (online->train->node == NULL) {
         uint32_t bits = online->batches.reading.hash_bits;
         online->n_values = (size_t)1 << (bits > 0 && bits < 40 ? bits : PLAIN_BITS);
@@ -239,6 +265,12 @@ static struct tern_updater choose_updater(const struct linear_options *options)
         return tern_updater_ftrl(options->rate, options->beta, options->l1, options->l2);
     case LINEAR_ADAGRAD:
         return tern_updater_adagrad(options->rate, EPSILON);
+    case LINEAR_ASYNCADAGRAD:
+        return tern_updater_asyncadagrad(options->rate, EPSILON);
+    case LINEAR_ADADELAY:
+        return tern_updater_adadelay(options->rate, EPSILON);
+    case LINEAR_ADAPTIVEREVISION:
+        return tern_updater_adaptiverevision(options->rate, EPSILON);
     case LINEAR_ADAM:
         return tern_updater_adam(options->rate, 0.9, 0.999, EPSILON);
     case LINEAR_MOMENTUM:
@@ -260,6 +292,7 @@ bool online_open(struct online *online, struct train *train, const struct linear
     *online = (struct online){.options = options,
                               .train = train,
                               .updater = choose_updater(options),
+                              .length = options->updater == LINEAR_ADAPTIVEREVISION ? 2 : 1,
                               .spaces = calloc(train->n_threads, sizeof *online->spaces)};
     for (size_t i = 0; online->spaces != NULL && i < train->n_threads; i++)
         online->spaces[i].rng =
@@ -276,6 +309,7 @@ void online_close(struct online *online)
         distinct_fini(&space->features);
         free(space->weights);
         free(space->slopes);
+        free(space->rows);
         free(space->exact);
         emso_space_fini(&space->emso);
     }

@@ -21,7 +21,8 @@ struct online {
     struct train *train;
     struct tern_updater updater;
     struct tern_table *table; /* NULL with --plain */
-    float *values, *states;   /* with --plain; the intercept is the last */
+    size_t length;          /* of a row: the weight and, for adaptiverevision, the sum of slopes */
+    float *values, *states; /* with --plain; the intercept is the last */
     size_t n_values;
     struct batches batches;
     struct online_space *spaces; /* by thread */

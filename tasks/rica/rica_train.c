@@ -22,9 +22,9 @@ struct model {
     const struct rica_options *options;
     struct train *train;
     struct rica_data data;
-    struct tern_table *table; /* row k is that of W^T W; NULL with --plain */
-    double *gram;             /* with --plain */
-    pthread_mutex_t lock;     /* of it */
+    struct tern_table *table;  /* row k is that of W^T W; NULL with --plain */
+    double *gram;              /* with --plain */
+    pthread_mutex_t lock;      /* of it */
     pthread_barrier_t barrier; /* of the threads, with --plain */
     bool has_barrier;
     double *filters;     /* W: the rows of this node are current */
@@ -81,8 +81,7 @@ static void add_product(const double *w, size_t p, double factor, double *gram)
 static bool is_of(const struct model *model, size_t thread, size_t filter)
 {
     const struct train *train = model->train;
-    return filter % (train->n_nodes * train->n_threads) ==
-           train->self * train->n_threads + thread;
+    return filter % (train->n_nodes * train->n_threads) == train->self * train->n_threads + thread;
 }
 
 /* One step of a worker's filters. */
@@ -278,7 +277,8 @@ static bool open_model(struct model *model)
         pthread_barrier_init(&model->barrier, NULL, (unsigned)train->n_threads) == 0;
     pthread_mutex_init(&model->lock, NULL);
     ok = ok && (model->has_barrier || task_fail_memory("the threads"));
-    return train_agree_on(train, ok, ok ? model->data.n * (RICA_MAX_PIXELS + 1) + model->data.p : 0) &&
+    return train_agree_on(train, ok,
+                          ok ? model->data.n * (RICA_MAX_PIXELS + 1) + model->data.p : 0) &&
            train_agree(train, open_table(model)) && begin_filters(model);
 }
 
@@ -305,8 +305,9 @@ static void introduce(const struct model *model)
     const struct train *train = model->train;
     if (!train_speaks(train) || train->options->json)
         return;
-    fprintf(stderr, "%zu examples of %zu numbers; %" PRId64 " filters, lambda %g, delay %" PRId64
-                    "; %u node%s with %zu thread%s%s\n",
+    fprintf(stderr,
+            "%zu examples of %zu numbers; %" PRId64 " filters, lambda %g, delay %" PRId64
+            "; %u node%s with %zu thread%s%s\n",
             model->data.n, model->data.p, model->options->n_filters, model->options->lambda,
             model->options->delay, train->n_nodes, train->n_nodes == 1 ? "" : "s", train->n_threads,
             train->n_threads == 1 ? "" : "s", train->node == NULL ? ", plain arrays" : "");

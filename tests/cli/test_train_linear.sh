@@ -109,6 +109,17 @@ check "with fewer bytes each way" [ "$(figure request_bytes "$out")" -lt "$reque
 try "$tern" train linear --data "$tmp/train.svm" --filters shorter
 check "a filter that does not exist is refused" grep -q "filters.*'shorter' is unknown" "$err"
 
+for updater in adagrad asyncadagrad adadelay adaptiverevision; do
+    online --threads 1 --updater $updater
+    check "as good online with $updater" near "$(figure auc "$out")" "$best" 0.02
+    adagrad=${adagrad:-$(figure log_loss "$out")}
+    check "without delay $updater is adagrad" near "$(figure log_loss "$out")" "$adagrad" 1e-4
+done
+online --nodes 2 --threads 1 --updater adaptiverevision
+check "late updates are learned from" near "$(figure auc "$out")" "$best" 0.02
+online --updater adadelay --policy adaptive
+check "updaters that know the age have no policy" [ "$status" -eq 2 ]
+
 for solver in emso-cd emso-gd; do
     for way in "--plain --threads 1" "--nodes 2 --threads 1 --policy static"; do
         # shellcheck disable=SC2086

@@ -120,8 +120,8 @@ static void a_step_minimizes(void **state)
         assert_true(value_at(&data, other, z, gamma, lambda) >= least * (1 - 1e-6));
     }
     for (int j = 0; j < P; j++)
-        assert_true(fabs(scales[j] * scales[j] - 1 -
-                         (w[j] - filters[j]) * (w[j] - filters[j])) < 1e-12);
+        assert_true(fabs(scales[j] * scales[j] - 1 - (w[j] - filters[j]) * (w[j] - filters[j])) <
+                    1e-12);
     rica_space_fini(&space);
     rica_data_fini(&data);
 }
