@@ -28,7 +28,8 @@
  *   - the value array of a failed pull and the row array of a failed pin have unspecified content;
  *   - a write that runs out of memory may leave new entries in a sparse table, with their initial
  *     value;
- *   - a push to a table with `admit` that runs out of memory may have been done for some keys;
+ *   - a push to a table with `admit`, or a write to one with a rule of eviction, that runs out of
+ *     memory may have been done for some keys;
  *   - in a cluster, a write that fails at another node (TERN_PEER, TERN_NO_MEMORY, TERN_CLOSED) may
  *     have been done here and at the nodes that did not fail.
  *
@@ -281,6 +282,7 @@ TERN_API struct tern_updater tern_updater_ftrl(double alpha, double beta, double
 #define TERN_MAX_DENSE_KEYS (UINT64_C(1) << 40) /* n_keys of a dense table over all nodes */
 #define TERN_MAX_ADMIT 65534
 #define TERN_MAX_EXPECTED_KEYS (UINT64_C(1) << 40)
+#define TERN_MIN_EVICT_BYTES (1 << 20) /* with evict_at_limit: one slab of rows */
 
 /*
  * The homes of keys, chosen by the program; `tern partition` computes them from training data. The home of keys[i] is node
@@ -331,7 +333,11 @@ struct tern_table_options {
     uint32_t admit;
     uint64_t expected_keys; /* with `admit`: the different keys that are counted at a node; 0: 2^20.
                                Counting takes 2 bytes for each, whatever comes */
-    uint32_t staleness_ms;  /* age that replicas may have; 0: 10. See Freshness below */
+    /* Sparse: rules by which rows leave. See Eviction below. */
+    uint32_t evict_age;        /* rows that were not pushed in so many clocks; 0: never */
+    bool evict_at_limit;       /* those pushed longest ago, when memory_limit_bytes is reached */
+    uint64_t evict_floor;      /* the rules leave a node at least so many rows */
+    uint32_t staleness_ms;     /* age that replicas may have; 0: 10. See Freshness below */
     uint32_t max_rounds_per_s; /* rounds of management in a second; 0: as many as are needed */
     const struct tern_placement *placement; /* homes of keys; NULL: Tern's own. For any policy;
                                                where main copies move, they begin there */
@@ -577,6 +583,40 @@ TERN_API enum tern_status tern_count(struct tern_worker *worker, struct tern_tab
 TERN_API enum tern_status tern_pull_present(struct tern_worker *worker, struct tern_table *table,
                                             const uint64_t *keys, size_t n, void *values,
                                             bool *present);
+
+/*
+ * Eviction: rows leave a sparse table again. A removed key is a new key: it reads as its initial
+ * value, and a push makes a new row in memory that is used again. (With `admit` its count is not
+ * forgotten: it has a row again from its next push on.) Rows that are pinned stay.
+ *
+ * sweep  calls function(context, key, value) for the rows at this node, or in memory that processes
+ *        share, and removes those for which it returns true; *n is their number. A row that was there
+ *        all the time is visited at least once. The function is called in the calling thread with a copy
+ *        of the value, and may use the table. If the row is written before it is removed, the function
+ *        is asked again; a row that is written again and again stays. Any worker may sweep, also
+ *        several at a time; in a cluster each node sweeps its own rows.
+ *
+ * Two rules remove rows by themselves, until evict_floor rows are left:
+ *
+ *   evict_age = T   rows that were not pushed, set or unpinned in the last T clocks. The table's clock
+ *                   is the highest that a worker of this node, or of those that share the table, has
+ *                   reached. The worker that reaches it looks for such rows in tern_worker_advance:
+ *                   after every T / 8 + 1 clocks.
+ *   evict_at_limit  when memory_limit_bytes, at least TERN_MIN_EVICT_BYTES, is reached, rows that were
+ *                   pushed longest ago make room for a new one; that is not exact (docs/tables.md).
+ *                   Without it, or if no row may go, the call is TERN_NO_MEMORY.
+ *
+ * Reads do not keep a row, and in a table with a rule they make none. A table with a rule also uses
+ * the index's memory of removed keys again, which costs its pulls a few instructions; without one, a
+ * removed key keeps about 20 bytes. tern_push_range refuses a table with a rule, and one whose rows
+ * were swept, since equal numbers of entries need not be equal entries.
+ *
+ * Rows can be removed where keys stay at their home: at a single node, in shared memory, and under
+ * policy `static`. Others refuse.
+ */
+typedef bool tern_sweep_function(void *context, uint64_t key, const void *value);
+TERN_API enum tern_status tern_sweep(struct tern_worker *worker, struct tern_table *table,
+                                     tern_sweep_function *function, void *context, uint64_t *n);
 
 /*
  * Sketches: counts of any number of keys in memory of a fixed size, in a table with index
@@ -1001,6 +1041,7 @@ struct tern_table_stats {
     uint64_t memory_bytes; /* bytes of index, rows, updater state and counters */
     uint64_t counted_keys; /* with `admit`: times that keys without a row were counted here, */
     uint64_t dropped_keys; /* and pushes to them, which had no other effect */
+    uint64_t removed_rows; /* by sweeps and rules of eviction, here or in shared memory */
 
     /* Bytes that filters saved in what this node sent. */
     uint64_t keys_saved_bytes, zeros_saved_bytes, fixed_saved_bytes;

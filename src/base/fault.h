@@ -22,6 +22,11 @@ enum fault_defect {
     FAULT_STRIPE_KEPT,     /* the latch of a stripe is not released when it has grown */
     FAULT_CELL_NOT_MARKED, /* a cell of a growing stripe is neither moved nor marked */
     FAULT_ROW_COUNTED_TWICE,
+    FAULT_SLOT_LOST,       /* the slot of a row that has left is not used again */
+    FAULT_REMOVED_COUNTED, /* such a row still counts */
+    FAULT_REBUILD_UNSEEN,  /* readers do not notice that cells were used again */
+    FAULT_PINNED_REMOVED,
+    FAULT_FLOOR_IGNORED,
     N_FAULTS,
 };
 

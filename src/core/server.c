@@ -226,15 +226,18 @@ static enum tern_status count_keys(const struct server *server, struct store *st
     return status;
 }
 
-/* Pushes to keys that had no row, where keys are admitted. */
-static enum tern_status push_missed(struct server *server, struct store *store, const char *values,
-                                    size_t n_missed)
+/* Pushes to keys that had no row, or sets them, where that can be. */
+static enum tern_status write_missed(struct server *server, struct store *store, bool pushes,
+                                     const char *values, size_t n_missed)
 {
     enum tern_status status = TERN_OK;
     bool here;
-    for (size_t i = 0; store->admission && !status && i < n_missed; i++)
-        status = store_push_new(store, server->keys[server->missed[i]],
-                                values + server->missed[i] * store->value_bytes, &here);
+    for (size_t i = 0; store_may_miss(store, pushes) && !status && i < n_missed; i++) {
+        const uint64_t key = server->keys[server->missed[i]];
+        const char *value = values + server->missed[i] * store->value_bytes;
+        status =
+            pushes ? store_push_new(store, key, value, &here) : store_set_new(store, key, value);
+    }
     return status;
 }
 
@@ -330,12 +333,9 @@ static enum tern_status write_values(struct server *server, struct core_table *t
         return status;
     if (pushes && age_is_asked(table))
         age_begin(table, request->fields.access.noted);
-    if (pushes)
-        return push_missed(server, store, values,
-                           store_push(store, server->keys, request->count, server->entries, values,
-                                      server->missed));
-    store_set(store, server->keys, request->count, server->entries, values, server->missed);
-    return TERN_OK;
+    const size_t n_missed = (pushes ? store_push : store_set)(
+        store, server->keys, request->count, server->entries, values, server->missed);
+    return write_missed(server, store, pushes, values, n_missed);
 }
 
 static struct core_table *find_table(const struct server *server, const struct frame *request)

@@ -158,8 +158,8 @@ static size_t write_block(struct tern_worker *worker, struct store *store, enum 
     return n_missed;
 }
 
-/* Writes to keys that had no row: where keys are admitted, a push to one that is at home here is counted; the others are noted
- * as away. */
+/* Writes to keys that had no row: those at home here get one, or a push to them is counted where keys are admitted; the others
+ * are noted as away. */
 static enum tern_status write_missed(struct workspace *space, struct store *store,
                                      enum frame_kind kind, const uint64_t *keys, size_t done,
                                      const char *values, size_t n_missed)
@@ -167,10 +167,12 @@ static enum tern_status write_missed(struct workspace *space, struct store *stor
     enum tern_status status = store_check_lost(store);
     for (size_t i = 0; !status && i < n_missed; i++) {
         size_t position = done + space->missed[i];
-        bool here = store->admission && kind == FRAME_PUSH && store_is_home(store, keys[position]);
+        const char *value = values + position * store->value_bytes;
+        bool here =
+            store_may_miss(store, kind == FRAME_PUSH) && store_is_home(store, keys[position]);
         if (here)
-            status = store_push_new(store, keys[position], values + position * store->value_bytes,
-                                    &here);
+            status = kind == FRAME_PUSH ? store_push_new(store, keys[position], value, &here)
+                                        : store_set_new(store, keys[position], value);
         if (!status && !here)
             status = access_add_away(space, position);
     }

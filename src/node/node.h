@@ -80,6 +80,7 @@ struct tern_node {
     uint64_t deadline_ns;
     atomic_bool
         has_clocks; /* there is, or was, such a table: from then on workers tell their clocks */
+    atomic_bool has_ages; /* there is, or was, a table with evict_age */
     pthread_mutex_t clocks_lock;
     pthread_cond_t clocks_change; /* on the monotonic clock */
     struct worker_clocks clocks;
@@ -225,6 +226,9 @@ enum tern_status tasks_end_worker(struct tern_worker *worker);
 /* Takes a turn at serving other nodes and at the rounds (engine.h), unless the last one was just now. Called
  * wherever a program comes by whose step may be long, since others wait for it meanwhile. */
 void worker_drive(struct tern_worker *worker);
+
+/* Tells the tables with evict_age that a worker has reached `clock`. */
+void evict_advanced(struct tern_worker *worker, uint64_t clock);
 
 /* Forgets what a worker has counted of a table that ends. */
 void worker_forget_table(struct tern_worker *worker, uint32_t table);

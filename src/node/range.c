@@ -3,8 +3,8 @@
  *
  * Dense: every key of the range. Sparse: what the indexes of all nodes hold, collected and sorted, each once; where
  * keys come and go, what the homes know of. This also holds where every node has every key: an entry that was made
- * and not changed, for instance by a read, is only at the node that made it. Since entries are never
- * removed, equal numbers of entries mean equal entries; push_range relies on it.
+ * and not changed, for instance by a read, is only at the node that made it. Unless rows are removed
+ * (evict.h), equal numbers of entries mean equal entries; push_range relies on it, and refuses tables from which some were.
  */
 #include "node/node.h"
 
@@ -209,6 +209,14 @@ static enum tern_status push_dense(struct tern_worker *worker, struct tern_table
 static enum tern_status push_sparse(struct tern_worker *worker, struct tern_table *table,
                                     uint64_t begin, uint64_t end, size_t n, const char *updates)
 {
+    const struct store *store = &table->core.store;
+    if (store->evicts ||
+        atomic_load_explicit(&store->counts->eviction.n_removed, memory_order_relaxed))
+        return fail(
+            TERN_INVALID,
+            "table '%s': rows were or may be removed, so that updates of a range could go to "
+            "other keys; use tern_push",
+            store->name);
     uint64_t *found;
     size_t n_found;
     enum tern_status status = collect(worker, table, begin, end, SIZE_MAX, &found, &n_found);

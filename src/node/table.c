@@ -9,6 +9,7 @@
 #include "core/technique.h"
 #include "node/admit.h"
 #include "node/explain.h"
+#include "store/evict.h"
 #include "wire/bytes.h"
 
 enum { SHAPE_BYTES = 576 }; /* a name, and what follows it in less than 512 */
@@ -118,6 +119,8 @@ static enum tern_status make(struct tern_node *node, uint32_t id, const char *na
                        options->updater.asks_age;
     if (!made->is_special) /* the very last 64-bit key takes the long way */
         atomic_init(&made->n_straight, made->core.store.last_key + (options->index == TERN_DENSE));
+    if (options->evict_age)
+        atomic_store_explicit(&node->has_ages, true, memory_order_relaxed);
     made->placed = placed;
     handle_init(&made->handle, HANDLE_TABLE);
     member_use(&node->member, segment);
@@ -165,19 +168,21 @@ static bool is_shared(const struct tern_node *node, const struct tern_table_opti
            !technique_find(&policy, true)->admit && shared_bytes(options);
 }
 
-/* A sketch has no copies: its table is at one node, or in one memory, or its keys stay at home. */
-static enum tern_status check_sketch(const struct tern_node *node, const char *name,
-                                     const struct tern_table_options *options)
+/* A sketch has no copies, and rows that leave have none: the table is at one node, or in one memory, or its keys stay at home. */
+static enum tern_status check_at_home(const struct tern_node *node, const char *name,
+                                      const struct tern_table_options *options)
 {
     struct policy policy;
-    if (options->index != TERN_SKETCH || !policy_find(options->policy, &policy))
+    const bool is_sketch = options->index == TERN_SKETCH;
+    if ((!is_sketch && !evict_has_rule(options)) || !policy_find(options->policy, &policy))
         return TERN_OK;
     const struct technique *technique =
         technique_find(&policy, !node->engine || is_shared(node, options));
     if (technique->rows == ROWS_AT_HOME && !technique->admit)
         return TERN_OK;
-    return fail(TERN_INVALID,
-                "table '%s' is a sketch, which has no copies: use policy 'static', not '%s'", name,
+    return fail(TERN_INVALID, "table '%s' %s: use policy 'static', not '%s'", name,
+                is_sketch ? "is a sketch, which has no copies"
+                          : "has a rule of eviction, and rows that are copied cannot leave",
                 policy.name);
 }
 
@@ -197,12 +202,18 @@ static struct generation *find_generation(struct tern_node *node, const char *na
     return generation;
 }
 
-/* What they must agree on of a sketch, as text behind the rest. */
-static size_t sketch_text(const struct tern_sketch *sketch, uint8_t *bytes, size_t room)
+/* What they must agree on of a sketch, or of rules of eviction, as text behind the rest. */
+static size_t special_text(const struct tern_table_options *options, uint8_t *bytes, size_t room)
 {
-    const int n = snprintf(
-        (char *)bytes, room, " sketch %" PRIu64 " %" PRIu32 " %a %a %" PRIu32 " %d", sketch->width,
-        sketch->depth, sketch->epsilon, sketch->delta, sketch->counters, (int)sketch->conservative);
+    const struct tern_sketch *sketch = &options->sketch;
+    int n = 0;
+    if (options->index == TERN_SKETCH)
+        n = snprintf((char *)bytes, room, " sketch %" PRIu64 " %" PRIu32 " %a %a %" PRIu32 " %d",
+                     sketch->width, sketch->depth, sketch->epsilon, sketch->delta, sketch->counters,
+                     (int)sketch->conservative);
+    else if (evict_has_rule(options))
+        n = snprintf((char *)bytes, room, " evict %" PRIu32 " %d %" PRIu64, options->evict_age,
+                     (int)options->evict_at_limit, options->evict_floor);
     return (size_t)n < room ? (size_t)n : room;
 }
 
@@ -214,8 +225,7 @@ static enum tern_status agree_on_number(struct tern_node *node, const char *name
 {
     uint8_t shape[SHAPE_BYTES];
     size_t n_bytes = shape_bytes(name, options, shares, shape);
-    if (options->index == TERN_SKETCH)
-        n_bytes += sketch_text(&options->sketch, shape + n_bytes, sizeof shape - n_bytes);
+    n_bytes += special_text(options, shape + n_bytes, sizeof shape - n_bytes);
     struct op op = {.fields.table = {generation, *segment},
                     .payload = shape,
                     .payload_bytes = (uint32_t)n_bytes};
@@ -351,7 +361,7 @@ enum tern_status tern_table_open(struct tern_node *node, const char *name,
     if (status)
         return status;
 
-    status = check_sketch(node, name, options);
+    status = check_at_home(node, name, options);
     if (status)
         return status;
 

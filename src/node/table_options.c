@@ -5,6 +5,7 @@
 
 #include "core/technique.h"
 #include "node/node.h"
+#include "store/evict.h"
 
 enum tern_status table_check_name(const char *name)
 {
@@ -90,6 +91,28 @@ static enum tern_status check_admission(const char *name, const struct tern_tabl
                     "table '%s': `admit` cannot be combined with policy '%s', under which every "
                     "node makes rows of its own",
                     name, policy.name);
+    return TERN_OK;
+}
+
+/* What the rules of eviction say; where rows can leave is checked when the table is opened. */
+static enum tern_status check_eviction(const char *name, const struct tern_table_options *options)
+{
+    if (!evict_has_rule(options))
+        return TERN_OK;
+    if (options->index != TERN_SPARSE)
+        return fail(TERN_INVALID,
+                    "table '%s': evict_age, evict_at_limit and evict_floor are for sparse tables",
+                    name);
+    if (options->evict_age > INT32_MAX)
+        return fail(TERN_LIMIT, "table '%s': evict_age is %" PRIu32 "; at most %d is possible",
+                    name, options->evict_age, INT32_MAX);
+    if (options->evict_at_limit && !options->memory_limit_bytes)
+        return fail(TERN_INVALID, "table '%s': evict_at_limit needs memory_limit_bytes", name);
+    if (options->evict_at_limit && options->memory_limit_bytes < TERN_MIN_EVICT_BYTES)
+        return fail(TERN_INVALID,
+                    "table '%s': memory_limit_bytes %" PRIu64
+                    " is below one slab of rows, %d bytes, which evict_at_limit needs",
+                    name, options->memory_limit_bytes, TERN_MIN_EVICT_BYTES);
     return TERN_OK;
 }
 
@@ -182,6 +205,8 @@ enum tern_status table_check_options(const char *name, const struct tern_table_o
     if (!status)
         status = check_admission(name, options);
     if (!status)
+        status = check_eviction(name, options);
+    if (!status)
         status = check_sketch(name, options);
     if (!status)
         status = check_size(name, options);
@@ -242,6 +267,12 @@ enum tern_status table_check_same(const struct tern_table *table,
         return fail(TERN_MISMATCH,
                     "table '%s' is open with admit %" PRIu32 " and expected_keys %" PRIu64, name,
                     then->admit, then->expected_keys);
+    if (then->evict_age != now->evict_age || then->evict_at_limit != now->evict_at_limit ||
+        then->evict_floor != now->evict_floor)
+        return fail(TERN_MISMATCH,
+                    "table '%s' is open with evict_age %" PRIu32 ", evict_at_limit %d and "
+                    "evict_floor %" PRIu64,
+                    name, then->evict_age, (int)then->evict_at_limit, then->evict_floor);
     if (!same_sketch(&then->sketch, &now->sketch))
         return fail(TERN_MISMATCH, "table '%s' is open as a sketch of another size", name);
     if (then->staleness_ms != now->staleness_ms || then->max_rounds_per_s != now->max_rounds_per_s)

@@ -96,6 +96,8 @@ enum tern_status tern_table_get_stats(struct tern_table *table, struct tern_tabl
         .fixed_saved_bytes = atomic_load_explicit(&saved->fixed, memory_order_relaxed),
         .waited_s = (double)sum.waited_ns / 1e9,
     };
+    stats->removed_rows =
+        atomic_load_explicit(&store->counts->eviction.n_removed, memory_order_relaxed);
     if (store->admission) {
         stats->counted_keys =
             atomic_load_explicit(&store->admission->n_counted, memory_order_relaxed);

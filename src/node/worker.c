@@ -185,6 +185,8 @@ enum tern_status tern_worker_advance(struct tern_worker *worker, uint64_t *clock
     for (uint32_t i = 0; i < STORE_MAX_SHARDS && worker->intents[i]; i++)
         atomic_store_explicit(&worker->intents[i]->clock, now, memory_order_relaxed);
     worker_drive(worker);
+    if (atomic_load_explicit(&worker->node->has_ages, memory_order_relaxed))
+        evict_advanced(worker, now);
     if (clock)
         *clock = now;
     return TERN_OK;

@@ -240,7 +240,7 @@ static void check_idle(const struct machine *machine, enum sim_table table)
     const struct core_table *of = &machine->tables[table];
     const struct store *store = &of->store;
     bool shares = false;
-    uint64_t n_used = store_slots(store) - store->n_free_slots;
+    uint64_t n_used = store_slots(store) - store->counts->n_free;
     for (uint32_t i = 0; i < store->n_shards; i++) {
         size_t n_spare = 0;
         shares |= !of->technique->is_idle(of, i, &n_spare);

@@ -129,6 +129,17 @@ enum tern_status store_push_new(struct store *store, uint64_t key, const void *u
     return TERN_OK;
 }
 
+enum tern_status store_set_new(struct store *store, uint64_t key, const void *value)
+{
+    enum tern_status status = TERN_OK;
+    while (!status && !store_set_one(store, key, value)) {
+        status = store_check_lost(store);
+        if (!status)
+            status = store_create(store, key);
+    }
+    return status;
+}
+
 enum tern_status store_count(struct store *store, uint64_t key, uint32_t n)
 {
     struct entry *entry;

@@ -124,6 +124,7 @@ static inline uint64_t entry_read(const struct entry *entry)
  * release fence in entry_try_latch. (ThreadSanitizer knows no fences; the copy is hidden from it.) */
 static inline bool entry_unchanged(const struct entry *entry, uint64_t word)
 {
+    fault_point();
 #if ENTRY_NO_FENCES
     return atomic_load_explicit(&entry->word, memory_order_acquire) == word;
 #else
@@ -158,18 +159,20 @@ static inline bool entry_latch(struct entry *entry, struct watch *watch, uint64_
     }
 }
 
-/* Whether an entry may go from one state to another. A main copy that leaves is ELSEWHERE at once and becomes no replica; an
- * inline value stays one, unless it is pinned, which makes it a row; and an entry that has MOVED stays so. */
+/* Whether an entry may go from one state to another. A main copy that leaves is ELSEWHERE at once and becomes no replica, or is
+ * removed, unless it has replicas; an inline value stays one, unless it is removed, or pinned, which makes it a row; and an entry
+ * that has MOVED stays so. */
 static inline bool entry_may_become(enum entry_state from, enum entry_state to)
 {
     switch (from) {
     case ENTRY_NONE:
         return true;
     case ENTRY_OWNED:
+        return to != ENTRY_INLINE && to != ENTRY_REPLICA;
     case ENTRY_SHARED:
         return to != ENTRY_NONE && to != ENTRY_INLINE && to != ENTRY_REPLICA;
     case ENTRY_INLINE:
-        return to == ENTRY_INLINE || to == ENTRY_OWNED || to == ENTRY_MOVED;
+        return to != ENTRY_SHARED && to != ENTRY_ELSEWHERE && to != ENTRY_REPLICA;
     case ENTRY_ELSEWHERE:
     case ENTRY_REPLICA:
         return to != ENTRY_NONE && to != ENTRY_INLINE && to != ENTRY_SHARED;

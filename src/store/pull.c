@@ -159,3 +159,35 @@ struct pull_loops pull_loops_for(const struct store *store)
 #endif
     return loops_for_16(store);
 }
+
+static bool one_guarded(const struct store *store, uint64_t key, char *value)
+{
+    for (;;) {
+        const uint64_t n_rebuilt = sparse_n_rebuilt(store->sparse);
+        const bool found = store->pull_unguarded.one(store, key, value);
+        if (sparse_is_as_before(store->sparse, n_rebuilt))
+            return found;
+    }
+}
+
+/* Keys that were read while a part of the index was rebuilt are read again one by one: that takes less time than it takes
+ * until the next part is. */
+static size_t many_guarded(const struct store *store, const uint64_t *keys, size_t n, void *values,
+                           uint32_t *missed)
+{
+    const uint64_t n_rebuilt = sparse_n_rebuilt(store->sparse);
+    size_t n_missed = store->pull_unguarded.many(store, keys, n, values, missed);
+    if (sparse_is_as_before(store->sparse, n_rebuilt))
+        return n_missed;
+    n_missed = 0;
+    for (size_t i = 0; i < n; i++)
+        if (!one_guarded(store, keys[i], (char *)values + i * store->value_bytes))
+            missed[n_missed++] = (uint32_t)i;
+    return n_missed;
+}
+
+void pull_guard(struct store *store)
+{
+    store->pull_unguarded = store->pull;
+    store->pull = (struct pull_loops){one_guarded, many_guarded};
+}

@@ -23,4 +23,7 @@ struct pull_loops {
 /* The loops for a store, whose other members are set. */
 struct pull_loops pull_loops_for(const struct store *store);
 
+/* Lets a store's loops notice that the index was rebuilt while they ran (sparse.h), and read again. */
+void pull_guard(struct store *store);
+
 #endif

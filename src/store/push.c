@@ -10,12 +10,16 @@
  */
 #include <string.h>
 
+#include "store/evict.h"
 #include "store/pipeline.h"
 #include "store/repeats.h"
 #include "store/inline.h"
 
 enum { LATER = 64 }; /* keys that are looked for in a second line together */
 enum change { ADD, UPDATE, SET };
+
+/* Where rows are: in their natural slots, anywhere, or anywhere until they leave by a rule (evict.h). */
+enum rows_in { NATURAL_SLOTS, ANY_SLOTS, SLOTS_FOR_NOW };
 
 /* A latched entry and the word it had; NULL if there was no row to latch. */
 struct latched {
@@ -41,6 +45,18 @@ INLINE struct latched latch_row(const struct store *store, uint64_t key, struct 
         (!exclusive && __builtin_expect(!entry_try_latch(entry, word), 0)))
         return latch_again(store, key, entry);
     return (struct latched){entry, word};
+}
+
+/* The same where cells of the index are used again. */
+INLINE struct latched latch_checked(const struct store *store, uint64_t key, struct entry *entry,
+                                    uint64_t word, bool exclusive)
+{
+    struct latched latched = latch_row(store, key, entry, word, exclusive);
+    if (__builtin_expect(!latched.entry || store_holds(store, latched.entry, key), 1))
+        return latched;
+    if (!exclusive)
+        entry_release_same(latched.entry, latched.word);
+    return latch_again(store, key, NULL);
 }
 
 /* The word of an entry of a sparse index, or 0. */
@@ -105,11 +121,13 @@ INLINE bool can_change(const struct store *store, enum change change, uint64_t w
 
 /* The rows of n different keys, which come again as `repeats`, or NULL, says; they are mostly in their natural
  * places, or have the entries given. */
-INLINE size_t different_rows(struct store *store, bool natural, enum change change,
+INLINE size_t different_rows(struct store *store, enum rows_in rows_in, enum change change,
                              const uint64_t *keys, size_t n, const struct repeats *repeats,
                              struct entry *const *entries, const char *values, uint32_t *missed,
                              bool exclusive)
 {
+    const bool natural = rows_in == NATURAL_SLOTS, leaves = rows_in == SLOTS_FOR_NOW;
+    const uint64_t now = leaves ? evict_now(store, n) : 0;
     struct layout l = layout_of(store, store->value_bytes, store->rows.stride);
     size_t n_missed = 0;
     for (size_t k = 0; k < ROWS_AHEAD && k < n; k++)
@@ -120,9 +138,12 @@ INLINE size_t different_rows(struct store *store, bool natural, enum change chan
                              repeats_first(repeats, k + ROWS_AHEAD));
         size_t i = repeats_first(repeats, k);
         struct entry *entry = natural ? &l.entries[keys[i]] : entries[i];
-        struct latched latched = latch_row(store, keys[i], entry,
-                                           natural ? entry_read(entry) : word_of(entry), exclusive);
+        const uint64_t word = natural ? entry_read(entry) : word_of(entry);
+        struct latched latched = leaves ? latch_checked(store, keys[i], entry, word, exclusive)
+                                        : latch_row(store, keys[i], entry, word, exclusive);
         bool here = latched.entry && can_change(store, change, latched.word);
+        if (leaves && here)
+            evict_stamp(store, entry_slot(latched.word), now);
         do {
             if (here)
                 change_row(store, change, latched.word, row_at(&l, entry_slot(latched.word)),
@@ -138,15 +159,15 @@ INLINE size_t different_rows(struct store *store, bool natural, enum change chan
 }
 
 /* Many keys. Nobody takes a row away from an exclusive worker, so repeats cost nothing. */
-INLINE size_t rows(struct store *store, bool natural, enum change change, const uint64_t *keys,
-                   size_t n, struct entry *const *entries, const char *values, uint32_t *missed,
-                   bool exclusive)
+INLINE size_t rows(struct store *store, enum rows_in rows_in, enum change change,
+                   const uint64_t *keys, size_t n, struct entry *const *entries, const char *values,
+                   uint32_t *missed, bool exclusive)
 {
     struct repeats repeats;
     if (!exclusive && repeats_find(&repeats, keys, n))
-        return different_rows(store, natural, change, keys, repeats.n, &repeats, entries, values,
+        return different_rows(store, rows_in, change, keys, repeats.n, &repeats, entries, values,
                               missed, false);
-    return different_rows(store, natural, change, keys, n, NULL, entries, values, missed,
+    return different_rows(store, rows_in, change, keys, n, NULL, entries, values, missed,
                           exclusive);
 }
 
@@ -219,7 +240,7 @@ struct add_loops push_add_for(const struct store *store)
     if (store->inlined)
         return inline_add_for(store);
     if (store->type != TERN_F32 || (store->index == TERN_DENSE && !store->n_natural) ||
-        store->updater.apply || store->changed[0].slots)
+        store->updater.apply || store->changed[0].slots || store->evicts)
         return (struct add_loops){0};
 #if defined(__x86_64__)
     struct add_loops loops = {0};
@@ -236,9 +257,11 @@ INLINE size_t change_keys(struct store *store, enum change change, const uint64_
                           struct entry *const *entries, const void *values, uint32_t *missed,
                           bool exclusive)
 {
-    return store->n_natural
-               ? rows(store, true, change, keys, n, entries, values, missed, exclusive)
-               : rows(store, false, change, keys, n, entries, values, missed, exclusive);
+    if (store->n_natural)
+        return rows(store, NATURAL_SLOTS, change, keys, n, entries, values, missed, exclusive);
+    return store->evicts
+               ? rows(store, SLOTS_FOR_NOW, change, keys, n, entries, values, missed, exclusive)
+               : rows(store, ANY_SLOTS, change, keys, n, entries, values, missed, exclusive);
 }
 
 INLINE size_t push_keys(struct store *store, const uint64_t *keys, size_t n,

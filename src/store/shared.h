@@ -6,7 +6,8 @@
  * in the order of its keys, so that no process need ask for a slot. Those of a sparse table lie in the order in which they
  * were made; index and rows have room for as many as the machine has memory for, which costs addresses and nothing else.
  *
- * Each process keeps for itself how often it has pinned a row. Rows stay where they are, so nobody else need know.
+ * Each process keeps for itself how often it has pinned a row of a dense table, which stays where it is. Of a sparse table, from
+ * which rows can be removed (evict.h), how often a row is pinned is shared, too.
  *
  * Processes that share a table trust each other: one that writes nonsense to the memory breaks the others. They belong to
  * one user, and could do so in other ways.

@@ -71,9 +71,9 @@ static uint64_t make_multiplier(uint64_t seed)
 
 /* Before its first array a stripe has two pairs of lines. The first pair has a key that belongs in the second, and the
  * other way round: 1, since its hash is the multiplier, and 0. */
-void sparse_init(struct sparse *sparse, uint64_t seed)
+void sparse_init(struct sparse *sparse, uint64_t seed, bool reuses)
 {
-    *sparse = (struct sparse){.multiplier = make_multiplier(seed)};
+    *sparse = (struct sparse){.multiplier = make_multiplier(seed), .reuses = reuses};
     for (size_t i = 0; i < 2 * SPARSE_CELLS; i++)
         atomic_init(&sparse->none[i / SPARSE_CELLS].keys[i % SPARSE_CELLS], 1);
     for (int i = 0; i < SPARSE_STRIPES; i++)
@@ -81,17 +81,17 @@ void sparse_init(struct sparse *sparse, uint64_t seed)
 }
 
 void sparse_init_shared(struct sparse *sparse, struct index_line *room, unsigned room_bits,
-                        uint64_t seed)
+                        uint64_t seed, bool reuses)
 {
-    sparse_init(sparse, seed);
+    sparse_init(sparse, seed, reuses);
     sparse->room_bits = room_bits;
     sparse->room = (uintptr_t)room - (uintptr_t)sparse;
 }
 
 /* Sizes up to 2^bits lines, of which each has as many as all smaller ones together, and one. */
-size_t sparse_room_bytes(unsigned room_bits)
+size_t sparse_room_bytes(unsigned room_bits, bool reuses)
 {
-    return (2 * sizeof(struct index_line)) << room_bits;
+    return ((reuses ? 4 : 2) * sizeof(struct index_line)) << room_bits;
 }
 
 unsigned sparse_bits_for(uint64_t n_keys)
@@ -106,7 +106,8 @@ unsigned sparse_bits_for(uint64_t n_keys)
 void sparse_fini(struct sparse *sparse)
 {
     for (unsigned bits = 0; bits < SPARSE_SIZES; bits++)
-        pages_free(sparse->lines[bits], sizeof(struct index_line) << bits);
+        for (unsigned bank = 0; bank < 2; bank++)
+            pages_free(sparse->lines[bank][bits], sizeof(struct index_line) << bits);
 }
 
 struct entry *sparse_search(const struct sparse *sparse, uint64_t key)
@@ -144,9 +145,15 @@ static struct entry *put(const struct sparse *sparse, uintptr_t array, uint64_t 
     return entry;
 }
 
-/* Moves the cells of a stripe to an array that is not yet published; false if a wait was given up. */
+/* Whether the cell of a key need not be moved: its row was removed. Key 0 keeps the very first cell. */
+static bool is_left_behind(const struct sparse *sparse, uint64_t key, uint64_t word)
+{
+    return sparse->reuses && entry_state(word) == ENTRY_NONE && key;
+}
+
+/* Moves the cells of a stripe to an array that is not yet published, and counts them; false if a wait was given up. */
 static bool move_cells(const struct sparse *sparse, uintptr_t from, uintptr_t to, unsigned stripe,
-                       struct watch *watch)
+                       uint64_t *n_moved, struct watch *watch)
 {
     struct index_line *line = first_line(from, stripe), *end = line + n_lines(from);
     for (; line < end; line++) {
@@ -161,7 +168,11 @@ static bool move_cells(const struct sparse *sparse, uintptr_t from, uintptr_t to
                 entry_release_same(entry, word);
                 continue;
             }
-            put(sparse, to, atomic_load_explicit(&line->keys[i], memory_order_relaxed), word);
+            const uint64_t key = atomic_load_explicit(&line->keys[i], memory_order_relaxed);
+            if (!is_left_behind(sparse, key, word)) {
+                put(sparse, to, key, word);
+                ++*n_moved;
+            }
             fault_point();
             entry_release(entry, word, ENTRY_MOVED, 0);
         }
@@ -169,17 +180,18 @@ static bool move_cells(const struct sparse *sparse, uintptr_t from, uintptr_t to
     return true;
 }
 
-/* The lines of a size for all stripes; NULL when memory runs out. */
-static struct index_line *lines_of_size(struct sparse *sparse, unsigned bits)
+/* The lines of a size for all stripes, of the first array or the second; NULL when memory runs out. */
+static struct index_line *lines_of_size(struct sparse *sparse, unsigned bits, unsigned bank)
 {
     if (sparse->room_bits)
         return bits <= sparse->room_bits
-                   ? (struct index_line *)((uintptr_t)sparse + sparse->room) + (UINT64_C(1) << bits)
+                   ? (struct index_line *)((uintptr_t)sparse + sparse->room) +
+                         ((uint64_t)bank << (sparse->room_bits + 1)) + (UINT64_C(1) << bits)
                    : NULL;
     latch_take(&sparse->latch, NULL);
-    if (!sparse->lines[bits])
-        sparse->lines[bits] = pages_new(sizeof(struct index_line) << bits);
-    struct index_line *lines = sparse->lines[bits];
+    if (!sparse->lines[bank][bits])
+        sparse->lines[bank][bits] = pages_new(sizeof(struct index_line) << bits);
+    struct index_line *lines = sparse->lines[bank][bits];
     latch_release(&sparse->latch);
     return lines;
 }
@@ -207,49 +219,124 @@ static void drop(const struct sparse *sparse, void *lines, size_t bytes)
         pages_drop(lines, bytes);
 }
 
-/* Moves the stripe into an array of twice the size. The caller holds the stripe's latch. False for want of memory, or if a
- * wait was given up: what was moved is in the new array, which is never published then. */
-static bool grow(struct sparse *sparse, unsigned stripe, uint64_t limit_bytes, struct watch *watch)
+bool sparse_take(struct sparse *sparse, uint64_t bytes, uint64_t limit_bytes)
 {
-    /* An attempt that was given up has left cells in the new array: once a process is lost, nothing grows any more. */
-    if (watch && watch_lost(watch))
-        return false;
-    uintptr_t array = sparse_array(sparse, stripe);
-    unsigned bits = is_none(array) ? FIRST_BITS : bits_of(array) + 1;
-    uint64_t old_bytes = n_lines(array) * sizeof(struct index_line);
-    uint64_t more = n_lines(array_of(NULL, bits)) * sizeof(struct index_line) - old_bytes;
-    if (atomic_load_explicit(&sparse->bytes, memory_order_relaxed) + more > limit_bytes)
-        return false;
-    struct index_line *lines = lines_of_size(sparse, bits);
-    if (!lines)
-        return false;
-    uintptr_t grown = array_of(lines, bits);
+    uint64_t taken = atomic_load_explicit(&sparse->bytes, memory_order_relaxed);
+    do {
+        if (bytes > limit_bytes || taken > limit_bytes - bytes)
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(&sparse->bytes, &taken, taken + bytes,
+                                                    memory_order_relaxed, memory_order_relaxed));
+    return true;
+}
+
+/* Moves the cells of a stripe, whose latch the caller holds, to the lines of 2^bits, which are zero, and publishes them.
+ * False if a wait was given up: what was moved is in the new array, which is never published then. */
+static bool move_stripe(struct sparse *sparse, unsigned stripe, struct index_line *lines,
+                        unsigned bits, struct watch *watch)
+{
+    const uintptr_t array = sparse_array(sparse, stripe), new = array_of(lines, bits);
     struct latch_stripe *latch =
         &sparse->latch_stripes[stripe >> (SPARSE_STRIPE_BITS - LATCH_STRIPE_BITS)];
     if (!stripe_latch(latch, watch))
         return false;
     if (fault(FAULT_GROWN_EARLY))
-        atomic_store_explicit(&sparse->arrays[stripe], grown - (uintptr_t)sparse,
+        atomic_store_explicit(&sparse->arrays[stripe], new - (uintptr_t)sparse,
                               memory_order_release);
-    bool moved = move_cells(sparse, array, grown, stripe, watch);
+    uint64_t n_moved = 0;
+    const bool moved = move_cells(sparse, array, new, stripe, &n_moved, watch);
     fault_point();
     if (moved) {
-        atomic_fetch_add_explicit(&sparse->bytes, more, memory_order_relaxed);
         if (is_none(array) && stripe == stripe_of(sparse_hash(sparse, 0))) {
-            put(sparse, grown, 0, ENTRY_SEQUENCE);
-            sparse->stripes[stripe].n_keys++;
+            put(sparse, new, 0, ENTRY_SEQUENCE);
+            n_moved++;
         }
+        sparse->stripes[stripe].n_keys = n_moved;
         /* Release: partner of the acquire in sparse_line and sparse_search; the new cells are complete. */
-        atomic_store_explicit(&sparse->arrays[stripe], grown - (uintptr_t)sparse,
+        atomic_store_explicit(&sparse->arrays[stripe], new - (uintptr_t)sparse,
                               memory_order_release);
     }
     stripe_release(latch);
     if (!moved)
         return false;
     note_uniform(sparse, watch);
-    if (old_bytes)
-        drop(sparse, first_line(array, stripe), old_bytes);
+    if (!is_none(array))
+        drop(sparse, first_line(array, stripe), n_lines(array) * sizeof(struct index_line));
     return true;
+}
+
+/* Moves the stripe into an array of twice the size; false also for want of memory. */
+static bool grow(struct sparse *sparse, unsigned stripe, uint64_t limit_bytes, struct watch *watch)
+{
+    uintptr_t array = sparse_array(sparse, stripe);
+    unsigned bits = is_none(array) ? FIRST_BITS : bits_of(array) + 1;
+    uint64_t more = (n_lines(array_of(NULL, bits)) - n_lines(array)) * sizeof(struct index_line);
+    if (!sparse_take(sparse, more, limit_bytes))
+        return false;
+    struct index_line *lines = lines_of_size(sparse, bits, 0);
+    if (lines && move_stripe(sparse, stripe, lines, bits, watch))
+        return true;
+    atomic_fetch_sub_explicit(&sparse->bytes, more, memory_order_relaxed);
+    return false;
+}
+
+/* The cells of a stripe without a row, as of now. */
+static uint64_t count_left_behind(const struct sparse *sparse, unsigned stripe)
+{
+    uintptr_t array = sparse_array(sparse, stripe);
+    const struct index_line *line = first_line(array, stripe), *end = line + n_lines(array);
+    uint64_t n = 0;
+    for (; line < end; line++)
+        for (unsigned i = 0; i < SPARSE_CELLS; i++) {
+            const uint64_t word = entry_read(&line->entries[i]);
+            n += word && is_left_behind(sparse, line->keys[i], word);
+        }
+    return n;
+}
+
+/* Makes the lines of a stripe, which were in use before, zero again. */
+static void clear(struct index_line *line, uint64_t n)
+{
+    for (; n; n--, line++)
+        for (unsigned i = 0; i < SPARSE_CELLS; i++) {
+            if (atomic_load_explicit(&line->entries[i].word, memory_order_relaxed))
+                atomic_store_explicit(&line->entries[i].word, 0, memory_order_relaxed);
+            if (atomic_load_explicit(&line->keys[i], memory_order_relaxed))
+                atomic_store_explicit(&line->keys[i], 0, memory_order_relaxed);
+        }
+}
+
+/* Moves the stripe into the other array of its size, without the cells that have no row; false as with `grow`. */
+static bool rebuild(struct sparse *sparse, unsigned stripe, struct watch *watch)
+{
+    const uintptr_t array = sparse_array(sparse, stripe);
+    const unsigned bits = bits_of(array);
+    const struct index_line *first = lines_of_size(sparse, bits, 0);
+    const bool is_first = (uintptr_t)first == (array & ~(uintptr_t)63);
+    struct index_line *lines = lines_of_size(sparse, bits, is_first);
+    if (!lines)
+        return false;
+    if (!fault(FAULT_REBUILD_UNSEEN))
+        atomic_fetch_add_explicit(&sparse->n_rebuilt, 1, memory_order_seq_cst);
+    /* Whoever sees what is written from here on sees that something was rebuilt (sparse_is_as_before). */
+    atomic_thread_fence(memory_order_release);
+    clear(first_line(array_of(lines, bits), stripe), n_lines(array));
+    return move_stripe(sparse, stripe, lines, bits, watch);
+}
+
+/* Makes room in a full stripe, whose latch the caller holds. */
+static bool make_room(struct sparse *sparse, unsigned stripe, uint64_t limit_bytes,
+                      struct watch *watch)
+{
+    /* An attempt that was given up has left cells in the new array: once a process is lost, nothing grows any more. */
+    if (watch && watch_lost(watch))
+        return false;
+    const uint64_t n_cells = n_lines(sparse_array(sparse, stripe)) * SPARSE_CELLS;
+    const uint64_t n = sparse->reuses ? count_left_behind(sparse, stripe) : 0;
+    if (n && n >= n_cells / 8)
+        return rebuild(sparse, stripe, watch);
+    return grow(sparse, stripe, limit_bytes, watch) ||
+           (n && n >= n_cells / 32 && rebuild(sparse, stripe, watch));
 }
 
 static bool is_full(const struct sparse *sparse, unsigned stripe)
@@ -268,7 +355,8 @@ struct entry *sparse_insert(struct sparse *sparse, uint64_t key, uint64_t limit_
     struct entry *entry = sparse_search(sparse, key);
     fault_point();
     const bool grows = !entry && is_full(sparse, stripe);
-    if (grows && grow(sparse, stripe, limit_bytes, watch))
+    /* What is without a row may have one before it is left behind. */
+    while (!entry && is_full(sparse, stripe) && make_room(sparse, stripe, limit_bytes, watch))
         entry = sparse_search(sparse, key); /* key 0 has come with the first array */
     if (!entry && !is_full(sparse, stripe)) {
         entry = put(sparse, sparse_array(sparse, stripe), key, ENTRY_SEQUENCE);
@@ -280,22 +368,35 @@ struct entry *sparse_insert(struct sparse *sparse, uint64_t key, uint64_t limit_
     return entry;
 }
 
+uint64_t sparse_lines(const struct sparse *sparse, unsigned stripe)
+{
+    return n_lines(sparse_array(sparse, stripe));
+}
+
+bool sparse_visit_lines(struct sparse *sparse, unsigned stripe, uint64_t first, uint64_t n,
+                        void (*visit)(void *, uint64_t key, uint64_t word), void *context,
+                        struct watch *watch)
+{
+    if (!latch_take(&sparse->stripes[stripe].latch, watch))
+        return false;
+    uintptr_t array = sparse_array(sparse, stripe);
+    const uint64_t all = n_lines(array), end = n < all && first < all - n ? first + n : all;
+    for (struct index_line *lines = first_line(array, stripe); first < end; first++) {
+        for (unsigned i = 0; i < SPARSE_CELLS; i++) {
+            uint64_t word = entry_read(&lines[first].entries[i]);
+            if (word)
+                visit(context, atomic_load_explicit(&lines[first].keys[i], memory_order_relaxed),
+                      word);
+        }
+    }
+    latch_release(&sparse->stripes[stripe].latch);
+    return true;
+}
+
 void sparse_visit(struct sparse *sparse, void (*visit)(void *, uint64_t key, uint64_t word),
                   void *context, struct watch *watch)
 {
-    for (unsigned stripe = 0; stripe < SPARSE_STRIPES; stripe++) {
-        if (!latch_take(&sparse->stripes[stripe].latch, watch))
+    for (unsigned stripe = 0; stripe < SPARSE_STRIPES; stripe++)
+        if (!sparse_visit_lines(sparse, stripe, 0, UINT64_MAX, visit, context, watch))
             return;
-        uintptr_t array = sparse_array(sparse, stripe);
-        struct index_line *line = first_line(array, stripe), *end = line + n_lines(array);
-        for (; line < end; line++) {
-            for (unsigned i = 0; i < SPARSE_CELLS; i++) {
-                uint64_t word = entry_read(&line->entries[i]);
-                if (word)
-                    visit(context, atomic_load_explicit(&line->keys[i], memory_order_relaxed),
-                          word);
-            }
-        }
-        latch_release(&sparse->stripes[stripe].latch);
-    }
 }

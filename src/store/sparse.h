@@ -29,6 +29,15 @@
  *
  * Insertion and growth hold the stripe's latch. No thread takes it while it holds an entry's latch.
  *
+ * An index that *reuses* cells (of a table whose rows are evicted: evict.h) has two arrays of each size. A full stripe of which
+ * an eighth has no row any more is not doubled but *rebuilt*: its cells with rows move to the other array of the same size,
+ * and the cells without are left behind. So a cell that was found may hold another key by the time it is used:
+ *
+ *  6. `n_rebuilt` is raised before a rebuild writes to an array that was in use before. A look-up without a latch during which
+ *     it has not changed found a cell of its key, or found rightly that there is none.
+ *  7. A thread that has latched an entry that it found then checks the cell's key (sparse_key_of), which no longer changes.
+ *     Only an entry that names a row, or that no key has, is latched: a word of zero or ENTRY_MOVED is left alone.
+ *
  * An index may be in memory that several processes map at different addresses (shared.h). So arrays are given by their
  * distance from the index, and lie where all processes know: the lines of a size behind those of all smaller ones. A
  * process that dies while it inserts or grows leaves latches that nobody frees: what it left undone is never seen, and
@@ -79,28 +88,33 @@ struct sparse {
     struct index_line none[4]
         __attribute__((aligned(128))); /* what a stripe has before its first array: pairs */
     struct latch_stripe latch_stripes[LATCH_STRIPES]; /* of inline values: some stripes each */
-    _Atomic uint64_t bytes;                           /* memory of the published arrays */
-    struct latch latch;                     /* taken inside a stripe's; guards `uniform` and: */
-    struct index_line *lines[SPARSE_SIZES]; /* lines[i]: 2^i, for all stripes together */
+    _Atomic uint64_t bytes; /* memory of the published arrays, and what sparse_take was asked for */
+    _Atomic uint64_t n_rebuilt;
+    bool reuses;
+    struct latch latch;                        /* taken inside a stripe's; guards `uniform` and: */
+    struct index_line *lines[2][SPARSE_SIZES]; /* lines[.][i]: 2^i, for all stripes together */
     /* In shared memory, instead: log2 of the lines of the largest size there can be, and the distance to their room. */
     unsigned room_bits;
     size_t room;
 };
 
 /* `seed` makes the hash; 0 is the one that is no secret. */
-void sparse_init(struct sparse *sparse, uint64_t seed);
+void sparse_init(struct sparse *sparse, uint64_t seed, bool reuses);
 void sparse_fini(struct sparse *sparse);
 
 /* The same for an index in shared memory; it has room for sparse_room_bytes at `room`, zeroed. There is nothing to end:
  * processes leave one by one. */
 void sparse_init_shared(struct sparse *sparse, struct index_line *room, unsigned room_bits,
-                        uint64_t seed);
-size_t sparse_room_bytes(unsigned room_bits);
+                        uint64_t seed, bool reuses);
+size_t sparse_room_bytes(unsigned room_bits, bool reuses);
 
 /* log2 of the lines, of all stripes together, that surely hold so many keys. */
 unsigned sparse_bits_for(uint64_t n_keys);
 
-/* The entry of `key`, made if it is not there. NULL when memory, of which the index may take `limit_bytes`, runs out, or a
+/* Counts so many bytes more, of the index or of rows, unless there would be more than limit_bytes; false then. */
+bool sparse_take(struct sparse *sparse, uint64_t bytes, uint64_t limit_bytes);
+
+/* The entry of `key`, made if it is not there. NULL when memory, of which `limit_bytes` may be counted, runs out, or a
  * wait was given up. A new entry has no row (ENTRY_NONE). */
 struct entry *sparse_insert(struct sparse *sparse, uint64_t key, uint64_t limit_bytes,
                             struct watch *watch);
@@ -109,6 +123,39 @@ struct entry *sparse_insert(struct sparse *sparse, uint64_t key, uint64_t limit_
  * among them without ever having been inserted, and has no row then. Ends early if a wait is given up. */
 void sparse_visit(struct sparse *sparse, void (*visit)(void *, uint64_t key, uint64_t word),
                   void *context, struct watch *watch);
+
+/* The same for n lines of a stripe from line `first` on; false if a wait was given up. */
+bool sparse_visit_lines(struct sparse *sparse, unsigned stripe, uint64_t first, uint64_t n,
+                        void (*visit)(void *, uint64_t key, uint64_t word), void *context,
+                        struct watch *watch);
+
+/* The lines that a stripe has by now. */
+uint64_t sparse_lines(const struct sparse *sparse, unsigned stripe);
+
+/* See rule 6. Acquire: partner of the fence in rebuild. */
+static inline uint64_t sparse_n_rebuilt(const struct sparse *sparse)
+{
+    return atomic_load_explicit(&sparse->n_rebuilt, memory_order_acquire);
+}
+
+/* Whether nothing was rebuilt since it was `before`. As with entry_unchanged, the fence keeps the look-up before the load. */
+static inline bool sparse_is_as_before(const struct sparse *sparse, uint64_t before)
+{
+#if ENTRY_NO_FENCES
+    return atomic_load_explicit(&sparse->n_rebuilt, memory_order_acquire) == before;
+#else
+    atomic_thread_fence(memory_order_acquire);
+    return atomic_load_explicit(&sparse->n_rebuilt, memory_order_relaxed) == before;
+#endif
+}
+
+/* The key of the cell that an entry is in. */
+static inline uint64_t sparse_key_of(const struct entry *entry)
+{
+    const struct index_line *line =
+        (const struct index_line *)((uintptr_t)entry & ~(uintptr_t)(sizeof *line - 1));
+    return atomic_load_explicit(&line->keys[entry - line->entries], memory_order_relaxed);
+}
 
 /* The keys' own hash: its upper bits choose the stripe, those below the line. Each bit of a key counts in the bits of
  * the product from there on upwards, so all of them in the bits that are used. */
@@ -195,6 +242,7 @@ static inline __attribute__((always_inline, target("avx2"))) unsigned sparse_mat
 
 static inline struct entry *sparse_matched(struct index_line *line, unsigned match)
 {
+    fault_point();
     return &line->entries[__builtin_ctz(match) & (SPARSE_CELLS - 1)];
 }
 

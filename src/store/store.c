@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/pages.h"
+#include "store/evict.h"
 #include "store/shared.h"
 
 size_t store_state_bytes(const struct tern_table_options *options)
@@ -18,7 +19,8 @@ size_t store_state_bytes(const struct tern_table_options *options)
 /* What one slot takes in all slabs. */
 static size_t slot_bytes(const struct store *store)
 {
-    return store->rows.stride + store->states.stride + store->bases.stride + store->facts.stride;
+    return store->rows.stride + store->states.stride + store->bases.stride + store->facts.stride +
+           store->written.stride;
 }
 
 /* How many keys of a dense table have rows here in the end. */
@@ -104,7 +106,7 @@ static bool make_sparse(struct store *store)
     store->sparse = aligned_alloc(_Alignof(struct sparse), sizeof(struct sparse));
     if (!store->sparse)
         return false;
-    sparse_init(store->sparse, store->home.hash_seed);
+    sparse_init(store->sparse, store->home.hash_seed, store->evicts);
     store->latch_stripes = store->sparse->latch_stripes;
     return true;
 }
@@ -164,6 +166,14 @@ static bool init_tracking(struct store *store)
            slabs_init(&store->facts, sizeof(struct slot_facts));
 }
 
+static void init_eviction(struct store *store, const struct tern_table_options *options)
+{
+    store->evicts = evict_has_rule(options);
+    store->evict_at_limit = options->evict_at_limit;
+    store->evict_age = options->evict_age;
+    store->evict_floor = options->evict_floor;
+}
+
 enum tern_status store_init(struct store *store, const char *name,
                             const struct tern_table_options *options, const struct store_home *home)
 {
@@ -183,15 +193,17 @@ enum tern_status store_init(struct store *store, const char *name,
     store->n_shards = store->home.n_shards ? store->home.n_shards : 1;
     store->counts = &store->own_counts;
     strcpy(store->name, name);
+    init_eviction(store, options);
     store->inlined = store->value_bytes == sizeof(uint32_t) && !store->updater.apply &&
                      store->index != TERN_SKETCH && !store->home.rows_everywhere &&
-                     !store->home.rows_move;
+                     !store->home.rows_move && !store->evicts;
     pthread_mutex_init(&store->slot_lock, NULL);
     size_t element = type_bytes(store->type);
     enum tern_status status = TERN_OK;
     if (!slabs_init(&store->rows, slabs_stride(store->value_bytes, element)) ||
         !slabs_init(&store->states, slabs_stride(store_state_bytes(options), element)) ||
-        !slabs_init(&store->pins, sizeof(uint32_t)) || !init_tracking(store))
+        !slabs_init(&store->pins, sizeof(uint32_t)) ||
+        !slabs_init(&store->written, store->evicts ? sizeof(uint64_t) : 0) || !init_tracking(store))
         status = fail(TERN_NO_MEMORY, "no memory for the rows of table '%s'", name);
     if (!status)
         status = init_counters(store, options);
@@ -203,6 +215,8 @@ enum tern_status store_init(struct store *store, const char *name,
     }
     store->n_complete = store->n_natural || store->inlined ? n_home(store) : UINT64_MAX;
     store->pull = pull_loops_for(store);
+    if (store->evicts)
+        pull_guard(store);
     store->add = push_add_for(store);
     if (store->sketch)
         store_use_sketch(store);
@@ -228,7 +242,7 @@ void store_fini(struct store *store)
     slabs_fini(&store->pins);
     slabs_fini(&store->bases);
     slabs_fini(&store->facts);
-    free(store->free_slots);
+    slabs_fini(&store->written);
     for (uint32_t i = 0; i < store->n_shards; i++)
         marks_fini(&store->changed[i]);
     pthread_mutex_destroy(&store->slot_lock);
@@ -236,10 +250,25 @@ void store_fini(struct store *store)
 
 uint64_t store_memory_bytes(const struct store *store)
 {
-    uint64_t index = store->index == TERN_DENSE
-                         ? store->n_keys * sizeof(struct entry)
-                         : atomic_load_explicit(&store->sparse->bytes, memory_order_relaxed);
-    return index + store->counter_bytes + store_slots(store) * slot_bytes(store);
+    uint64_t others =
+        store->index == TERN_DENSE
+            ? store->n_keys * sizeof(struct entry) + store_slots(store) * slot_bytes(store)
+            : atomic_load_explicit(&store->sparse->bytes, memory_order_relaxed);
+    return others + store->counter_bytes;
+}
+
+/* What index and rows may take. */
+static uint64_t rows_limit(const struct store *store)
+{
+    return store->limit_bytes - store->counter_bytes;
+}
+
+bool store_take_bytes(struct store *store)
+{
+    const size_t bytes = slot_bytes(store);
+    if (store->index != TERN_DENSE)
+        return sparse_take(store->sparse, bytes, rows_limit(store));
+    return bytes <= store->limit_bytes && store_memory_bytes(store) <= store->limit_bytes - bytes;
 }
 
 size_t store_mark_words(const struct store *store)
@@ -264,14 +293,12 @@ static enum tern_status out_of_memory(const struct store *store)
 /* A slot that was never used, with room for a row and all that belongs to it. */
 static bool new_slot(struct store *store, uint32_t *slot)
 {
-    size_t row_bytes = slot_bytes(store);
     uint64_t next = atomic_load_explicit(&store->next_slot, memory_order_relaxed);
-    /* There are marks for as many as there can be rows; but slots may be lost (store_give_slot). */
+    /* There are marks for as many as there can be rows. */
     uint64_t most = store->changed[0].slots ? 64 * store->changed[0].n_words : TERN_MAX_ROWS;
-    bool fits = next < most && row_bytes <= store->limit_bytes &&
-                store_memory_bytes(store) <= store->limit_bytes - row_bytes &&
-                slabs_add(&store->rows, next) && slabs_add(&store->states, next) &&
-                slabs_add(&store->bases, next) && slabs_add(&store->facts, next);
+    bool fits = next < most && slabs_add(&store->rows, next) && slabs_add(&store->states, next) &&
+                slabs_add(&store->bases, next) && slabs_add(&store->facts, next) &&
+                slabs_add(&store->written, next) && store_take_bytes(store);
     if (!fits)
         return false;
     atomic_store_explicit(&store->next_slot, next + 1, memory_order_relaxed);
@@ -280,33 +307,42 @@ static bool new_slot(struct store *store, uint32_t *slot)
     return true;
 }
 
+bool store_take_free(struct store *store, uint32_t *slot)
+{
+    struct store_counts *counts = store->counts;
+    if (!atomic_load_explicit(&counts->n_free, memory_order_relaxed) ||
+        !latch_take(&counts->free_latch, store->watch))
+        return false;
+    const bool taken = counts->first_free;
+    if (taken) {
+        *slot = counts->first_free - 1;
+        memcpy(&counts->first_free, slabs_at(&store->rows, *slot), sizeof counts->first_free);
+        atomic_fetch_sub_explicit(&counts->n_free, 1, memory_order_relaxed);
+    }
+    latch_release(&counts->free_latch);
+    return taken;
+}
+
 bool store_take_slot(struct store *store, uint32_t *slot)
 {
+    if (store_take_free(store, slot))
+        return true;
     pthread_mutex_lock(&store->slot_lock);
-    bool taken = store->n_free_slots > 0;
-    if (taken)
-        *slot = store->free_slots[--store->n_free_slots];
-    else
-        taken = new_slot(store, slot);
+    const bool taken = new_slot(store, slot);
     pthread_mutex_unlock(&store->slot_lock);
     return taken;
 }
 
+/* Once a process is lost, slots are not used again. */
 void store_give_slot(struct store *store, uint32_t slot)
 {
-    pthread_mutex_lock(&store->slot_lock);
-    if (store->n_free_slots == store->max_free_slots) {
-        size_t max = store->max_free_slots ? 2 * store->max_free_slots : 1024;
-        uint32_t *slots = realloc(store->free_slots, max * sizeof *slots);
-        if (slots) {
-            store->free_slots = slots;
-            store->max_free_slots = max;
-        }
-    }
-    /* Without memory for the list the slot is lost to the table, which is no worse than full. */
-    if (store->n_free_slots < store->max_free_slots)
-        store->free_slots[store->n_free_slots++] = slot;
-    pthread_mutex_unlock(&store->slot_lock);
+    struct store_counts *counts = store->counts;
+    if (!latch_take(&counts->free_latch, store->watch))
+        return;
+    memcpy(slabs_at(&store->rows, slot), &counts->first_free, sizeof counts->first_free);
+    counts->first_free = slot + 1;
+    atomic_fetch_add_explicit(&counts->n_free, 1, memory_order_relaxed);
+    latch_release(&counts->free_latch);
 }
 
 /* A slot for the row of a key that is at home here. */
@@ -353,15 +389,10 @@ static bool make_row(struct store *store, uint64_t key, struct entry *entry, uin
     }
     if (store->home.rows_everywhere)
         store_begin_base(store, slot);
+    if (store->evicts)
+        evict_stamp(store, slot, evict_now(store, 1));
     entry_release(entry, word, state_of_new(store, key), slot);
     return true;
-}
-
-/* What the sparse index may take beside the rows. */
-static uint64_t index_limit(const struct store *store)
-{
-    uint64_t others = store->counter_bytes + store_slots(store) * slot_bytes(store);
-    return others < store->limit_bytes ? store->limit_bytes - others : 0;
 }
 
 /* The entry of a key, made if it is not there; NULL when memory runs out. */
@@ -369,27 +400,43 @@ static struct entry *find_or_insert(struct store *store, uint64_t key)
 {
     return store->index == TERN_DENSE
                ? &store->dense[key]
-               : sparse_insert(store->sparse, key, index_limit(store), store->watch);
+               : sparse_insert(store->sparse, key, rows_limit(store), store->watch);
+}
+
+/* Latches an entry with the word that it has; false if it is in an array that was given up, where nothing is latched, or
+ * with *waits if the wait was given up. */
+static bool latch_found(const struct store *store, struct entry *entry, uint64_t *word,
+                        bool *gave_up)
+{
+    for (struct spin spin = {0};;) {
+        *word = entry_read(entry);
+        if (store_gives_up(store, *word))
+            return false;
+        if (!(*word & ENTRY_LATCHED) && entry_try_latch(entry, *word))
+            return true;
+        if (!spin_again(&spin, store->watch)) {
+            *gave_up = !fault(FAULT_LATCH_STOLEN) || !entry_in_slabs(*word);
+            *word &= ~ENTRY_LATCHED;
+            return !*gave_up;
+        }
+    }
 }
 
 struct entry *store_latch(struct store *store, uint64_t key, uint64_t *word)
 {
-    for (struct spin spin = {0};;) {
+    bool gave_up = false;
+    for (struct spin spin = {0}; !gave_up; gave_up = gave_up || !spin_again(&spin, store->watch)) {
         struct entry *entry = find_or_insert(store, key);
         if (!entry)
             return NULL;
-        if (!entry_latch(entry, store->watch, word)) {
-            if (!fault(FAULT_LATCH_STOLEN) || !entry_in_slabs(*word))
-                return NULL;
-            *word &= ~ENTRY_LATCHED;
-        }
-        if (store->index == TERN_DENSE || (*word && entry_state(*word) != ENTRY_MOVED))
+        if (!latch_found(store, entry, word, &gave_up))
+            continue;
+        if (store_holds(store, entry, key))
             return entry;
-        /* The index grew in between. Put back what was there, and look again. */
-        atomic_store_explicit(&entry->word, *word, memory_order_release);
-        if (!spin_again(&spin, store->watch))
-            return NULL;
+        /* The cell was used again. */
+        entry_release_same(entry, *word);
     }
+    return NULL;
 }
 
 static void count_row(struct store *store)
@@ -427,18 +474,21 @@ enum tern_status store_create(struct store *store, uint64_t key)
     if (store->inlined)
         return create_inline(store, key);
     uint64_t word;
-    struct entry *entry = store_latch(store, key, &word);
-    if (!entry)
-        return out_of_memory(store);
-    if (entry_state(word) != ENTRY_NONE) {
+    struct entry *entry;
+    do {
+        entry = store_latch(store, key, &word);
+        if (!entry)
+            continue;
+        if (entry_state(word) != ENTRY_NONE) {
+            entry_release_same(entry, word);
+            return TERN_OK;
+        }
+        if (make_row(store, key, entry, word)) {
+            count_row(store);
+            return TERN_OK;
+        }
         entry_release_same(entry, word);
-        return TERN_OK;
-    }
-    if (make_row(store, key, entry, word)) {
-        count_row(store);
-        return TERN_OK;
-    }
-    entry_release_same(entry, word);
+    } while (evict_make_room(store, key, !entry));
     return out_of_memory(store);
 }
 
@@ -462,6 +512,10 @@ enum tern_status store_pull_new(struct store *store, uint64_t key, void *value, 
         return status;
     if (state == ENTRY_NONE && (store->init.kind == TERN_INIT_ZERO || store->admission)) {
         memset(value, 0, store->value_bytes);
+        return TERN_OK;
+    }
+    if (store->evicts) {
+        init_value(&store->init, store->type, key, store->length, value);
         return TERN_OK;
     }
     status = store_create(store, key);
@@ -515,12 +569,19 @@ struct entry *store_latch_row(const struct store *store, uint64_t key, struct en
     for (struct spin spin = {0};;) {
         *word = entry ? entry_read(entry) : 0;
         if (!entry_in_slabs(*word) && !(*word & ENTRY_LATCHED)) {
+            const uint64_t n_rebuilt = store->evicts ? sparse_n_rebuilt(store->sparse) : 0;
             *word = store_look(store, key, &entry);
+            if (store->evicts && !sparse_is_as_before(store->sparse, n_rebuilt))
+                *word = ENTRY_LATCHED; /* what was found may be another key's */
             if (entry_is_absent(*word) || entry_is_inline(*word))
                 return NULL;
         }
-        if (entry_readable(*word) && entry_try_latch(entry, *word))
-            return entry;
+        if (entry_readable(*word) && entry_try_latch(entry, *word)) {
+            if (store_holds(store, entry, key))
+                return entry;
+            entry_release_same(entry, *word);
+            entry = NULL;
+        }
         if (!spin_again(&spin, store->watch))
             return NULL;
     }
@@ -572,6 +633,8 @@ bool store_unpin(struct store *store, uint64_t key)
         /* What was written in place must be told like what was pushed. */
         if (word & ENTRY_TRACKED)
             store_mark(store, slot);
+        if (store->evicts)
+            evict_stamp(store, slot, evict_now(store, 1));
     }
     entry_release_same(entry, word);
     return pinned;

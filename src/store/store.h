@@ -107,10 +107,29 @@ struct slot_facts {
     };
 };
 
+/* What is known of rows that leave (evict.h). */
+struct eviction {
+    _Atomic uint64_t n_removed; /* rows so far */
+    _Atomic uint64_t n_writes;  /* of keys, where the age of rows matters */
+    _Atomic uint64_t clock;     /* the highest that a worker has reached */
+    _Atomic uint64_t due_clock; /* when to look for rows that are too old */
+    struct latch latch;         /* held while room is made at the limit; guards: */
+    uint32_t oldest;            /* the tick before which a row was last written that may go */
+    uint64_t n_left;            /* rows to remove before that is decided anew */
+    uint64_t n_drawn;           /* random numbers so far */
+    uint64_t line;              /* where the hand is */
+    unsigned stripe;
+};
+
 struct store_counts {
     _Atomic uint64_t n_rows;   /* keys that have a row */
-    _Atomic uint64_t n_slots;  /* slots in use */
+    _Atomic uint64_t n_slots;  /* slots in use, or free to be used again */
     _Atomic uint64_t n_pushes; /* applied here, where the updater asks for their age */
+    struct latch
+        free_latch; /* guards the list of slots that had a row: each begins with the number of the next */
+    uint32_t first_free; /* 1 + the first; 0: none */
+    _Atomic uint64_t n_free;
+    struct eviction eviction;
 };
 
 struct store {
@@ -157,9 +176,15 @@ struct store {
     uint64_t limit_bytes;       /* UINT64_MAX: none */
     uint64_t counter_bytes;     /* of `admission` or `sketch` */
     pthread_mutex_t slot_lock;
-    uint32_t *free_slots; /* that had a row, to be used again; a stack under slot_lock */
-    size_t n_free_slots, max_free_slots;
     struct slabs pins; /* how often each slot is pinned */
+
+    /* Of tables whose rows leave by a rule (evict.h). */
+    bool evicts;
+    bool evict_at_limit;
+    uint32_t evict_age;
+    uint64_t evict_floor;
+    struct slabs written;             /* when each row was last written */
+    struct pull_loops pull_unguarded; /* what `pull` does unless the index is rebuilt meanwhile */
 
     /* Of tables whose rows are everywhere or move (delta.c, move.c). */
     struct slabs bases; /* the value at the last exchange; with an updater: what was pushed since */
@@ -207,6 +232,13 @@ static inline uint64_t store_look(const struct store *store, uint64_t key, struc
         if (!spin_again(&spin, store->watch))
             return ENTRY_LATCHED;
     }
+}
+
+/* Whether an entry that was found for a key, and is latched or was not changed since, is still that of the key: cells may be
+ * used again (sparse.h). */
+static inline bool store_holds(const struct store *store, const struct entry *entry, uint64_t key)
+{
+    return !store->evicts || sparse_key_of(entry) == key;
 }
 
 /* Fails with TERN_PEER if a process that shared the table was lost. */
@@ -348,13 +380,23 @@ static inline bool store_pull_one(const struct store *store, uint64_t key, void 
     return store->pull.one(store, key, value);
 }
 
-/* Reads a key that has no row: zero without making one, any other initial value by making it, unless keys are admitted. *here
- * is set to false if the key turns out to be elsewhere. */
+/* Reads a key that has no row: zero without making one, any other initial value by making it, unless keys are admitted; where
+ * rows leave by a rule, the initial value without making one. *here is set to false if the key turns out to be elsewhere. */
 enum tern_status store_pull_new(struct store *store, uint64_t key, void *value, bool *here);
 
-/* Pushes to a key at home here that had no row where keys are admitted: counts it, and makes the row if it was counted often
+/* Pushes to a key at home here that had no row. Where keys are admitted: counts it, and makes the row if it was counted often
  * enough; otherwise the update is dropped. *here is set to false if the key turns out to be elsewhere. */
 enum tern_status store_push_new(struct store *store, uint64_t key, const void *update, bool *here);
+
+/* Sets a key at home here whose row has left since it was reserved. */
+enum tern_status store_set_new(struct store *store, uint64_t key, const void *value);
+
+/* Whether a write to a key at home here may find no row anywhere: a push where keys are admitted, or any where rows leave by a
+ * rule. */
+static inline bool store_may_miss(const struct store *store, bool pushes)
+{
+    return store->evicts || (store->admission && pushes);
+}
 
 /* Counts a key at home here n times where keys are admitted, unless it has a row. */
 enum tern_status store_count(struct store *store, uint64_t key, uint32_t n);
@@ -453,6 +495,12 @@ enum tern_status store_settle(struct store *store, uint64_t key, const void *sum
 
 bool store_take_slot(struct store *store, uint32_t *slot);
 void store_give_slot(struct store *store, uint32_t slot);
+
+/* Counts the memory of one more slot; false if that is above the limit. */
+bool store_take_bytes(struct store *store);
+
+/* Takes a slot that had a row; false if there is none. */
+bool store_take_free(struct store *store, uint32_t *slot);
 
 /* Where the key is, if the store knows: false if it has no word of it, or has the main copy. */
 bool store_location(const struct store *store, uint64_t key, uint32_t *location);

@@ -61,8 +61,10 @@ static void check_slots(const struct site *site)
         use_slot(site, used, manager->spares.keys[i]);
     for (size_t i = 0; i < manager->pool.n; i++)
         use_slot(site, used, manager->pool.keys[i]);
-    for (size_t i = 0; i < site->store.n_free_slots; i++)
-        use_slot(site, used, site->store.free_slots[i]);
+    for (uint32_t next = site->store.counts->first_free; next;) {
+        use_slot(site, used, next - 1);
+        memcpy(&next, slabs_at(&site->store.rows, next - 1), sizeof next);
+    }
 }
 
 /* A copy of what a request can change, to compare. */

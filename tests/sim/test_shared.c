@@ -9,6 +9,14 @@
  *  3. in the end each row that is not latched is whole, has what was reported, and at most one more for a push that was not;
  *  4. without a loss all rows are there, once, and counted.
  *
+ * In half of the runs rows leave (store/evict.h), by sweeps or by age, from a stripe of the index that is rebuilt again and
+ * again, and processes sometimes stand still for a while. What is pushed to a key is a multiple of a number of its own. Checked is
+ * besides:
+ *
+ *  5. a row that is read or left is the key's own, with no more than was pushed;
+ *  6. a pinned row stays, with all that was pushed;
+ *  7. the rule of age stops at the floor.
+ *
  * Built with TERN_DEFECTS, together with the sources of src/store. `test_shared SEED` runs one seed.
  */
 #include <setjmp.h>
@@ -25,6 +33,7 @@
 
 #include "base/fault.h"
 #include "base/rand.h"
+#include "store/evict.h"
 #include "store/shared.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -39,6 +48,11 @@ enum {
     N_HOT = 6,     /* that all use */
     N_STEPS = 600,
     LENGTH = 4,
+    N_LEAVING = 80, /* keys of runs in which rows leave, */
+    N_PINNED = 4,   /* of which the first are pinned */
+    FLOOR = 10,
+    AGE = 3,
+    STANDS_POINTS = 2000, /* that a process may stand still */
     STACK_BYTES = 512 << 10,
     SEEDS = 200,
 };
@@ -52,6 +66,7 @@ struct process {
     char *stack;
     struct store store;
     bool is_done, is_lost; /* lost: died or stopped */
+    uint64_t until;        /* of all points: it stands still */
     uint64_t call_ns;      /* when its present call began */
 };
 
@@ -65,6 +80,10 @@ struct run {
     uint64_t victim_points;
     bool is_detected; /* the loss becomes known; else it is found by patience alone */
     uint64_t lost_ns;
+    bool evicts;
+    uint64_t patience_ns;
+    uint64_t clock, n_odd; /* n_odd: which rows a sweep removes */
+    uint64_t keys[N_KEYS];
     uint64_t begun[N_KEYS], done[N_KEYS];
     bool is_over; /* what is left is looked at: no process runs */
     const char *violation;
@@ -98,13 +117,15 @@ void fault_point(void)
     fault_now_ns += MS / 10;
     if (++run->n_points > 2000000)
         violate("a process waits without end");
-    if (process->call_ns && fault_now_ns > process->call_ns + 40 * PATIENCE_NS)
+    if (process->call_ns && fault_now_ns > process->call_ns + 40 * run->patience_ns)
         violate("a call takes longer than its patience");
     if (run->now == run->victim && ++run->victim_points == run->victim_point) {
         process->is_lost = true;
         run->lost_ns = fault_now_ns;
     }
-    if (process->is_lost || run->violation || draw(3) == 0)
+    if (run->evicts && draw(1000) == 0)
+        process->until = run->n_points + STANDS_POINTS;
+    if (process->is_lost || run->violation || process->until > run->n_points || draw(3) == 0)
         leave();
 }
 
@@ -128,13 +149,23 @@ static void check_failure(const struct process *process)
         violate("a call fails without a reason");
 }
 
+/* What is pushed to a key. */
+static int64_t mark_of(uint64_t index)
+{
+    return run->evicts ? 100003 + 2 * (int64_t)index : 1;
+}
+
 static bool push(struct process *process, uint64_t index)
 {
-    static const int64_t ones[LENGTH] = {1, 1, 1, 1};
+    const int64_t mark = mark_of(index), marks[LENGTH] = {mark, mark, mark, mark};
     struct store *store = &process->store;
-    const uint64_t key = index * UINT64_C(0x9e3779b97f4a7c15);
+    const uint64_t key = run->keys[index];
     run->begun[index]++;
-    bool done = !store_create(store, key) && store_push_one(store, key, ones);
+    bool done = !store_create(store, key), here = true;
+    if (done && run->evicts)
+        done = !store_push_new(store, key, marks, &here);
+    else if (done)
+        done = store_push_one(store, key, marks);
     if (!done)
         check_failure(process);
     run->done[index] += done;
@@ -144,7 +175,7 @@ static bool push(struct process *process, uint64_t index)
 static bool pull(struct process *process, uint64_t index)
 {
     struct store *store = &process->store;
-    const uint64_t key = index * UINT64_C(0x9e3779b97f4a7c15), done = run->done[index];
+    const uint64_t key = run->keys[index], done = run->done[index];
     int64_t row[LENGTH] = {0};
     bool here = store_pull_one(store, key, row);
     if (!here && (store_pull_new(store, key, row, &here) || !here)) {
@@ -154,11 +185,48 @@ static bool pull(struct process *process, uint64_t index)
     for (int i = 1; i < LENGTH; i++)
         if (row[i] != row[0])
             violate("a read is torn");
-    if ((uint64_t)row[0] < done)
+    if (row[0] % mark_of(index))
+        violate("a read has the row of another key");
+    const uint64_t n = (uint64_t)(row[0] / mark_of(index));
+    if (n < done && (!run->evicts || index < N_PINNED))
         violate("a read lacks what was pushed before");
-    if ((uint64_t)row[0] > run->begun[index])
+    if (n > run->begun[index])
         violate("a read has more than was pushed");
     return true;
+}
+
+static bool is_swept(void *context, uint64_t key, const void *value)
+{
+    (void)context, (void)value;
+    return (key ^ run->n_odd) % 4 != 0;
+}
+
+/* Removes rows by a function or by age. */
+static bool remove_rows(struct process *process)
+{
+    struct store *store = &process->store;
+    uint64_t n;
+    if (run->seed % 4) {
+        const uint64_t before = store_rows(store);
+        evict_advance(store, ++run->clock);
+        if (before > 2 * FLOOR && store_rows(store) < FLOOR - N_PROCESSES)
+            violate("the rule of age does not stop at the floor");
+        return !store_check_lost(store);
+    }
+    run->n_odd = draw(4);
+    if (!evict_sweep(store, is_swept, NULL, &n))
+        return true;
+    check_failure(process);
+    return false;
+}
+
+static bool act(struct process *process)
+{
+    if (run->evicts && draw(8) == 0)
+        return remove_rows(process);
+    const uint64_t n_keys = run->evicts ? N_LEAVING : N_KEYS;
+    uint64_t index = draw(3) == 0 ? draw(N_HOT) : draw(n_keys);
+    return draw(3) ? push(process, index) : pull(process, index);
 }
 
 static void work(void)
@@ -167,9 +235,7 @@ static void work(void)
     bool goes_on = true;
     for (int step = 0; goes_on && step < N_STEPS; step++) {
         process->call_ns = fault_now_ns;
-        uint64_t index = draw(3) == 0 ? draw(N_HOT) : draw(N_KEYS);
-        goes_on = !store_check_lost(&process->store) &&
-                  (draw(3) ? push(process, index) : pull(process, index));
+        goes_on = !store_check_lost(&process->store) && act(process);
         process->call_ns = 0;
     }
     process->is_done = true;
@@ -196,6 +262,10 @@ static void schedule(struct watch *watch)
     for (;;) {
         uint32_t ready[N_PROCESSES], n = 0;
         for (uint32_t i = 0; i < N_PROCESSES; i++)
+            if (!run->processes[i].is_done && !run->processes[i].is_lost &&
+                run->processes[i].until <= run->n_points)
+                ready[n++] = i;
+        for (uint32_t i = 0; !n && i < N_PROCESSES; i++) /* all stand still */
             if (!run->processes[i].is_done && !run->processes[i].is_lost)
                 ready[n++] = i;
         if (!n || run->violation)
@@ -220,24 +290,48 @@ static void check_rows(struct store *store)
     uint64_t n_rows = 0, n_used = 0;
     for (uint64_t index = 0; index < N_KEYS; index++) {
         n_used += run->begun[index] > 0;
-        struct entry *entry = store_find(store, index * UINT64_C(0x9e3779b97f4a7c15));
+        const bool stays = !run->evicts || index < N_PINNED;
+        struct entry *entry = store_find(store, run->keys[index]);
         uint64_t word = entry ? entry_read(entry) : 0;
         if (!entry_readable(word)) {
-            if (!is_lost && run->begun[index])
+            if (!is_lost && run->begun[index] && stays)
                 violate("a row is not there");
             continue;
         }
-        const int64_t *row = slabs_at(&store->rows, entry_slot(word));
+        const int64_t *row = slabs_at(&store->rows, entry_slot(word)), mark = mark_of(index);
         for (int i = 0; i < LENGTH; i++)
-            if (row[i] != row[0] || (uint64_t)row[i] < run->done[index] ||
-                (uint64_t)row[i] > run->begun[index])
+            if (row[i] != row[0] || row[i] % mark ||
+                (stays && (uint64_t)(row[i] / mark) < run->done[index]) ||
+                (uint64_t)(row[i] / mark) > run->begun[index])
                 violate("a row that is not latched has another value than was pushed");
     }
     if (is_lost)
         return;
     sparse_visit(store->sparse, count_key, &n_rows, NULL);
-    if (n_rows != n_used || store_rows(store) != n_used)
+    if ((n_rows != n_used && !run->evicts) || store_rows(store) != n_rows)
         violate("rows are not there once, or counted wrong");
+    if (run->evicts && store_slots(store) != n_rows + store->counts->n_free)
+        violate("slots are lost or used twice");
+}
+
+/* Keys all over the index, or of one of its stripes. */
+static void choose_keys(const struct sparse *sparse)
+{
+    uint64_t n = 0;
+    for (uint64_t i = 0; n < (run->evicts ? N_LEAVING : N_KEYS); i++) {
+        const uint64_t key = i * UINT64_C(0x9e3779b97f4a7c15);
+        if (!run->evicts || sparse_hash(sparse, key) >> 58 == 5)
+            run->keys[n++] = key;
+    }
+}
+
+static void pin_some(struct store *store)
+{
+    for (uint64_t i = 0; i < N_PINNED; i++) {
+        void *row;
+        assert_int_equal(store_create(store, run->keys[i]), TERN_OK);
+        assert_int_equal(store_pin(store, run->keys[i], &row), TERN_OK);
+    }
 }
 
 /* One simulation; what was found, or NULL. */
@@ -249,12 +343,17 @@ static const char *simulate(uint64_t seed)
                                          .length = LENGTH,
                                          .updater = {.name = "add", .apply = add},
                                          .memory_limit_bytes = 1 << 21};
-    struct run here = {.seed = seed, .victim = N_PROCESSES};
+    struct run here = {.seed = seed, .victim = N_PROCESSES, .evicts = seed % 2 == 0};
+    if (here.evicts) {
+        options.evict_age = AGE;
+        options.evict_floor = FLOOR;
+    }
     size_t bytes = shared_bytes(&options);
     struct shared_table *shared = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
     assert_non_null(shared);
     memset(shared, 0, bytes);
-    shared_format(shared, &options, PATIENCE_NS, seed);
+    here.patience_ns = here.evicts ? 10 * PATIENCE_NS : PATIENCE_NS;
+    shared_format(shared, &options, here.patience_ns, seed);
     run = &here;
     fault_now_ns = MS;
     if (draw(4)) {
@@ -262,8 +361,13 @@ static const char *simulate(uint64_t seed)
         here.victim_point = 1 + draw(draw(2) ? 300 : 15000);
         here.is_detected = draw(3);
     }
+    choose_keys(&shared->sparse);
+    here.is_over = true;
     for (uint32_t i = 0; i < N_PROCESSES; i++)
         begin(i, shared, &options);
+    if (here.evicts)
+        pin_some(&here.processes[0].store);
+    here.is_over = false;
     schedule(&shared->watch);
     here.is_over = true;
     if (!here.violation)

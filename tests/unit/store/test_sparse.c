@@ -18,7 +18,7 @@ static int index_open(void **state)
 {
     struct sparse *sparse = aligned_alloc(_Alignof(struct sparse), sizeof *sparse);
     assert_non_null(sparse);
-    sparse_init(sparse, 0);
+    sparse_init(sparse, 0, false);
     *state = sparse;
     return 0;
 }
@@ -105,7 +105,7 @@ static void keys_of_any_kind_are_found_again(void **state)
     struct sparse *sparse = *state;
     for (unsigned kind = 0; kind < N_KINDS; kind++) {
         sparse_fini(sparse);
-        sparse_init(sparse, 0);
+        sparse_init(sparse, 0, false);
         for (uint32_t i = 0; i < 20000; i++)
             label(sparse_insert(sparse, key_of(kind, i), UINT64_MAX, NULL), i);
         for (uint32_t i = 0; i < 20000; i++) {
