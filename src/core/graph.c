@@ -125,23 +125,35 @@ static double behind(const struct counted *key, const struct counted *other)
                                               : theirs - ours * other->frequency / key->frequency;
 }
 
-/* Demands that replicas which are too far behind one of n keys lack nothing; says how many these are. */
-static size_t mark_behind(const struct graph *graph, struct op *op)
+/* Whether a key is too far behind one of the others; `first` has come furthest for its frequency. Where all have the same one,
+ * no other needs to be looked at. Nobody is further ahead than `most`. */
+static bool is_behind(const struct graph *graph, const struct op *op, const struct counted *key,
+                      const struct counted *first)
+{
+    const double bound = (double)graph->bound;
+    const double most =
+        key->frequency * ((double)first->count / first->frequency) - (double)key->count;
+    bool found = behind(key, first) > bound;
+    const bool looks = graph->frequencies && most > bound - 0.5; /* numbers are rounded */
+    for (size_t k = 0; looks && !found && k < op->n_counted; k++)
+        found = op->counted[k].is_known && behind(key, &op->counted[k]) > bound;
+    return found;
+}
+
+/* Demands that replicas which are too far behind another key lack nothing. */
+static void mark_behind(const struct graph *graph, struct op *op)
 {
     struct counted *all = op->counted;
-    size_t n_marked = 0;
+    const struct counted *first = NULL;
     if (graph->bound == UINT64_MAX || defect(DEFECT_GRAPH_BETWEEN_SKIPPED))
-        return 0;
-    for (size_t i = 0; i < op->n; i++) {
-        if (!all[i].replica || !all[i].is_known || all[i].is_current)
-            continue;
-        bool is_behind = false;
-        for (size_t k = 0; !is_behind && k < op->n_counted; k++)
-            is_behind = all[k].is_known && behind(&all[i], &all[k]) > (double)graph->bound;
-        all[i].is_strict = is_behind;
-        n_marked += is_behind;
-    }
-    return n_marked;
+        return;
+    for (size_t k = 0; k < op->n_counted; k++)
+        if (all[k].is_known && (!first || (double)all[k].count * first->frequency >
+                                              (double)first->count * all[k].frequency))
+            first = &all[k];
+    for (size_t i = 0; first && i < op->n; i++)
+        if (all[i].replica && all[i].is_known && !all[i].is_current)
+            all[i].is_strict = is_behind(graph, op, &all[i], first);
 }
 
 /* ---- Reads -------------------------------------------------------------------------------------- */
@@ -210,7 +222,7 @@ static void begin(const struct core_table *table, struct op *op, size_t n_call)
                                  .is_current = true};
     for (size_t i = 1; defect(DEFECT_GRAPH_OLD_FREQUENCY) && i < op->n_counted; i++)
         op->counted[i].frequency = op->counted[i - 1].frequency;
-    (void)mark_behind(graph, op);
+    mark_behind(graph, op);
 }
 
 static uint8_t *ask(const struct core_table *table, struct op *op, size_t first, size_t n,
@@ -337,7 +349,7 @@ static void swap(struct op *op, size_t i, size_t k)
 static size_t finish(const struct core_table *table, struct op *op)
 {
     size_t n_left = op->n;
-    (void)mark_behind(table->state, op);
+    mark_behind(table->state, op);
     for (size_t i = 0; i < n_left;) {
         const struct counted *counted = &op->counted[i];
         if (counted->is_known && (counted->is_current || !counted->is_strict))
