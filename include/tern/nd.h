@@ -7,6 +7,7 @@
  *   symbol    an expression with free variables: a model
  *   module    a symbol bound to shapes, with parameters, gradients and memory: it computes and learns
  *   iterator  batches of rows of data and labels
+ *   store     arrays by key that the nodes of a job share, in Tern's tables
  *
  * Operators have names and attributes: tern_array_apply("sum", "axis=0 keepdims=1", &x, 1, &y). docs/nd.md lists them.
  *
@@ -51,6 +52,7 @@ struct tern_array;
 struct tern_symbol;
 struct tern_module;
 struct tern_iterator;
+struct tern_store;
 
 /* A dimension is at least 1; no dimension: a single number. */
 struct tern_nd_shape {
@@ -241,6 +243,46 @@ TERN_API enum tern_status tern_module_fit(struct tern_module *module,
 TERN_API enum tern_status tern_module_score(struct tern_module *module,
                                             struct tern_iterator *iterator, double *accuracy,
                                             double *loss);
+
+/* ---- Stores ---------------------------------------------------------------------------------- */
+
+/* Merges the sum of what all nodes pushed into the value of a key. Both arrays belong to Tern; the program changes `value`. */
+typedef void tern_store_function(void *context, const char *key, struct tern_array *sum,
+                                 struct tern_array *value);
+
+struct tern_store_options {
+    size_t struct_size;     /* sizeof(struct tern_store_options) */
+    struct tern_node *node; /* NULL: the store opens one, and the process joins its job (tern.h) */
+    const char *name;       /* of its tables, at most 40 characters; NULL: "store" */
+    /* false: sequential. The first pull after pushes waits until all nodes have come so far; it sees the sum of all their
+     * pushes, merged once by the store's function. true: eventual. A push is merged at once, and after the first pull of a
+     * key nobody waits for anybody. */
+    bool eventual;
+    double
+        rate; /* eventual only: a push is the gradient of a step of sgd with this rate; 0: it is added */
+};
+
+/*
+ * Opens a store. Its values are f32 arrays in a table with rows of 4 KiB, which spread over all nodes; processes of one host
+ * share the rows. Every node opens the store, uses the same keys, and in a sequential store makes the same calls in the same
+ * order. The calls are carried out when they return. A store belongs to one thread at a time.
+ */
+TERN_API enum tern_status tern_store_open(const struct tern_store_options *options,
+                                          struct tern_store **store);
+
+/* Waits until all nodes close it. It is closed also when one of them is lost, which is told. */
+TERN_API enum tern_status tern_store_close(struct tern_store *store);
+
+/* What merges the pushes of a sequential store; at first they are added to the value. Called at one node per key. */
+TERN_API enum tern_status tern_store_set_function(struct tern_store *store,
+                                                  tern_store_function *function, void *context);
+
+/* Keys have 1 to 63 characters. The first pull of a key that no call has named before makes the array of node 0 its value; a
+ * first push makes zeros. Later calls must give arrays of the same shape. */
+TERN_API enum tern_status tern_store_push(struct tern_store *store, const char *key,
+                                          struct tern_array *array);
+TERN_API enum tern_status tern_store_pull(struct tern_store *store, const char *key,
+                                          struct tern_array *array);
 
 /* ---- The engine ------------------------------------------------------------------------------ */
 

@@ -688,6 +688,80 @@ class _Borrowed(Array):
         pass
 
 
+# ---- Stores --------------------------------------------------------------------------------------------------------
+
+
+class _StoreOptions(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_size_t), ("node", ctypes.c_void_p), ("name", ctypes.c_char_p),
+                ("eventual", ctypes.c_bool), ("rate", ctypes.c_double)]
+
+
+_MERGE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p)
+
+
+class Store:
+    """Arrays by key that the nodes of a job share, in Tern's tables. Keys are numbers or strings.
+
+    `eventual=False`: what all nodes pushed is summed and merged once, by the function of `set_updater` (at first: added).
+    `eventual=True`: a push is merged at once; `rate` makes it a step of sgd, else it is added.
+    """
+
+    def __init__(self, name="store", *, eventual=False, rate=0.0):
+        options = _StoreOptions(ctypes.sizeof(_StoreOptions), None, name.encode(), eventual, rate)
+        handle = ctypes.c_void_p()
+        self._handle = self._merge = self._failure = None
+        self._keys = {}
+        _check(_lib.tern_store_open(ctypes.byref(options), ctypes.byref(handle)))
+        self._handle = handle.value
+
+    def close(self):
+        if self._handle:
+            handle, self._handle = self._handle, None
+            _check(_lib.tern_store_close(ctypes.c_void_p(handle)))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, failure, *_):
+        if failure is None:  # closing waits for the other nodes
+            self.close()
+
+    def set_updater(self, update):
+        """`update(key, sum, value)` changes `value`. It runs at one node for each key."""
+
+        def merge(_, key, total, value):
+            try:
+                update(self._keys[key], _Borrowed(total, self), _Borrowed(value, self))
+            except BaseException as failure:  # pylint: disable=broad-except
+                self._failure = failure
+
+        function = _MERGE(merge)
+        _check(_lib.tern_store_set_function(ctypes.c_void_p(self._handle), function, None))
+        self._merge = function
+
+    def _call(self, function, key, array):
+        name = str(key).encode()
+        self._keys.setdefault(name, key)
+        status = function(ctypes.c_void_p(self._handle), name, ctypes.c_void_p(array._handle))
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+        _check(status)
+
+    def push(self, key, array):
+        self._call(_lib.tern_store_push, key, array)
+
+    def pull(self, key, array):
+        """Writes the value into `array`."""
+        self._call(_lib.tern_store_pull, key, array)
+
+
+class kvstore:  # pylint: disable=invalid-name
+    """`nd.kvstore.create()`, as in the thesis."""
+
+    create = Store
+
+
 # ---- The engine ----------------------------------------------------------------------------------------------------
 
 
