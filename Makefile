@@ -34,7 +34,7 @@ override CPPFLAGS := -D_GNU_SOURCE -Iinclude -MMD -MP $(CPPFLAGS)
 ifneq ($(SAN)$(DEBUG),)
   override CPPFLAGS += -DTERN_INVARIANTS
 endif
-override LDLIBS += -lssl -lcrypto -lm -pthread
+override LDLIBS += -lssl -lcrypto -llz4 -lm -pthread
 TASK_LIBS := -lz -lzstd
 
 ifeq ($(SAN),address)

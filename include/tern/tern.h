@@ -416,6 +416,9 @@ struct tern_table_options {
  *
  *   keys        a list of keys that a worker has sent to the node before costs 16 bytes.
  *   zeros       a value of zeros costs one bit.
+ *   skip:Q      f32 and f64 only: a value is pushed with probability Q, divided by Q, so that its mean is
+ *               what was pushed. Includes zeros.
+ *   lz4         what the other filters have made is compressed.
  *   fixed:B     f32 and f64 only: elements that are pushed or pulled have B = 8, 16 or 24 bits. The
  *               largest of a message sets the scale; each number is rounded at random, so that its
  *               mean is the number itself. A set is never rounded.
@@ -1044,7 +1047,7 @@ struct tern_table_stats {
     uint64_t removed_rows; /* by sweeps and rules of eviction, here or in shared memory */
 
     /* Bytes that filters saved in what this node sent. */
-    uint64_t keys_saved_bytes, zeros_saved_bytes, fixed_saved_bytes;
+    uint64_t keys_saved_bytes, zeros_saved_bytes, fixed_saved_bytes, lz4_saved_bytes;
 
     /* The cost of managing keys, at this node; zero for tables whose keys stay at home. */
     uint64_t rounds;     /* exchanges with other nodes */

@@ -50,7 +50,7 @@ def make():
                           cwd=ROOT, stdout=sys.stderr)
     if done.returncode:
         raise SystemExit("tern: `make python` failed; on Debian it needs gcc, make, libc6-dev, libssl-dev, "
-                         "libxxhash-dev, zlib1g-dev and python3-dev")
+                         "libxxhash-dev, liblz4-dev, zlib1g-dev and python3-dev")
     return ROOT / build / "python"
 
 

@@ -127,16 +127,37 @@ static PyObject *stats_dict(const struct tern_table_stats *stats)
     const struct {
         const char *name;
         uint64_t value;
-    } counts[] = {COUNT(pulled_keys),       COUNT(pushed_keys),       COUNT(set_keys),
-                  COUNT(pinned_keys),       COUNT(remote_keys),       COUNT(remote_bytes),
-                  COUNT(request_bytes),     COUNT(reply_bytes),       COUNT(keys_saved_bytes),
-                  COUNT(zeros_saved_bytes), COUNT(fixed_saved_bytes), COUNT(rows),
-                  COUNT(value_bytes),       COUNT(memory_bytes),      COUNT(rounds),
-                  COUNT(messages),          COUNT(sent_bytes),        COUNT(received_bytes),
-                  COUNT(moved_here),        COUNT(moved_away),        COUNT(replicas_made),
-                  COUNT(replicas_ended),    COUNT(deltas_sent),       COUNT(values_received),
-                  COUNT(redirected),        COUNT(counted_keys),      COUNT(dropped_keys),
-                  COUNT(checked_keys),      COUNT(fetched_within),    COUNT(fetched_between)};
+    } counts[] = {COUNT(pulled_keys),
+                  COUNT(pushed_keys),
+                  COUNT(set_keys),
+                  COUNT(pinned_keys),
+                  COUNT(remote_keys),
+                  COUNT(remote_bytes),
+                  COUNT(request_bytes),
+                  COUNT(reply_bytes),
+                  COUNT(keys_saved_bytes),
+                  COUNT(zeros_saved_bytes),
+                  COUNT(fixed_saved_bytes),
+                  COUNT(lz4_saved_bytes),
+                  COUNT(rows),
+                  COUNT(value_bytes),
+                  COUNT(memory_bytes),
+                  COUNT(rounds),
+                  COUNT(messages),
+                  COUNT(sent_bytes),
+                  COUNT(received_bytes),
+                  COUNT(moved_here),
+                  COUNT(moved_away),
+                  COUNT(replicas_made),
+                  COUNT(replicas_ended),
+                  COUNT(deltas_sent),
+                  COUNT(values_received),
+                  COUNT(redirected),
+                  COUNT(counted_keys),
+                  COUNT(dropped_keys),
+                  COUNT(checked_keys),
+                  COUNT(fetched_within),
+                  COUNT(fetched_between)};
 #undef COUNT
     PyObject *dict = PyDict_New();
     bool good = dict;

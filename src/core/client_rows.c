@@ -167,12 +167,19 @@ static size_t encode_rows(struct client *client, const struct part *part, uint8_
 {
     const struct op *op = part->op;
     client->rows.begin = client->rows.end = 0;
-    uint8_t *rows = buffer_reserve(&client->rows, part->count * op_value_bytes(op));
+    const size_t bytes = part->count * op_value_bytes(op);
+    const struct filters *filters = &op->of->filters;
+    const struct filter_shape shape = core_filter_shape(op->of);
+    const uint64_t seed = seed_of(client, part);
+    uint8_t *rows = buffer_reserve(
+        &client->rows, bytes + filter_scratch_bytes(filters, part->count, op_value_bytes(op)));
     if (!rows)
         return SIZE_MAX;
     gather(part, rows);
-    return core_encode_rows(op->of, rows, part->count, op->kind == FRAME_SET, seed_of(client, part),
-                            payload);
+    if (op->kind == FRAME_PUSH)
+        filter_skip(filters, &shape, rows, part->count, seed);
+    return core_encode_rows(op->of, rows, part->count, op->kind == FRAME_SET, seed, payload,
+                            rows + bytes);
 }
 
 /* The header of an access, without the sizes of what follows it. */
@@ -260,9 +267,12 @@ const uint8_t *request_plain_rows(struct client *client, const struct op *op, st
         return coded.n == bytes ? coded.bytes : NULL;
     const struct filter_shape shape = core_filter_shape(op->of);
     client->rows.begin = client->rows.end = 0;
-    uint8_t *rows = buffer_reserve(&client->rows, bytes + 1);
-    return rows && filter_decode(&op->of->filters, &shape, coded.bytes, coded.n, n, rows) ? rows
-                                                                                          : NULL;
+    uint8_t *rows = buffer_reserve(
+        &client->rows, bytes + 1 + filter_scratch_bytes(&op->of->filters, n, op_value_bytes(op)));
+    if (!rows ||
+        !filter_decode(&op->of->filters, &shape, coded.bytes, coded.n, n, rows + bytes + 1, rows))
+        return NULL;
+    return rows;
 }
 
 /* Appends the write of a part whose rows are filtered. */
@@ -372,13 +382,16 @@ bool request_decode_rows(struct client *client, const struct part *part, struct 
     const struct filter_shape shape = core_filter_shape(op->of);
     size_t n = op->present ? 0 : part->count;
     plain->begin = plain->end = 0;
-    uint8_t *to = buffer_reserve(plain, head + part->count * op_value_bytes(op) + 1);
+    const size_t most = head + part->count * op_value_bytes(op) + 1;
+    uint8_t *to = buffer_reserve(
+        plain, most + filter_scratch_bytes(&op->of->filters, part->count, op_value_bytes(op)));
     if (!to || bytes < head)
         return false;
     for (uint32_t i = 0; op->present && i < part->count; i++)
         n += has_bit(payload, i);
     memcpy(to, payload, head);
-    if (!filter_decode(&op->of->filters, &shape, payload + head, bytes - head, n, to + head))
+    if (!filter_decode(&op->of->filters, &shape, payload + head, bytes - head, n, to + most,
+                       to + head))
         return false;
     for (size_t i = 1; defect(DEFECT_ZEROS_REPEAT) && i < n; i++)
         if (!to[head + i * op_value_bytes(op)])

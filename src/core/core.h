@@ -97,9 +97,10 @@ static inline struct filter_shape core_filter_shape(const struct core_table *tab
     return (struct filter_shape){.type = table->store.type, .length = table->store.length};
 }
 
-/* Codes n rows for a request or its reply; returns their bytes. `exact`: they are not to be rounded. */
+/* Codes n rows for a request or its reply; returns their bytes. `exact`: they are not to be rounded. `scratch` has
+ * filter_scratch_bytes. */
 size_t core_encode_rows(const struct core_table *table, const void *rows, size_t n, bool exact,
-                        uint64_t seed, uint8_t *out);
+                        uint64_t seed, uint8_t *out, uint8_t *scratch);
 
 /* The node that has the main copy of a key unless it was moved, and always knows where it is. */
 static inline uint32_t core_home(const struct core *core, const struct store *store, uint64_t key)

@@ -162,12 +162,13 @@ bool server_filter_rows(struct server *server, const struct core_table *table,
     const size_t n = *bytes / table->store.value_bytes;
     struct buffer *coded = &server->packed;
     coded->begin = coded->end = 0;
-    uint8_t *to = buffer_reserve(coded, filter_max_bytes(n, table->store.value_bytes));
+    const size_t row_bytes = table->store.value_bytes, most = filter_max_bytes(n, row_bytes);
+    uint8_t *to = buffer_reserve(coded, most + filter_scratch_bytes(&table->filters, n, row_bytes));
     if (!to)
         return false;
     const uint64_t stream = (uint64_t)server->core->node << 32 | table->number;
     const uint64_t seed = rand_at(rand_at(stream, request->number), n ? server->keys[0] : 0);
-    *bytes = core_encode_rows(table, values, n, false, seed, to);
+    *bytes = core_encode_rows(table, values, n, false, seed, to, to + most);
     memcpy(values, to, *bytes);
     return true;
 }
@@ -273,16 +274,17 @@ static const void *decode_rows(struct server *server, const struct core_table *t
 {
     const struct filter_shape shape = core_filter_shape(table);
     server->values.begin = server->values.end = 0;
-    void *rows = buffer_reserve(&server->values, request->count * table->store.value_bytes + 1);
+    const size_t row_bytes = table->store.value_bytes, most = request->count * row_bytes + 1;
+    uint8_t *rows = buffer_reserve(
+        &server->values, most + filter_scratch_bytes(&table->filters, request->count, row_bytes));
     if (!rows)
         *status = fail(TERN_NO_MEMORY, "no memory for a %s", frame_kind_name(request->kind));
     else if (!filter_decode(&table->filters, &shape, payload, frame_payload_bytes(request),
-                            request->count, rows))
+                            request->count, rows + most, rows))
         *status = fail(TERN_INVALID, "the filtered rows of a %s of table '%s' cannot be decoded",
                        frame_kind_name(request->kind), table->store.name);
     if (!*status && defect(DEFECT_FILTERED_ROW_LOST))
-        memset((char *)rows + (request->count - 1) * table->store.value_bytes, 0,
-               table->store.value_bytes);
+        memset(rows + (request->count - 1) * table->store.value_bytes, 0, table->store.value_bytes);
     return *status ? NULL : rows;
 }
 

@@ -126,7 +126,7 @@ bool technique_open(struct core *core, struct core_table *table,
 }
 
 size_t core_encode_rows(const struct core_table *table, const void *rows, size_t n, bool exact,
-                        uint64_t seed, uint8_t *out)
+                        uint64_t seed, uint8_t *out, uint8_t *scratch)
 {
     struct core_table *counts = (struct core_table *)(uintptr_t)table;
     const struct filter_shape shape = core_filter_shape(table);
@@ -134,7 +134,7 @@ size_t core_encode_rows(const struct core_table *table, const void *rows, size_t
     struct filter_saved saved = {0};
     if (exact)
         filters.fixed_bits = 0;
-    const size_t bytes = filter_encode(&filters, &shape, rows, n, seed, out, &saved);
+    const size_t bytes = filter_encode(&filters, &shape, rows, n, seed, out, scratch, &saved);
     filter_count(&counts->saved, &saved);
     return bytes;
 }

@@ -97,7 +97,8 @@ void tables_choose(struct tables *tables, uint32_t n_nodes, uint32_t n_workers, 
     static const size_t n_n_moves = sizeof n_moves / sizeof *n_moves;
     static const char *const last[] = {"static", "adaptive", "adaptive", "replicate"};
     /* The simulator's numbers are whole, so they are never rounded. */
-    static const char *const filters[] = {NULL, "zeros", "keys", "keys,zeros"};
+    static const char *const filters[] = {NULL,         "zeros", "keys",
+                                          "keys,zeros", "lz4",   "keys,zeros,lz4"};
     static const size_t n_filters = sizeof filters / sizeof *filters;
     static const char *const graphs[] = {"graph:0",  "graph:1",   "graph:1",  "graph:3",
                                          "graph:10", "graph:100", "graph:inf"};

@@ -3,12 +3,17 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include <lz4.h>
 
 #include "base/rand.h"
 #include "wire/bytes.h"
 
-enum form { FORM_ZEROS = 1, FORM_FIXED = 2, FORMS = 3 };
+enum form { FORM_ZEROS = 1, FORM_FIXED = 2, FORMS = 3, FORM_LZ4 = 4 };
+
+enum { LZ4_HEAD_BYTES = 5, LZ4_LEAST = 64 }; /* shorter messages are not compressed */
 
 /* ---- Names --------------------------------------------------------------------------------------- */
 
@@ -27,21 +32,40 @@ static bool is_name(const char *text, size_t n, const char *name)
     return n == strlen(name) && memcmp(text, name, n) == 0;
 }
 
+/* Reads the share of rows that is pushed. */
+static const char *parse_skip(const char *text, size_t n, enum tern_type type,
+                              struct filters *filters)
+{
+    char number[24] = "", *end;
+    if (filters->skip > 0)
+        return "is named twice";
+    if (!is_real(type))
+        return "is for f32 and f64: whole numbers are never left out";
+    memcpy(number, text, n < sizeof number ? n : 0);
+    filters->skip = strtod(number, &end);
+    return end != number && !*end && filters->skip > 0 && filters->skip <= 1
+               ? NULL
+               : "has no share of rows above 0 and at most 1, such as skip:0.5";
+}
+
 /* Reads one name of n characters; a sentence's end if it is wrong, else NULL. */
 static const char *parse_one(const char *text, size_t n, enum tern_type type,
                              struct filters *filters)
 {
-    static const char fixed[] = "fixed:";
+    static const char fixed[] = "fixed:", skip[] = "skip:";
     bool *const flag = is_name(text, n, "keys")    ? &filters->keys
                        : is_name(text, n, "zeros") ? &filters->zeros
+                       : is_name(text, n, "lz4")   ? &filters->lz4
                                                    : NULL;
     if (flag) {
         const bool again = *flag;
         *flag = true;
         return again ? "is named twice" : NULL;
     }
+    if (n > sizeof skip - 1 && memcmp(text, skip, sizeof skip - 1) == 0)
+        return parse_skip(text + sizeof skip - 1, n - (sizeof skip - 1), type, filters);
     if (n < sizeof fixed - 1 || memcmp(text, fixed, sizeof fixed - 1) != 0)
-        return "is unknown; there are: keys, zeros, fixed:8, fixed:16, fixed:24";
+        return "is unknown; there are: keys, zeros, fixed:8, fixed:16, fixed:24, skip:Q, lz4";
     if (filters->fixed_bits)
         return "is named twice";
     if (!is_real(type))
@@ -69,15 +93,19 @@ enum tern_status filters_parse(const char *table, const char *text, enum tern_ty
                         text, wrong);
         text += n + (text[n] == ',');
     }
+    parsed.zeros |= parsed.skip > 0;
     *filters = parsed;
     return TERN_OK;
 }
 
 void filters_text(const struct filters *filters, char text[FILTERS_TEXT_BYTES])
 {
-    snprintf(text, FILTERS_TEXT_BYTES, "%s%s%s%.0d", filters->keys ? ",keys" : "",
+    char skip[24] = "";
+    if (filters->skip > 0)
+        snprintf(skip, sizeof skip, ",skip:%.9g", filters->skip);
+    snprintf(text, FILTERS_TEXT_BYTES, "%s%s%s%.0d%s%s", filters->keys ? ",keys" : "",
              filters->zeros ? ",zeros" : "", filters->fixed_bits ? ",fixed:" : "",
-             (int)filters->fixed_bits);
+             (int)filters->fixed_bits, skip, filters->lz4 ? ",lz4" : "");
     if (text[0])
         memmove(text, text + 1, strlen(text));
 }
@@ -87,6 +115,7 @@ void filter_count(struct filter_counts *counts, const struct filter_saved *saved
     atomic_fetch_add_explicit(&counts->keys, saved->keys, memory_order_relaxed);
     atomic_fetch_add_explicit(&counts->zeros, saved->zeros, memory_order_relaxed);
     atomic_fetch_add_explicit(&counts->fixed, saved->fixed, memory_order_relaxed);
+    atomic_fetch_add_explicit(&counts->lz4, saved->lz4, memory_order_relaxed);
 }
 
 /* ---- Elements ------------------------------------------------------------------------------------ */
@@ -186,9 +215,28 @@ static size_t count_zeros(const uint8_t *rows, size_t n, size_t row_bytes)
     return n_zero;
 }
 
-size_t filter_encode(const struct filters *filters, const struct filter_shape *shape,
-                     const void *rows, size_t n, uint64_t seed, uint8_t *out,
-                     struct filter_saved *saved)
+size_t filter_scratch_bytes(const struct filters *filters, size_t n, size_t row_bytes)
+{
+    return filters->lz4 ? (size_t)LZ4_COMPRESSBOUND(filter_max_bytes(n, row_bytes)) : 0;
+}
+
+void filter_skip(const struct filters *filters, const struct filter_shape *shape, void *rows,
+                 size_t n, uint64_t seed)
+{
+    const size_t bytes = element_bytes(shape->type), row_bytes = shape->length * bytes;
+    uint8_t *row = rows;
+    for (size_t i = 0; filters->skip > 0 && i < n; i++, row += row_bytes) {
+        const bool sent = rand_unit(rand_at(~seed, i)) < filters->skip;
+        for (size_t k = 0; sent && k < row_bytes; k += bytes)
+            put_real(row + k, shape->type, get_real(row + k, shape->type) / filters->skip);
+        if (!sent)
+            memset(row, 0, row_bytes);
+    }
+}
+
+static size_t encode_rows(const struct filters *filters, const struct filter_shape *shape,
+                          const void *rows, size_t n, uint64_t seed, uint8_t *out,
+                          struct filter_saved *saved)
 {
     const uint8_t *from = rows, *const begin = out;
     const size_t row_bytes = shape->length * element_bytes(shape->type), n_bits = (n + 7) / 8;
@@ -224,6 +272,30 @@ size_t filter_encode(const struct filters *filters, const struct filter_shape *s
     return (size_t)(out - begin);
 }
 
+/* Replaces coded rows by their compressed form, if that is shorter; their bytes. */
+static size_t compress(uint8_t *coded, size_t bytes, uint8_t *scratch, struct filter_saved *saved)
+{
+    const int most = (int)bytes - LZ4_HEAD_BYTES - 1;
+    const int n = LZ4_compress_default((const char *)coded, (char *)scratch, (int)bytes, most);
+    if (n <= 0)
+        return bytes;
+    coded[0] = FORM_LZ4;
+    put_u32(coded + 1, (uint32_t)bytes);
+    memcpy(coded + LZ4_HEAD_BYTES, scratch, (size_t)n);
+    saved->lz4 += bytes - LZ4_HEAD_BYTES - (size_t)n;
+    return LZ4_HEAD_BYTES + (size_t)n;
+}
+
+size_t filter_encode(const struct filters *filters, const struct filter_shape *shape,
+                     const void *rows, size_t n, uint64_t seed, uint8_t *out, uint8_t *scratch,
+                     struct filter_saved *saved)
+{
+    const size_t bytes = encode_rows(filters, shape, rows, n, seed, out, saved);
+    return filters->lz4 && bytes >= LZ4_LEAST && bytes <= LZ4_MAX_INPUT_SIZE
+               ? compress(out, bytes, scratch, saved)
+               : bytes;
+}
+
 /* How many of n rows follow; the bits of rows that are not there must be 0. */
 static bool count_rows(const uint8_t *bits, size_t n, size_t *n_rows)
 {
@@ -233,8 +305,8 @@ static bool count_rows(const uint8_t *bits, size_t n, size_t *n_rows)
     return n % 8 == 0 || bits[n / 8] >> n % 8 == 0;
 }
 
-bool filter_decode(const struct filters *filters, const struct filter_shape *shape,
-                   const uint8_t *in, size_t bytes, size_t n, void *rows)
+static bool decode_rows(const struct filters *filters, const struct filter_shape *shape,
+                        const uint8_t *in, size_t bytes, size_t n, void *rows)
 {
     const uint8_t *const end = in + bytes;
     const size_t row_bytes = shape->length * element_bytes(shape->type);
@@ -264,4 +336,19 @@ bool filter_decode(const struct filters *filters, const struct filter_shape *sha
         }
     }
     return in == end;
+}
+
+bool filter_decode(const struct filters *filters, const struct filter_shape *shape,
+                   const uint8_t *in, size_t bytes, size_t n, uint8_t *scratch, void *rows)
+{
+    if (!filters->lz4 || !bytes || *in != FORM_LZ4)
+        return decode_rows(filters, shape, in, bytes, n, rows);
+    const size_t most = filter_max_bytes(n, shape->length * element_bytes(shape->type));
+    if (bytes < LZ4_HEAD_BYTES || bytes > LZ4_MAX_INPUT_SIZE)
+        return false;
+    const size_t plain = get_u32(in + 1);
+    return plain <= most &&
+           LZ4_decompress_safe((const char *)in + LZ4_HEAD_BYTES, (char *)scratch,
+                               (int)(bytes - LZ4_HEAD_BYTES), (int)plain) == (int)plain &&
+           decode_rows(filters, shape, scratch, plain, n, rows);
 }

@@ -10,8 +10,13 @@
  * the mean is the number itself. Rows with an element that is not finite are not rounded, nor is anything where the
  * caller says that rows must stay as they are.
  *
+ *   skip:Q    a row of a push is sent with probability Q, divided by Q (6.4): the mean is the row itself. The others are
+ *             zeros, so `zeros` is included
+ *   lz4       what the others have made is compressed, if that makes it shorter
+ *
  * Rows are coded as: u8 form; with FORM_ZEROS a bit for each row, whether it follows; with FORM_FIXED i16, the binary
- * logarithm of the step; then the rows that are not left out. Pure functions; decoding takes any bytes.
+ * logarithm of the step; then the rows that are not left out. Or FORM_LZ4, u32 bytes, and an LZ4 block that has so many bytes
+ * of that when it is decompressed. Pure functions; decoding takes any bytes.
  */
 #ifndef WIRE_FILTER_H
 #define WIRE_FILTER_H
@@ -28,7 +33,9 @@
 struct filters {
     bool keys;
     bool zeros;
+    bool lz4;
     uint8_t fixed_bits; /* 0: not rounded */
+    double skip;        /* the share of rows that is pushed; 0: all */
 };
 
 /* The rows that are coded: `length` elements each. */
@@ -39,11 +46,11 @@ struct filter_shape {
 
 /* Bytes that filters have saved: of one message, and of all. */
 struct filter_saved {
-    uint64_t keys, zeros, fixed;
+    uint64_t keys, zeros, fixed, lz4;
 };
 
 struct filter_counts {
-    _Atomic uint64_t keys, zeros, fixed;
+    _Atomic uint64_t keys, zeros, fixed, lz4;
 };
 
 /* Adds what was saved in a message. Any thread. */
@@ -52,7 +59,7 @@ void filter_count(struct filter_counts *counts, const struct filter_saved *saved
 /* Whether rows are coded. */
 static inline bool filters_rows(const struct filters *filters)
 {
-    return filters->zeros || filters->fixed_bits;
+    return filters->zeros || filters->fixed_bits || filters->lz4;
 }
 
 /* Reads such as "zeros,fixed:8"; NULL and "" are none. Fails, with a sentence that names the table, if a filter is
@@ -62,7 +69,7 @@ enum tern_status filters_parse(const char *table, const char *text, enum tern_ty
 
 enum { FILTERS_TEXT_BYTES = 64 };
 
-/* Names filters always in the same way: "keys,zeros,fixed:8". */
+/* Names filters always in the same way: "keys,zeros,fixed:8,skip:0.5,lz4". */
 void filters_text(const struct filters *filters, char text[FILTERS_TEXT_BYTES]);
 
 /* Room that n rows of row_bytes may need. */
@@ -71,13 +78,20 @@ static inline size_t filter_max_bytes(size_t n, size_t row_bytes)
     return 1 + sizeof(int16_t) + n * row_bytes;
 }
 
+/* Bytes of scratch that coding or decoding n rows needs. */
+size_t filter_scratch_bytes(const struct filters *filters, size_t n, size_t row_bytes);
+
+/* Leaves out rows of a push, and divides the others, as `skip` says. Which ones follows from the seed. */
+void filter_skip(const struct filters *filters, const struct filter_shape *shape, void *rows,
+                 size_t n, uint64_t seed);
+
 /* Codes n rows, which may lie anywhere; returns the bytes. What is rounded follows from the seed. */
 size_t filter_encode(const struct filters *filters, const struct filter_shape *shape,
-                     const void *rows, size_t n, uint64_t seed, uint8_t *out,
+                     const void *rows, size_t n, uint64_t seed, uint8_t *out, uint8_t *scratch,
                      struct filter_saved *saved);
 
 /* Decodes exactly n rows from exactly `bytes`; false, with rows unspecified, if they do not fit. */
 bool filter_decode(const struct filters *filters, const struct filter_shape *shape,
-                   const uint8_t *in, size_t bytes, size_t n, void *rows);
+                   const uint8_t *in, size_t bytes, size_t n, uint8_t *scratch, void *rows);
 
 #endif

@@ -69,7 +69,7 @@ else
     check 'and runs' [ "$status" -eq 0 ]
     # shellcheck disable=SC2046
     try "$CC" -std=c17 "$ROOT/examples/first.c" -o "$tmp/static" $(flags --cflags) \
-        "$root/usr/lib/libtern.a" -lssl -lcrypto -lm -pthread
+        "$root/usr/lib/libtern.a" -lssl -lcrypto -llz4 -lm -pthread
     check 'first.c compiles against the static library' [ "$status" -eq 0 ]
     try "$tmp/static"
     check 'and runs alone' [ "$status" -eq 0 ]

@@ -107,7 +107,7 @@ static uint64_t count_named(struct tern_node *node, struct tern_worker *worker)
     struct tern_table_stats last = {.struct_size = sizeof last};
     struct tern_table *table;
     uint64_t keys[N_KEYS], n_wrong = 0;
-    if (!open_table(node, "named", TERN_I64, "keys,zeros", &table))
+    if (!open_table(node, "named", TERN_I64, "keys,zeros,lz4", &table))
         return 1;
     for (uint64_t i = 0; i < N_KEYS; i++) {
         keys[i] = i;

@@ -8,6 +8,8 @@
 
 #include "support/check.h"
 
+static uint8_t scratch[1 << 21];
+
 enum { ROUNDINGS = 1000000, ROWS = 1000, LENGTH = 3 };
 
 static void names_are_read(void **state)
@@ -47,9 +49,9 @@ static size_t there_and_back(const struct filters *filters, const struct filter_
     const size_t row_bytes = shape->length * (shape->type == TERN_F32 ? 4U : 8U);
     uint8_t *coded = array_of(filter_max_bytes(n, row_bytes), 1);
     struct filter_saved saved = {0};
-    const size_t bytes = filter_encode(filters, shape, rows, n, seed, coded, &saved);
+    const size_t bytes = filter_encode(filters, shape, rows, n, seed, coded, scratch, &saved);
     assert_true(bytes <= filter_max_bytes(n, row_bytes));
-    assert_true(filter_decode(filters, shape, coded, bytes, n, again));
+    assert_true(filter_decode(filters, shape, coded, bytes, n, scratch, again));
     free(coded);
     return bytes;
 }
@@ -155,13 +157,81 @@ static void a_seed_gives_the_same_bytes(void **state)
     struct filter_saved saved = {0};
     for (size_t i = 0; i < ROWS; i++)
         rows[i] = (float)i / 7;
-    const size_t bytes = filter_encode(&filters, &shape, rows, ROWS, 9, one, &saved);
+    const size_t bytes = filter_encode(&filters, &shape, rows, ROWS, 9, one, scratch, &saved);
     assert_int_equal(bytes, 3 + ROWS);
     assert_int_equal(saved.fixed, 3 * ROWS);
-    assert_int_equal(filter_encode(&filters, &shape, rows, ROWS, 9, two, &saved), bytes);
-    assert_int_equal(filter_encode(&filters, &shape, rows, ROWS, 10, other, &saved), bytes);
+    assert_int_equal(filter_encode(&filters, &shape, rows, ROWS, 9, two, scratch, &saved), bytes);
+    assert_int_equal(filter_encode(&filters, &shape, rows, ROWS, 10, other, scratch, &saved),
+                     bytes);
     assert_memory_equal(one, two, bytes);
     assert_true(memcmp(one, other, bytes) != 0);
+}
+
+/* What repeats is compressed, what does not is sent as it is, and a message that was changed is refused or has rows. */
+static void repeated_rows_are_compressed(void **state)
+{
+    (void)state;
+    enum { N = 200, LEN = 4 };
+    static float rows[N * LEN], again[N * LEN];
+    static uint8_t coded[4 * N * LEN + 64];
+    const struct filter_shape shape = {.type = TERN_F32, .length = LEN};
+    const struct filters filters = {.lz4 = true};
+    struct filter_saved saved = {0};
+    struct dice dice = {1};
+    assert_true(filter_scratch_bytes(&filters, N, 4 * LEN) <= sizeof scratch);
+    for (size_t i = 0; i < N * LEN; i++)
+        rows[i] = (float)(i % 8);
+    size_t bytes = filter_encode(&filters, &shape, rows, N, 1, coded, scratch, &saved);
+    assert_true(bytes < 200 && saved.lz4 == 1 + sizeof rows - bytes);
+    assert_true(filter_decode(&filters, &shape, coded, bytes, N, scratch, again));
+    assert_memory_equal(rows, again, sizeof rows);
+    size_t n_refused = 0;
+    for (size_t i = 0; i < 10000; i++) {
+        uint8_t *byte = &coded[dice_below(&dice, bytes)];
+        const uint8_t was = *byte;
+        *byte = (uint8_t)dice_roll(&dice);
+        n_refused += !filter_decode(&filters, &shape, coded, bytes, N, scratch, again);
+        *byte = was;
+    }
+    assert_true(n_refused > 0);
+    const struct filters others = {.zeros = true};
+    assert_false(filter_decode(&others, &shape, coded, bytes, N, scratch, again));
+    for (size_t i = 0; i < N * LEN; i++)
+        rows[i] = (float)dice_roll(&dice);
+    bytes = filter_encode(&filters, &shape, rows, N, 1, coded, scratch, &saved);
+    assert_true(bytes <= 1 + sizeof rows);
+    assert_true(filter_decode(&filters, &shape, coded, bytes, N, scratch, again));
+    assert_memory_equal(rows, again, sizeof rows);
+}
+
+/* So many rows are pushed as `skip` says, and on the average they are what they were. */
+static void skipped_rows_have_no_bias(void **state)
+{
+    (void)state;
+    enum { N = 1000000 };
+    float *rows = malloc(N * sizeof *rows);
+    const struct filter_shape shape = {.type = TERN_F32, .length = 1};
+    struct filters filters;
+    char text[FILTERS_TEXT_BYTES];
+    assert_non_null(rows);
+    ok(filters_parse("w", "skip:0.25", TERN_F32, &filters));
+    filters_text(&filters, text);
+    assert_string_equal(text, "zeros,skip:0.25");
+    assert_true(filters_parse("w", "skip:0.25", TERN_I32, &filters) == TERN_INVALID);
+    assert_true(filters_parse("w", "skip:1.5", TERN_F32, &filters) == TERN_INVALID);
+    assert_true(filters_parse("w", "skip:", TERN_F32, &filters) == TERN_INVALID);
+    ok(filters_parse("w", "skip:0.25", TERN_F32, &filters));
+    for (size_t i = 0; i < N; i++)
+        rows[i] = 3;
+    filter_skip(&filters, &shape, rows, N, 77);
+    double sum = 0;
+    for (size_t i = 0; i < N; i++) {
+        assert_true(rows[i] == 0 || rows[i] == 12);
+        sum += (double)rows[i];
+    }
+    /* The standard deviation of one is 12 sqrt(1/4 * 3/4). */
+    assert_true(fabs(sum / N - 3) < 4 * 12 * sqrt(3.0 / 16) / sqrt(N));
+    free(rows);
 }
 
 int main(void)
@@ -172,6 +242,8 @@ int main(void)
         cmocka_unit_test(roundings_have_no_bias),
         cmocka_unit_test(ends_of_the_scale_hold),
         cmocka_unit_test(a_seed_gives_the_same_bytes),
+        cmocka_unit_test(repeated_rows_are_compressed),
+        cmocka_unit_test(skipped_rows_have_no_bias),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
