@@ -13,6 +13,9 @@
 
 enum form { FORM_ZEROS = 1, FORM_FIXED = 2, FORMS = 3, FORM_LZ4 = 4 };
 
+#define INLINE static inline __attribute__((always_inline))
+
+enum { BLOCK = 256 };                        /* elements that are rounded together */
 enum { LZ4_HEAD_BYTES = 5, LZ4_LEAST = 64 }; /* shorter messages are not compressed */
 
 /* ---- Names --------------------------------------------------------------------------------------- */
@@ -141,24 +144,48 @@ static void put_real(uint8_t *at, enum tern_type type, double value)
         memcpy(at, &f, sizeof f);
 }
 
-static bool is_zero(const uint8_t *row, size_t bytes)
+INLINE bool is_zero(const uint8_t *row, size_t bytes)
 {
+    uint32_t word;
+    uint64_t words;
+    if (bytes == sizeof word)
+        return memcpy(&word, row, sizeof word), word == 0;
+    if (bytes == sizeof words)
+        return memcpy(&words, row, sizeof words), words == 0;
     return !row[0] && memcmp(row, row + 1, bytes - 1) == 0;
+}
+
+/* The largest magnitude of n elements; that of one which is not finite is not finite. As whole numbers, magnitudes are in
+ * the same order. */
+static double find_largest(const uint8_t *rows, enum tern_type type, size_t n)
+{
+    uint64_t largest = 0;
+    uint32_t largest_short = 0;
+    float f;
+    double d;
+    for (size_t i = 0; type == TERN_F64 && i < n; i++) {
+        uint64_t bits;
+        memcpy(&bits, rows + 8 * i, sizeof bits);
+        bits &= INT64_MAX;
+        largest = bits > largest ? bits : largest;
+    }
+    for (size_t i = 0; type == TERN_F32 && i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, rows + 4 * i, sizeof bits);
+        bits &= INT32_MAX;
+        largest_short = bits > largest_short ? bits : largest_short;
+    }
+    memcpy(&d, &largest, sizeof d);
+    memcpy(&f, &largest_short, sizeof f);
+    return type == TERN_F64 ? d : (double)f;
 }
 
 /* The binary logarithm of the step; false if there is none, since an element is not finite or all are zero. */
 static bool find_step(const uint8_t *rows, enum tern_type type, size_t n_elements, unsigned bits,
                       int *log2_step)
 {
-    double largest = 0;
-    for (size_t i = 0; i < n_elements; i++) {
-        const double x = fabs(get_real(rows + i * element_bytes(type), type));
-        if (!isfinite(x))
-            return false;
-        if (x > largest)
-            largest = x;
-    }
-    if (largest == 0)
+    const double largest = find_largest(rows, type, n_elements);
+    if (largest == 0 || !isfinite(largest))
         return false;
     /* largest < 2^e, so at most 2^(bits - 1) steps; one less unless it is rounded up to as many. */
     int e;
@@ -167,52 +194,260 @@ static bool find_step(const uint8_t *rows, enum tern_type type, size_t n_element
     const double most = ldexp(1, (int)bits - 1) - 1;
     if (ldexp(largest, -e) > most)
         e++;
-    const int least = type == TERN_F32 ? -149 : -1074;
-    *log2_step = e < least ? least : e;
+    /* Below, the number of steps in 1 would not be finite. */
+    enum { LEAST_F32 = -149, LEAST_F64 = -1000 };
+    if (type == TERN_F64 && e < LEAST_F64)
+        return false;
+    *log2_step = type == TERN_F32 && e < LEAST_F32 ? LEAST_F32 : e;
     return true;
 }
 
-/* A whole number whose mean is x. */
-static int32_t round_at_random(double x, uint64_t seed, uint64_t i)
+/* ---- Whole numbers of steps ---------------------------------------------------------------------- */
+
+/* Random bits of the i-th element of a message: the finalizer of MurmurHash3, which compilers turn into vectors. */
+INLINE uint32_t bits_at(uint32_t seed, uint32_t i)
 {
-    const double low = floor(x);
-    return (int32_t)low + (rand_unit(rand_at(seed, i)) < x - low);
+    uint32_t bits = seed + i * UINT32_C(0x9e3779b9);
+    bits = (bits ^ bits >> 16) * UINT32_C(0x85ebca6b);
+    bits = (bits ^ bits >> 13) * UINT32_C(0xc2b2ae35);
+    return bits ^ bits >> 16;
+}
+
+/* A whole number below 2^24 whose mean is x: x and a random share of 1, rounded down. What is added makes it positive, so
+ * that a conversion rounds down. */
+INLINE int32_t round_at_random(double x, uint32_t seed, uint32_t i)
+{
+    enum { OFFSET = 1 << 24 };
+    return (int32_t)(x + (double)(int32_t)(bits_at(seed, i) >> 1) * 0x1p-31 + OFFSET) - OFFSET;
+}
+
+/* Writes at most BLOCK elements as whole numbers of steps; `at` is the number of the first. Type and bits are constants. */
+INLINE uint8_t *put_block(const uint8_t *from, bool wide, size_t n, unsigned bits, double scale,
+                          uint32_t seed, uint32_t at, uint8_t *out)
+{
+    int32_t steps[BLOCK];
+    for (size_t i = 0; i < n; i++) {
+        float f;
+        double d;
+        if (wide)
+            memcpy(&d, from + 8 * i, sizeof d);
+        else
+            memcpy(&f, from + 4 * i, sizeof f);
+        steps[i] = round_at_random((wide ? d : (double)f) * scale, seed, at + (uint32_t)i);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t z = (uint32_t)steps[i];
+        const uint16_t low = (uint16_t)z;
+        if (bits >= 16)
+            memcpy(out + bits / 8 * i, &low, sizeof low);
+        if (bits != 16)
+            out[bits / 8 * i + (bits == 24 ? 2 : 0)] = (uint8_t)(bits == 24 ? z >> 16 : z);
+    }
+    return out + bits / 8 * n;
+}
+
+INLINE const uint8_t *get_block(const uint8_t *in, bool wide, size_t n, unsigned bits, double step,
+                                uint8_t *to)
+{
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t *at = in + bits / 8 * i;
+        uint16_t low = *at;
+        if (bits >= 16)
+            memcpy(&low, at, sizeof low);
+        const int32_t z = bits == 8    ? (int8_t)low
+                          : bits == 16 ? (int16_t)low
+                                       : (int32_t)low + (int8_t)at[2] * (1 << 16);
+        const double d = z * step;
+        const float f = (float)d;
+        if (wide)
+            memcpy(to + 8 * i, &d, sizeof d);
+        else
+            memcpy(to + 4 * i, &f, sizeof f);
+    }
+    return in + bits / 8 * n;
+}
+
+/* Appends n elements, at most BLOCK, as whole numbers of steps; `at` is the number of the first. */
+static uint8_t *put_fixed(const uint8_t *from, enum tern_type type, size_t n, unsigned bits,
+                          double scale, uint32_t seed, size_t at, uint8_t *out)
+{
+    const uint32_t first = (uint32_t)at;
+    if (type == TERN_F64)
+        return bits == 8    ? put_block(from, true, n, 8, scale, seed, first, out)
+               : bits == 16 ? put_block(from, true, n, 16, scale, seed, first, out)
+                            : put_block(from, true, n, 24, scale, seed, first, out);
+    return bits == 8    ? put_block(from, false, n, 8, scale, seed, first, out)
+           : bits == 16 ? put_block(from, false, n, 16, scale, seed, first, out)
+                        : put_block(from, false, n, 24, scale, seed, first, out);
+}
+
+static const uint8_t *get_fixed(const uint8_t *in, enum tern_type type, size_t n, unsigned bits,
+                                double step, uint8_t *to)
+{
+    if (type == TERN_F64)
+        return bits == 8    ? get_block(in, true, n, 8, step, to)
+               : bits == 16 ? get_block(in, true, n, 16, step, to)
+                            : get_block(in, true, n, 24, step, to);
+    return bits == 8    ? get_block(in, false, n, 8, step, to)
+           : bits == 16 ? get_block(in, false, n, 16, step, to)
+                        : get_block(in, false, n, 24, step, to);
 }
 
 /* ---- Rows ---------------------------------------------------------------------------------------- */
 
-/* Appends the elements of a row as whole numbers of steps; `at` is the number of the first. */
-static uint8_t *put_fixed(const uint8_t *row, const struct filter_shape *shape, unsigned bits,
-                          double scale, uint64_t seed, uint64_t at, uint8_t *out)
+INLINE void copy_row(uint8_t *to, const uint8_t *from, size_t bytes)
 {
-    for (size_t i = 0; i < shape->length; i++) {
-        const double x = get_real(row + i * element_bytes(shape->type), shape->type) * scale;
-        const uint32_t z = (uint32_t)round_at_random(x, seed, at + i);
-        for (unsigned shift = 0; shift < bits; shift += 8)
-            *out++ = (uint8_t)(z >> shift);
+    if (bytes == sizeof(uint32_t))
+        memcpy(to, from, sizeof(uint32_t));
+    else if (bytes == sizeof(uint64_t))
+        memcpy(to, from, sizeof(uint64_t));
+    else
+        memcpy(to, from, bytes);
+}
+
+/* Brings the rows of [begin, end) that are not zeros together, and sets their bits; where they end. */
+INLINE uint8_t *gather_rows(const uint8_t *rows, size_t begin, size_t end, size_t row_bytes,
+                            uint8_t *bits, uint8_t *out)
+{
+    const uint8_t *from = rows + begin * row_bytes;
+    for (size_t i = begin; i < end; i++, from += row_bytes) {
+        const unsigned sent = !is_zero(from, row_bytes);
+        copy_row(out, from, row_bytes); /* what is zeros is overwritten by the next one */
+        bits[i / 8] |= (uint8_t)(sent << i % 8);
+        out += sent ? row_bytes : 0;
     }
     return out;
 }
 
-static const uint8_t *get_fixed(const uint8_t *in, const struct filter_shape *shape, unsigned bits,
-                                double step, uint8_t *row)
+/* The inverse. */
+INLINE void scatter_rows(const uint8_t *in, size_t begin, size_t end, size_t row_bytes,
+                         const uint8_t *bits, uint8_t *rows)
 {
-    for (size_t i = 0; i < shape->length; i++) {
-        uint32_t z = 0;
-        for (unsigned shift = 0; shift < bits; shift += 8)
-            z |= (uint32_t)*in++ << shift;
-        const int32_t signed_z = (int32_t)(z << (32 - bits)) >> (32 - bits);
-        put_real(row + i * element_bytes(shape->type), shape->type, signed_z * step);
+    uint8_t *to = rows + begin * row_bytes;
+    for (size_t i = begin; i < end; i++, to += row_bytes) {
+        if (bits[i / 8] >> i % 8 & 1) {
+            copy_row(to, in, row_bytes);
+            in += row_bytes;
+        } else {
+            memset(to, 0, row_bytes);
+        }
     }
-    return in;
 }
 
-static size_t count_zeros(const uint8_t *rows, size_t n, size_t row_bytes)
+INLINE size_t count_zeros_of(const uint8_t *rows, size_t n, size_t row_bytes)
 {
     size_t n_zero = 0;
     for (size_t i = 0; i < n; i++)
         n_zero += is_zero(rows + i * row_bytes, row_bytes);
     return n_zero;
+}
+
+/* Each of these has a loop of its own for rows of one number. */
+static size_t count_zeros(const uint8_t *rows, size_t n, size_t row_bytes)
+{
+    return row_bytes == 4   ? count_zeros_of(rows, n, 4)
+           : row_bytes == 8 ? count_zeros_of(rows, n, 8)
+                            : count_zeros_of(rows, n, row_bytes);
+}
+
+static uint8_t *gather(const uint8_t *rows, size_t begin, size_t end, size_t row_bytes,
+                       uint8_t *bits, uint8_t *out)
+{
+    return row_bytes == 4   ? gather_rows(rows, begin, end, 4, bits, out)
+           : row_bytes == 8 ? gather_rows(rows, begin, end, 8, bits, out)
+                            : gather_rows(rows, begin, end, row_bytes, bits, out);
+}
+
+static void scatter(const uint8_t *in, size_t begin, size_t end, size_t row_bytes,
+                    const uint8_t *bits, uint8_t *rows)
+{
+    if (row_bytes == 4)
+        scatter_rows(in, begin, end, 4, bits, rows);
+    else if (row_bytes == 8)
+        scatter_rows(in, begin, end, 8, bits, rows);
+    else
+        scatter_rows(in, begin, end, row_bytes, bits, rows);
+}
+
+/* How rows are rounded. */
+struct rounding {
+    enum tern_type type;
+    unsigned bits;
+    double scale; /* 1 / step, or the step */
+    uint32_t seed;
+    size_t at; /* elements so far */
+};
+
+static uint8_t *put_elements(struct rounding *rounding, const uint8_t *from, size_t n, uint8_t *out)
+{
+    const size_t bytes = element_bytes(rounding->type);
+    for (size_t done = 0, block; done < n; done += block, rounding->at += block) {
+        block = n - done < BLOCK ? n - done : BLOCK;
+        out = put_fixed(from + done * bytes, rounding->type, block, rounding->bits, rounding->scale,
+                        rounding->seed, rounding->at, out);
+    }
+    return out;
+}
+
+static const uint8_t *get_elements(const struct rounding *rounding, const uint8_t *in, size_t n,
+                                   uint8_t *to)
+{
+    const size_t bytes = element_bytes(rounding->type);
+    for (size_t done = 0, block; done < n; done += block) {
+        block = n - done < BLOCK ? n - done : BLOCK;
+        in = get_fixed(in, rounding->type, block, rounding->bits, rounding->scale,
+                       to + done * bytes);
+    }
+    return in;
+}
+
+/* Rounds the rows that are not zeros: those of a block together, if they fit. */
+static uint8_t *put_sparse(struct rounding *rounding, const uint8_t *rows, size_t n, size_t length,
+                           uint8_t *bits, uint8_t *out)
+{
+    uint8_t block[BLOCK * sizeof(double)];
+    const size_t element = element_bytes(rounding->type), row_bytes = length * element;
+    const size_t most = length < BLOCK ? BLOCK / length : 1;
+    for (size_t i = 0, next; i < n; i = next) {
+        next = n - i < most ? n : i + most;
+        if (length <= BLOCK) {
+            const uint8_t *end = gather(rows, i, next, row_bytes, bits, block);
+            out = put_elements(rounding, block, (size_t)(end - block) / element, out);
+        } else if (!is_zero(rows + i * row_bytes, row_bytes)) {
+            bits[i / 8] |= (uint8_t)(1 << i % 8);
+            out = put_elements(rounding, rows + i * row_bytes, length, out);
+        }
+    }
+    return out;
+}
+
+static bool has_row(const uint8_t *bits, size_t i)
+{
+    return bits[i / 8] >> i % 8 & 1;
+}
+
+/* The inverse. */
+static const uint8_t *get_sparse(const struct rounding *rounding, const uint8_t *in, size_t n,
+                                 size_t length, const uint8_t *bits, uint8_t *rows)
+{
+    uint8_t block[BLOCK * sizeof(double)];
+    const size_t row_bytes = length * element_bytes(rounding->type);
+    const size_t most = length < BLOCK ? BLOCK / length : 1;
+    for (size_t i = 0, next; i < n; i = next) {
+        size_t n_sent = 0;
+        next = n - i < most ? n : i + most;
+        for (size_t k = i; k < next; k++)
+            n_sent += has_row(bits, k);
+        if (length <= BLOCK) {
+            in = get_elements(rounding, in, n_sent * length, block);
+            scatter(block, i, next, row_bytes, bits, rows);
+        } else if (n_sent) {
+            in = get_elements(rounding, in, length, rows + i * row_bytes);
+        } else {
+            memset(rows + i * row_bytes, 0, row_bytes);
+        }
+    }
+    return in;
 }
 
 size_t filter_scratch_bytes(const struct filters *filters, size_t n, size_t row_bytes)
@@ -255,18 +490,19 @@ static size_t encode_rows(const struct filters *filters, const struct filter_sha
         out += 2;
         saved->fixed += (n - (zeros ? n_zero : 0)) * (row_bytes - coded);
     }
-    for (size_t i = 0; i < n; i++, from += row_bytes) {
-        if (zeros && is_zero(from, row_bytes))
-            continue;
-        if (zeros)
-            bits[i / 8] |= (uint8_t)(1 << i % 8);
-        if (fixed) {
-            out = put_fixed(from, shape, filters->fixed_bits, ldexp(1, -log2_step), seed,
-                            i * shape->length, out);
-        } else {
-            memcpy(out, from, row_bytes);
-            out += row_bytes;
-        }
+    struct rounding rounding = {.type = shape->type,
+                                .bits = filters->fixed_bits,
+                                .scale = ldexp(1, -log2_step),
+                                .seed = (uint32_t)(seed ^ seed >> 32)};
+    if (fixed && zeros) {
+        out = put_sparse(&rounding, from, n, shape->length, bits, out);
+    } else if (fixed) {
+        out = put_elements(&rounding, from, n * shape->length, out);
+    } else if (zeros) {
+        out = gather(from, 0, n, row_bytes, bits, out);
+    } else {
+        memcpy(out, from, n * row_bytes);
+        out += n * row_bytes;
     }
     saved->zeros += zeros ? n_zero * row_bytes - n_bits : 0;
     return (size_t)(out - begin);
@@ -323,19 +559,20 @@ static bool decode_rows(const struct filters *filters, const struct filter_shape
     if (n_rows && (bytes - head) / n_rows < coded)
         return false;
     in += head;
-    const double step = fixed ? ldexp(1, (int16_t)get_u16(in - 2)) : 0;
-    uint8_t *row = rows;
-    for (size_t i = 0; i < n; i++, row += row_bytes) {
-        if (zeros && !(bits[i / 8] >> i % 8 & 1)) {
-            memset(row, 0, row_bytes);
-        } else if (fixed) {
-            in = get_fixed(in, shape, filters->fixed_bits, step, row);
-        } else {
-            memcpy(row, in, row_bytes);
-            in += row_bytes;
-        }
-    }
-    return in == end;
+    const struct rounding rounding = {.type = shape->type,
+                                      .bits = filters->fixed_bits,
+                                      .scale = fixed ? ldexp(1, (int16_t)get_u16(in - 2)) : 0};
+    if (in + n_rows * coded != end)
+        return false;
+    if (fixed && zeros)
+        get_sparse(&rounding, in, n, shape->length, bits, rows);
+    else if (fixed)
+        get_elements(&rounding, in, n * shape->length, rows);
+    else if (zeros)
+        scatter(in, 0, n, row_bytes, bits, rows);
+    else if (n)
+        memcpy(rows, in, n * row_bytes);
+    return true;
 }
 
 bool filter_decode(const struct filters *filters, const struct filter_shape *shape,

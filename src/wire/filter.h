@@ -75,7 +75,8 @@ void filters_text(const struct filters *filters, char text[FILTERS_TEXT_BYTES]);
 /* Room that n rows of row_bytes may need. */
 static inline size_t filter_max_bytes(size_t n, size_t row_bytes)
 {
-    return 1 + sizeof(int16_t) + n * row_bytes;
+    return 1 + sizeof(int16_t) +
+           (n + 1) * row_bytes; /* a row of zeros may be written behind the last */
 }
 
 /* Bytes of scratch that coding or decoding n rows needs. */

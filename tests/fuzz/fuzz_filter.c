@@ -13,7 +13,7 @@ enum { MOST_ROWS = 40, MOST_LENGTH = 4, ROW_BYTES = 8 * MOST_LENGTH };
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static uint8_t rows[MOST_ROWS * ROW_BYTES], again[MOST_ROWS * ROW_BYTES];
-    static uint8_t coded[MOST_ROWS * ROW_BYTES + 8], scratch[2 * MOST_ROWS * ROW_BYTES + 64];
+    static uint8_t coded[(MOST_ROWS + 1) * ROW_BYTES + 8], scratch[2 * MOST_ROWS * ROW_BYTES + 64];
     if (size < 2)
         return 0;
     const struct filter_shape shape = {.type = (enum tern_type)(data[0] % 4),
