@@ -67,6 +67,7 @@ static const struct option options[] = {
     {"normalise", OPTION_FLAG, &args.normalise,
      .help = "divide an embedding's gradient by the examples of the batch that have the feature"},
     TRAIN_PATIENCE("3"),
+    TRAIN_PLACEMENT,
 };
 
 static const struct option_set option_set = {

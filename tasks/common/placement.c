@@ -90,6 +90,50 @@ static bool read_keys(const struct placement *placement, const char *keys_name,
     return ok;
 }
 
+struct replica {
+    uint64_t key;
+    uint32_t node;
+};
+
+static int compare_replicas(const void *left, const void *right)
+{
+    const struct replica *a = left, *b = right;
+    if (a->key != b->key)
+        return a->key < b->key ? -1 : 1;
+    return a->node < b->node ? -1 : a->node > b->node;
+}
+
+static bool sort_replicas(struct placement *placement)
+{
+    const uint64_t n = placement->n_replicas;
+    struct replica *all = malloc((n + 1) * sizeof *all);
+    if (all == NULL)
+        return task_fail_memory("the placement");
+    for (uint64_t i = 0; i < n; i++)
+        all[i] = (struct replica){placement->replica_keys[i], placement->replica_nodes[i]};
+    qsort(all, n, sizeof *all, compare_replicas);
+    for (uint64_t i = 0; i < n; i++) {
+        placement->replica_keys[i] = all[i].key;
+        placement->replica_nodes[i] = all[i].node;
+    }
+    free(all);
+    return true;
+}
+
+/* The first of n ascending keys that is not below `key`. */
+static uint64_t find_key(const uint64_t *keys, uint64_t n, uint64_t key)
+{
+    uint64_t low = 0, high = n;
+    while (low < high) {
+        const uint64_t middle = low + (high - low) / 2;
+        if (keys[middle] < key)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 bool placement_read(struct placement *placement, const char *folder, uint32_t n_nodes)
 {
     *placement = (struct placement){.folder = folder};
@@ -106,7 +150,8 @@ bool placement_read(struct placement *placement, const char *folder, uint32_t n_
         read_keys(placement, "keys.npy", "homes.npy", per_node, &placement->n_keys,
                   &placement->keys, &placement->homes) &&
         read_keys(placement, "replica_keys.npy", "replica_parts.npy", per_node,
-                  &placement->n_replicas, &placement->replica_keys, &placement->replica_nodes);
+                  &placement->n_replicas, &placement->replica_keys, &placement->replica_nodes) &&
+        sort_replicas(placement);
     for (uint64_t i = 1; ok && i < placement->n_keys; i++)
         ok = placement->keys[i - 1] < placement->keys[i] ||
              task_fail("%s/keys.npy: keys do not ascend", folder);
@@ -125,18 +170,20 @@ void placement_fini(struct placement *placement)
 
 bool placement_home(const struct placement *placement, uint64_t key, uint32_t *node)
 {
-    uint64_t low = 0, high = placement->n_keys;
-    while (low < high) {
-        const uint64_t middle = low + (high - low) / 2;
-        if (placement->keys[middle] < key)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == placement->n_keys || placement->keys[low] != key)
+    const uint64_t at = find_key(placement->keys, placement->n_keys, key);
+    if (at == placement->n_keys || placement->keys[at] != key)
         return false;
-    *node = placement->homes[low];
+    *node = placement->homes[at];
     return true;
+}
+
+const uint32_t *placement_replicas(const struct placement *placement, uint64_t key, uint64_t *n)
+{
+    const uint64_t at = find_key(placement->replica_keys, placement->n_replicas, key);
+    *n = 0;
+    while (at + *n < placement->n_replicas && placement->replica_keys[at + *n] == key)
+        ++*n;
+    return placement->replica_nodes + at;
 }
 
 struct tern_placement placement_of_keys(const struct placement *placement)

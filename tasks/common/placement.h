@@ -20,7 +20,7 @@ struct placement {
     uint32_t *row_nodes;     /* by row */
     uint64_t *keys;          /* ascending, */
     uint32_t *homes;         /* and their nodes */
-    uint64_t *replica_keys;  /* keys with replicas, */
+    uint64_t *replica_keys;  /* keys with replicas, ascending, */
     uint32_t *replica_nodes; /* and a node that has one */
 };
 
@@ -30,6 +30,9 @@ void placement_fini(struct placement *placement);
 
 /* The node at which a key is at home; false if the placement does not name the key. */
 bool placement_home(const struct placement *placement, uint64_t key, uint32_t *node);
+
+/* The nodes that have replicas of a key, n of them; a node may come twice, if it has several parts. */
+const uint32_t *placement_replicas(const struct placement *placement, uint64_t key, uint64_t *n);
 
 /* All keys of the placement, for a table that has the keys of the data. */
 struct tern_placement placement_of_keys(const struct placement *placement);

@@ -79,7 +79,10 @@ static bool start_intercept(struct fm_rows *rows)
 static bool open_tables(struct fm_rows *rows)
 {
     const struct fm_options *options = rows->options;
+    const struct tern_placement placement = placement_of_keys(&rows->train->placement);
+    const bool is_placed = rows->train->placement.folder != NULL;
     struct tern_table_options table = {.struct_size = sizeof table,
+                                       .placement = is_placed ? &placement : NULL,
                                        .index = TERN_SPARSE,
                                        .length = 1,
                                        .updater = rows->weight_updater,

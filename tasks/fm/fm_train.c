@@ -189,6 +189,7 @@ static bool evaluate(void *context, struct train *train, struct train_quality *q
     struct scores *all = &model->spaces[0].scores;
     struct examples_options reading = model->reading;
     reading.format = format_of(model);
+    reading.placement = NULL;
     for (size_t i = 0; i < train->n_threads; i++)
         memset(model->spaces[i].scores.sums, 0, (SCORES_SUMS + 2 * SCORES_BINS) * sizeof(double));
     bool ok = examples_visit(model->options->test, &reading, train->n_threads, score_list, model);
@@ -413,6 +414,7 @@ bool fm_train(const struct train_options *train_options, const struct fm_options
         return false;
     model.reading.part = train.self;
     model.reading.n_parts = train.n_nodes;
+    model.reading.placement = train.placement.folder != NULL ? &train.placement : NULL;
     model.reading.needs_labels = true;
     model.reading.needs_features = true;
     model.reading.is_binary = loss_is_binary(options->loss);

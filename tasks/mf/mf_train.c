@@ -173,39 +173,88 @@ static void set_factors(struct model *model)
     model->column_start = (struct factors_start){2 * seed + 1, rank};
 }
 
-/* A row is at home where it is learned from, a column where the placement says. */
-static bool open_placed(struct model *model, size_t length)
+/* The placement of a table, in arrays of its own. */
+struct placing {
+    uint64_t *keys, *replica_keys;
+    uint32_t *homes, *replica_nodes;
+    struct tern_placement placement;
+};
+
+static bool placing_init(struct placing *placing, size_t n_keys, size_t n_replicas)
 {
-    const struct placement *placement = &model->train->placement;
-    const uint32_t n_rows = model->ratings.rows.n, n_columns = model->ratings.columns.n;
-    const size_t most = n_rows > n_columns ? n_rows : n_columns;
-    uint64_t *keys = malloc((most + 1) * sizeof *keys), number;
-    uint32_t *homes = malloc((most + 1) * sizeof *homes);
-    struct tern_placement homes_of = {.keys = keys, .homes = homes, .n_keys = n_rows};
-    bool ok = (keys != NULL && homes != NULL) || task_fail_memory("the placement");
+    placing->keys = malloc((n_keys + 1) * sizeof *placing->keys);
+    placing->homes = malloc((n_keys + 1) * sizeof *placing->homes);
+    placing->replica_keys = malloc((n_replicas + 1) * sizeof *placing->replica_keys);
+    placing->replica_nodes = malloc((n_replicas + 1) * sizeof *placing->replica_nodes);
+    placing->placement = (struct tern_placement){.keys = placing->keys,
+                                                 .homes = placing->homes,
+                                                 .replica_keys = placing->replica_keys,
+                                                 .replica_nodes = placing->replica_nodes};
+    return (placing->keys != NULL && placing->homes != NULL && placing->replica_keys != NULL &&
+            placing->replica_nodes != NULL) ||
+           task_fail_memory("the placement");
+}
+
+static void placing_fini(struct placing *placing)
+{
+    free(placing->keys);
+    free(placing->homes);
+    free(placing->replica_keys);
+    free(placing->replica_nodes);
+}
+
+/* A row is at home where it is learned from, */
+static bool open_placed_rows(struct model *model, size_t length)
+{
+    const uint32_t n_rows = model->ratings.rows.n;
+    struct placing placing;
+    bool ok = placing_init(&placing, n_rows, 0);
     for (uint32_t i = 0; ok && i < n_rows; i++) {
-        keys[i] = model->plan.key_of_row[i];
-        homes[i] = model->row_nodes[i];
+        placing.keys[i] = model->plan.key_of_row[i];
+        placing.homes[i] = model->row_nodes[i];
     }
-    model->rows = ok ? train_params_at(model->train, &homes_of, "rows", n_rows, length,
+    placing.placement.n_keys = n_rows;
+    model->rows = ok ? train_params_at(model->train, &placing.placement, "rows", n_rows, length,
                                        factors_start, &model->row_start)
                      : NULL;
-    ok = model->rows != NULL;
-    homes_of.n_keys = 0;
-    for (uint32_t i = 0; ok && i < n_columns; i++) {
-        ok = number_of(&model->ratings.columns, i, placement->folder, &number);
-        keys[homes_of.n_keys] = i;
-        homes_of.n_keys += ok && placement_home(placement, number, &homes[homes_of.n_keys]);
+    placing_fini(&placing);
+    return model->rows != NULL;
+}
+
+/* A column has its home and its replicas where the placement says. */
+static bool place_column(const struct model *model, uint32_t i, struct placing *placing)
+{
+    const struct placement *placement = &model->train->placement;
+    struct tern_placement *placed = &placing->placement;
+    uint64_t number, n_nodes;
+    if (!number_of(&model->ratings.columns, i, placement->folder, &number))
+        return false;
+    placing->keys[placed->n_keys] = i;
+    placed->n_keys += placement_home(placement, number, &placing->homes[placed->n_keys]);
+    const uint32_t *nodes = placement_replicas(placement, number, &n_nodes);
+    for (uint64_t k = 0; k < n_nodes; k++) {
+        placing->replica_keys[placed->n_replicas] = i;
+        placing->replica_nodes[placed->n_replicas++] = nodes[k];
     }
+    return true;
+}
+
+static bool open_placed_columns(struct model *model, size_t length)
+{
+    const struct placement *placement = &model->train->placement;
+    const uint32_t n_columns = model->ratings.columns.n;
+    struct placing placing;
+    bool ok = placing_init(&placing, n_columns, placement->n_replicas);
+    for (uint32_t i = 0; ok && i < n_columns; i++)
+        ok = place_column(model, i, &placing);
     ok = ok &&
-         (homes_of.n_keys > 0 ||
+         (placing.placement.n_keys > 0 ||
           task_fail("--placement %s names none of the items; it is the partition of other data",
                     placement->folder));
-    model->columns = ok ? train_params_at(model->train, &homes_of, "columns", n_columns, length,
-                                          factors_start, &model->column_start)
+    model->columns = ok ? train_params_at(model->train, &placing.placement, "columns", n_columns,
+                                          length, factors_start, &model->column_start)
                         : NULL;
-    free(keys);
-    free(homes);
+    placing_fini(&placing);
     return model->columns != NULL;
 }
 
@@ -213,7 +262,7 @@ static bool open_params(struct model *model)
 {
     size_t length = factors_length(model->factors.rank);
     if (model->row_nodes != NULL)
-        return open_placed(model, length);
+        return open_placed_rows(model, length) && open_placed_columns(model, length);
     model->rows = train_params(model->train, "rows", model->ratings.rows.n, length, factors_start,
                                &model->row_start);
     if (model->rows == NULL)

@@ -38,6 +38,14 @@ for nodes in 2 4; do
 done
 mf --nodes 2 --placement "$tmp/parts4"
 check 'parts may be a multiple of the nodes' [ "$status" -eq 0 ]
+
+# With replicas of a tenth of the items.
+try "$tern" partition --parts 4 --replicas 0.1 "$tmp/edges.txt" --out "$tmp/copies"
+for policy in graph:0 graph:inf; do
+    try "$tern" train mf --data "$tmp/ratings.txt" --test-share 0 --threads 1 --policy $policy --epochs 2 --rank 4 --json \
+        --nodes 4 --placement "$tmp/copies"
+    check "mf, 4 nodes, $policy" [ "$status" -eq 0 ]
+done
 mf --placement "$tmp/parts4"
 check 'also of one node' [ "$status" -eq 0 ]
 
@@ -59,6 +67,13 @@ check 'linear: the share of remote accesses is the predicted one' \
 try "$tern" train linear --data "$tmp/examples.svm" --nodes 2 --threads 1 --epochs 2 --json --placement "$tmp/parts_linear"
 check 'linear by dbpg, two parts for each node' [ "$status" -eq 0 ]
 check 'linear by dbpg: all examples' [ "$(field examples)" -eq 800 ]
+try "$tern" train fm --data "$tmp/examples.svm" --nodes 4 --threads 1 --policy static --epochs 1 --json \
+    --placement "$tmp/parts_linear"
+check 'fm, 4 nodes, placed' [ "$status" -eq 0 ]
+check 'fm: all examples' [ "$(field examples)" -eq 800 ]
+bytes=$(field bytes)
+try "$tern" train fm --data "$tmp/examples.svm" --nodes 4 --threads 1 --policy static --epochs 1 --json
+check 'fm: fewer bytes than without a placement' [ "$bytes" -lt "$(field bytes)" ]
 echo '1 5:1' >>"$tmp/examples.svm"
 try "$tern" train linear --data "$tmp/examples.svm" --nodes 2 --threads 1 --epochs 2 --placement "$tmp/parts_linear"
 check 'linear: other data, with file and line' grep -q 'examples.svm:802: .*the partition of other data' "$err"
