@@ -189,6 +189,13 @@ refuses "a line that is no example" "bad:2: 'x' is no feature" --data "$tmp/bad"
 refuses "a bad line at two nodes" "bad:2: 'x' is no feature" --data "$tmp/bad" --nodes 2
 printf '1 1:1\n-1 0:1\n' >"$tmp/bad"
 refuses "an index below the first" "bad:2: the index 0 is below" --data "$tmp/bad" --first-index 1
+printf '1 1:1\n-1 18446744073709551616:1\n' >"$tmp/bad"
+refuses "an index above 64 bits" "bad:2: '18446744073709551616:1' is no feature" --data "$tmp/bad"
+printf '1 1:1\n-1 2:nan\n' >"$tmp/bad"
+refuses "a value that is no number" "bad:2: '2:nan' is no feature" --data "$tmp/bad"
+printf '1 |a x\n-1 |a y\n' >"$tmp/other.vw"
+refuses "files of two formats" "other.vw looks like vw" --data "$tmp/train.svm,$tmp/other.vw"
+refuses "divergence" "not a finite number" --data "$tmp/train.svm" --solver online --updater sgd --loss squared --rate 900
 printf '1 1:1\n3 2:1\n' >"$tmp/bad"
 refuses "a label that the loss cannot have" "bad:2: the label 3 is none of" --data "$tmp/bad"
 printf '1 1:1\n1 2:1\n' >"$tmp/bad"
@@ -200,6 +207,13 @@ refuses "an unknown metric" "no metric 'f1'" --data "$tmp/train.svm" --metric f1
 printf '1 1:1\n-1 2:1\n' >"$tmp/separable"
 try "$tern" train linear --data "$tmp/separable" --l1 0 --epochs 5 --tolerance 0
 check "a separable set ends at the limit, with a word" grep -q 'not converged: the limit of 5 epochs' "$err"
+
+printf '1 1:1 1:2\n-1 2:1\n' >"$tmp/twice"
+printf '1 1:3\n-1 2:1\n' >"$tmp/once"
+for file in twice once; do
+    try "$tern" train linear --data "$tmp/$file" --l1 0 --l2 1 --intercept none --epochs 3 --out "$tmp/model-$file"
+done
+check "repeated features add up" cmp "$tmp/model-twice/weights.txt" "$tmp/model-once/weights.txt"
 
 # ---- Figures of others -----------------------------------------------------------------------------
 
