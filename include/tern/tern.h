@@ -384,8 +384,9 @@ struct tern_table_options {
  *   essp:S      the same promise, but replicas are refreshed as the table's clock advances, so that
  *               values are usually much newer and waits are shorter.
  *   vap:V       a push, set or advance waits while the sum of the worker's updates that have not
- *               reached every node that uses the keys may exceed V in some element. V/sqrt: V /
- *               sqrt(1 + clock).
+ *               reached every node that uses the keys, itself included, may exceed V in some
+ *               element; a set, or a push that exceeds V alone, waits until all others have. V/sqrt:
+ *               V / sqrt(1 + clock).
  *
  * A wait ends with TERN_LATE after two deadlines (TERN_DEADLINE, 10 s), with a sentence that names
  * the slowest worker or node, and after one if a node is known to be dead; nothing has changed

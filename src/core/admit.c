@@ -60,7 +60,7 @@ bool admit_advance(const struct core *core, const struct unseen *unseen, uint64_
         const struct core_table *table =
             unseen[i].epochs[0] || unseen[i].epochs[1] ? table_at(core, i) : NULL;
         if (table && table->technique->admit_update)
-            admitted = table->technique->admit_update(table, &unseen[i], clock);
+            admitted = table->technique->admit_update(table, &unseen[i], clock, 0);
     }
     return admitted;
 }
@@ -70,8 +70,9 @@ static bool may_update(const struct waiter *waiter, const struct wait *wait)
     const uint64_t clock = wait->access.clock;
     waiter->io->enter_shard(waiter->driver, 0);
     const bool admitted =
-        wait->table ? wait->table->technique->admit_update(wait->table, wait->unseen, clock)
-                    : admit_advance(waiter->core, wait->unseen, clock);
+        wait->table
+            ? wait->table->technique->admit_update(wait->table, wait->unseen, clock, wait->size)
+            : admit_advance(waiter->core, wait->unseen, clock);
     waiter->io->leave_shard(waiter->driver, 0);
     return admitted;
 }

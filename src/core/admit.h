@@ -4,7 +4,8 @@
  *
  *  1. A read waits until all of its keys are recent enough. It asks for those that are not as soon as newer values can be
  *     had, and again if they have not come when the round has ended that was to bring them.
- *  2. An update, and the advance of the clock, wait until the worker's earlier updates are within the bound.
+ *  2. An update waits until the worker's earlier ones are within the bound together with it, or all seen; the advance of
+ *     the clock, until they are within the bound.
  *  3. A worker that rests holds nobody back. Before it works again all homes must know that it does, and it continues at
  *     a clock that nobody has passed. If that takes too long, it rests on.
  *  4. Patience is the deadline once a dead node is known, and two deadlines before. The worker that it waits for may
@@ -69,6 +70,7 @@ struct wait {
         access; /* to read: with its keys. `clock` is the worker's; on return, what it continues at */
     const struct unseen
         *unseen;     /* to update: of the table or, to advance, by the places of tables */
+    double size;     /* of the update */
     uint32_t worker; /* its number, for sentences */
     bool rests;
 

@@ -186,7 +186,8 @@ void bounded_pushed(struct bounded *bounded, struct unseen *unseen, double size)
     unseen->sums[which] += size;
 }
 
-bool bounded_may_go_on(const struct bounded *bounded, const struct unseen *unseen, uint64_t clock)
+bool bounded_may_go_on(const struct bounded *bounded, const struct unseen *unseen, uint64_t clock,
+                       double size)
 {
     uint64_t ended = atomic_load_explicit(&bounded->ended, memory_order_acquire);
     double sum = 0, bound = bounded->policy->value;
@@ -194,7 +195,7 @@ bool bounded_may_go_on(const struct bounded *bounded, const struct unseen *unsee
         sum += unseen->epochs[i] > ended ? unseen->sums[i] : 0;
     if (bounded->policy->shrinks)
         bound /= sqrt(1 + (double)clock);
-    return sum <= bound;
+    return sum + size <= bound || (size > 0 && sum <= 0);
 }
 
 /* ---- What there is to say ----------------------------------------------------------------------- */

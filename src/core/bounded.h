@@ -29,7 +29,7 @@
  * By value (BOUND_VALUE): a home counts what it merges. A holder of replicas says up to which count it has
  * got values; what all holders have got is *stable*. A node takes its changes in *epochs*: an epoch is seen
  * when all of it is stable, and the next begins then. A worker adds up the size of its updates by epoch, and
- * goes on while those that are not seen do not exceed the bound.
+ * makes an update when those that are not seen do not exceed the bound together with it.
  *
  * Pure. Used by one thread at a time, except for what says otherwise: the caller locks.
  */
@@ -125,8 +125,10 @@ double bounded_size(const struct store *store, const uint64_t *keys, size_t n, c
 /* Notes a push that was done. */
 void bounded_pushed(struct bounded *bounded, struct unseen *unseen, double size);
 
-/* Whether a worker at `clock` may go on. */
-bool bounded_may_go_on(const struct bounded *bounded, const struct unseen *unseen, uint64_t clock);
+/* Whether a worker at `clock` may make an update of this size, or advance, which has none. An update that is larger than
+ * the bound is made when there is nothing else that is not seen. */
+bool bounded_may_go_on(const struct bounded *bounded, const struct unseen *unseen, uint64_t clock,
+                       double size);
 
 /* ---- The node's side ---------------------------------------------------------------------------- */
 

@@ -70,24 +70,29 @@ static enum tern_status fetch(struct core_table *table, const struct access *acc
     return bounded_want(table->state, access->keys, access->stale, access->n_stale);
 }
 
-static bool admit_update(const struct core_table *table, const struct unseen *unseen,
-                         uint64_t clock)
-{
-    return bounded_may_go_on(table->state, unseen, clock);
-}
-
-static void updated(const struct core_table *table, struct unseen *unseen, const uint64_t *keys,
-                    size_t n, const void *updates)
+static double size(const struct core_table *table, const uint64_t *keys, size_t n,
+                   const void *updates)
 {
     const struct store *store = &table->store;
-    double size = updates ? 0 : (double)INFINITY;
+    double sum = updates ? 0 : (double)INFINITY;
     if (!table->state || table->policy->bound != BOUND_VALUE)
-        return;
+        return 0;
     for (size_t done = 0; updates && done < n; done += BOUNDED_BLOCK)
-        size +=
-            bounded_size(store, keys + done, n - done < BOUNDED_BLOCK ? n - done : BOUNDED_BLOCK,
-                         (const char *)updates + done * store->value_bytes);
-    bounded_pushed(table->state, unseen, size);
+        sum += bounded_size(store, keys + done, n - done < BOUNDED_BLOCK ? n - done : BOUNDED_BLOCK,
+                            (const char *)updates + done * store->value_bytes);
+    return sum;
+}
+
+static bool admit_update(const struct core_table *table, const struct unseen *unseen,
+                         uint64_t clock, double more)
+{
+    return bounded_may_go_on(table->state, unseen, clock, more);
+}
+
+static void updated(const struct core_table *table, struct unseen *unseen, double more)
+{
+    if (more > 0)
+        bounded_pushed(table->state, unseen, more);
 }
 
 static bool awaits_workers(const struct core_table *table, uint64_t *clock)
@@ -237,6 +242,7 @@ const struct technique technique_bounded = {
     .where = technique_where_home,
     .admit = admit,
     .fetch = fetch,
+    .size = size,
     .admit_update = admit_update,
     .updated = updated,
     .awaits_workers = awaits_workers,

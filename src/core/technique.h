@@ -142,12 +142,14 @@ struct technique {
     bool (*admit)(const struct core_table *table, struct access *access);
     /* Asks for these keys. */
     enum tern_status (*fetch)(struct core_table *table, const struct access *access);
-    /* Whether a worker at `clock` may update keys, and then advance. */
+    /* The size of an update, as far as it is bounded: of a push or, if `updates` is NULL, a set. Any thread. */
+    double (*size)(const struct core_table *table, const uint64_t *keys, size_t n,
+                   const void *updates);
+    /* Whether a worker at `clock` may make an update of this size; or advance, which has none. */
     bool (*admit_update)(const struct core_table *table, const struct unseen *unseen,
-                         uint64_t clock);
-    /* Keys were pushed or, if `updates` is NULL, set. Any thread. */
-    void (*updated)(const struct core_table *table, struct unseen *unseen, const uint64_t *keys,
-                    size_t n, const void *updates);
+                         uint64_t clock, double size);
+    /* It was made. Any thread. */
+    void (*updated)(const struct core_table *table, struct unseen *unseen, double size);
     /* Whether all homes wait for this node's workers; *clock is raised to the highest that one has come to. */
     bool (*awaits_workers)(const struct core_table *table, uint64_t *clock);
     /* All nodes' changes are at their homes: no older replica is read from now on. */

@@ -218,12 +218,12 @@ static enum tern_status do_admitted(struct tern_worker *worker, struct tern_tabl
 {
     enum tern_status status = access_check_keys(&table->core.store, keys, n);
     if (!status)
-        status = admit_before(worker, table, kind, keys, n);
+        status = admit_before(worker, table, kind, keys, n, values);
     if (!status)
         status = kind == FRAME_PULL ? access_pull_here(worker, table, keys, n, values)
                                     : write_here(worker, table, kind, keys, n, values);
     if (!status)
-        admit_after(worker, table, kind, keys, n, values);
+        admit_after(worker, table, kind);
     return status;
 }
 

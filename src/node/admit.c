@@ -304,7 +304,8 @@ static enum tern_status before_update(struct tern_worker *worker, struct tern_ta
     const struct unseen *unseen = worker->space->unseen;
     struct wait wait = {.turn = TURN_TO_UPDATE,
                         .table = table ? &table->core : NULL,
-                        .unseen = table ? &unseen[table->id] : unseen};
+                        .unseen = table ? &unseen[table->id] : unseen,
+                        .size = table ? worker->update_size : 0};
     enum tern_status status = worker->rests ? come_back(worker) : TERN_OK;
     return status || !worker->is_limited ? status : wait_for(worker, &wait);
 }
@@ -315,23 +316,27 @@ enum tern_status admit_before_advance(struct tern_worker *worker)
 }
 
 enum tern_status admit_before(struct tern_worker *worker, struct tern_table *table,
-                              enum frame_kind kind, const uint64_t *keys, size_t n)
+                              enum frame_kind kind, const uint64_t *keys, size_t n,
+                              const void *values)
 {
-    enum tern_status status = kind == FRAME_PULL ? TERN_OK : before_update(worker, table);
+    enum tern_status status = TERN_OK;
+    if (kind != FRAME_PULL) {
+        worker->update_size =
+            table->core.technique->size(&table->core, keys, n, kind == FRAME_PUSH ? values : NULL);
+        status = before_update(worker, table);
+    }
     /* What a set changes is the difference to what it finds. */
     if (!status && kind != FRAME_PUSH)
         status = before_read(worker, table, keys, n);
     return status;
 }
 
-void admit_after(struct tern_worker *worker, const struct tern_table *table, enum frame_kind kind,
-                 const uint64_t *keys, size_t n, const void *values)
+void admit_after(struct tern_worker *worker, const struct tern_table *table, enum frame_kind kind)
 {
     struct unseen *unseen = &worker->space->unseen[table->id];
     if (kind == FRAME_PULL)
         return;
-    table->core.technique->updated(&table->core, unseen, keys, n,
-                                   kind == FRAME_PUSH ? values : NULL);
+    table->core.technique->updated(&table->core, unseen, worker->update_size);
     worker->is_limited |= unseen->epochs[0] || unseen->epochs[1];
 }
 

@@ -32,11 +32,11 @@ void admit_advanced(struct tern_worker *worker);
 /* Before and after an operation on keys of a table with bounded reads. Afterwards no value is read that
  * is older than allowed. */
 enum tern_status admit_before(struct tern_worker *worker, struct tern_table *table,
-                              enum frame_kind kind, const uint64_t *keys, size_t n);
+                              enum frame_kind kind, const uint64_t *keys, size_t n,
+                              const void *values);
 /* Whether a key can be read at once; if so, it is counted. */
 bool admit_now(struct tern_worker *worker, const struct tern_table *table, uint64_t key);
-void admit_after(struct tern_worker *worker, const struct tern_table *table, enum frame_kind kind,
-                 const uint64_t *keys, size_t n, const void *values);
+void admit_after(struct tern_worker *worker, const struct tern_table *table, enum frame_kind kind);
 
 /* All nodes' changes are at their homes: what is read from now on has them. */
 void admit_settle_all(struct tern_node *node);

@@ -168,6 +168,7 @@ struct tern_worker {
     uint32_t clock_index;         /* its clock in node->clocks; what it is there is admit.c's */
     uint64_t clock_ahead;         /* what that is ahead of `clock` */
     bool rests, is_limited; /* it holds nobody back; it has pushed to tables bounded by value */
+    double update_size;     /* of the update that is under way (admit.c) */
     uint64_t opened_ns;
     _Atomic uint64_t waited_ns;             /* for bounded tables */
     struct pending *pending, *last_pending; /* a list, oldest first */

@@ -79,6 +79,9 @@ bool bounds_are_kept(struct worker *worker, struct slot *slot, enum tern_status 
     wait->turn = slot->kind == FRAME_PULL ? TURN_TO_READ : TURN_TO_UPDATE;
     wait->table = table;
     wait->unseen = &worker->unseen[table->number];
+    if (slot->kind != FRAME_PULL)
+        wait->size =
+            table->technique->size(table, slot->keys, slot->operation.n, slot->operation.values);
     wait->worker = worker->index % WORKERS;
     wait->rests = worker->rests;
     wait->access.clock = worker->clock;
@@ -92,8 +95,7 @@ void bounds_pushed(struct worker *worker, const struct slot *slot)
 {
     const struct core_table *table = &worker->sim_node->tables[slot->operation.table];
     if (slot->kind != FRAME_PULL && table->technique->updated)
-        table->technique->updated(table, &worker->unseen[table->number], slot->keys,
-                                  slot->operation.n, slot->operation.values);
+        table->technique->updated(table, &worker->unseen[table->number], slot->wait.size);
 }
 
 static void tell(struct worker *worker, uint64_t clock)

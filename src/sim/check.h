@@ -88,6 +88,9 @@ struct operation {
     uint64_t *mains; /* of a pull of GRAPH_COUNTS: the updates that main copies had, by key */
 };
 
+/* The values of an operation that adds to counts. */
+void check_fill(const struct check *check, const struct operation *operation);
+
 /* A push or set begins: fills in the values to write and notes them as started. */
 void check_write(struct check *check, const struct operation *operation, bool set);
 /* It has ended, confirmed or failed. */

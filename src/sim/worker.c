@@ -179,7 +179,11 @@ static bool fill_slot(struct worker *worker, struct slot *slot)
         slot->keys[i] = table_key(table, slot->indexes[i]);
         slot->resumed[i] = link_of(worker, slot, i)->n_resumed;
     }
-    return slot->operation.values && slot->operation.bounds;
+    if (!slot->operation.values || !slot->operation.bounds)
+        return false;
+    if (slot->kind != FRAME_PULL && table != LAST_VALUES)
+        check_fill(worker->sim_node->check, &slot->operation);
+    return true;
 }
 
 /* ---- One operation ---------------------------------------------------------------------------- */

@@ -305,6 +305,26 @@ static void eager_replicas_follow_the_clock(void **state)
 }
 
 /* Rows that change faster than they can be sent are noted once, and the clock is said all the same. */
+/* With the update that is to be made, what is not seen is within the bound; a larger update is made alone. */
+static void an_update_counts_itself(void **state)
+{
+    (void)state;
+    struct pair pair;
+    struct unseen unseen = {0};
+    pair_open(&pair, "vap:2");
+    const struct bounded *bounded = pair.bounded[0];
+    assert_true(bounded_may_go_on(bounded, &unseen, 0, 2));
+    assert_true(bounded_may_go_on(bounded, &unseen, 0, 7));
+    bounded_pushed(pair.bounded[0], &unseen, 1.5);
+    assert_true(bounded_may_go_on(bounded, &unseen, 0, 0));
+    assert_true(bounded_may_go_on(bounded, &unseen, 0, 0.5));
+    assert_false(bounded_may_go_on(bounded, &unseen, 0, 0.75));
+    assert_false(bounded_may_go_on(bounded, &unseen, 0, 7));
+    bounded_pushed(pair.bounded[0], &unseen, 0.75);
+    assert_false(bounded_may_go_on(bounded, &unseen, 0, 0));
+    pair_close(&pair);
+}
+
 /* Nobody waits for workers that rest, neither others nor they themselves when they read. */
 static void those_who_rest_may_read(void **state)
 {
@@ -412,6 +432,7 @@ int main(void)
         cmocka_unit_test(the_size_of_a_push_is_that_of_its_largest_sum),
         cmocka_unit_test(a_read_waits_for_the_slowest_and_then_for_the_value),
         cmocka_unit_test(eager_replicas_follow_the_clock),
+        cmocka_unit_test(an_update_counts_itself),
         cmocka_unit_test(those_who_rest_may_read),
         cmocka_unit_test(who_comes_back_is_not_behind_what_others_were_told),
         cmocka_unit_test(what_is_left_over_goes_before_what_is_new),

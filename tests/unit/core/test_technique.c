@@ -61,6 +61,7 @@ static void check_functions(const struct technique *technique)
     }
     if (technique->admit) {
         assert_non_null(technique->fetch);
+        assert_non_null(technique->size);
         assert_non_null(technique->admit_update);
         assert_non_null(technique->updated);
         assert_non_null(technique->awaits_workers);
