@@ -279,7 +279,7 @@ static enum tern_status apply(const struct op *op, const struct attributes *attr
                               struct node *const *inputs, unsigned n, struct node **out)
 {
     struct node *own[OP_MAX_INPUTS] = {0};
-    struct spec specs[OP_MAX_INPUTS], spec;
+    struct spec specs[OP_MAX_INPUTS] = {{0}}, spec;
     enum tern_nd_type types[OP_MAX_INPUTS];
     enum tern_status status = TERN_OK;
     if (n > OP_MAX_INPUTS || (op->n_inputs >= 0 ? (unsigned)op->n_inputs != n : n < 1))
