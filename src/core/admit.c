@@ -120,8 +120,6 @@ static bool may_go_on(const struct waiter *waiter, struct wait *wait, enum tern_
 
 static uint64_t patience_ns(const struct waiter *waiter)
 {
-    if (defect(DEFECT_WAIT_ENDLESS))
-        return UINT64_MAX;
     if (waiter->peers && !peers_dead(waiter->peers) && !defect(DEFECT_WAIT_SHORT))
         return 2 * waiter->deadline_ns;
     return waiter->deadline_ns;

@@ -135,7 +135,6 @@ enum defect {
     /* admit.c */
     DEFECT_RETURNS_AT_ONCE, /* a worker that comes back does not ask how far others are */
     DEFECT_WAIT_SHORT,      /* a worker gives up before a dead node can be known */
-    DEFECT_WAIT_ENDLESS,    /* a worker never gives up */
     DEFECT_OPENING_BLAMED,  /* a node that has still to open a table counts as late */
     /* A mistake of a program, in sim/worker.c. */
     DEFECT_RESTS_TOO_EARLY, /* a worker counts as resting while it works */

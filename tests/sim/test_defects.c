@@ -144,7 +144,6 @@ static const char *const names[N_DEFECTS] = {
     [DEFECT_CATCH_UP_SKIPPED] = "a write does not wait for its replica",
     [DEFECT_RETURNS_AT_ONCE] = "a worker comes back unannounced",
     [DEFECT_WAIT_SHORT] = "a worker gives up too early",
-    [DEFECT_WAIT_ENDLESS] = "a worker never gives up",
     [DEFECT_OPENING_BLAMED] = "a node that opens a table late is blamed",
     [DEFECT_RESTS_TOO_EARLY] = "a worker counts as resting while it works",
 };
