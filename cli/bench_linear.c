@@ -91,7 +91,8 @@ static double sum_of(const struct training *training, enum epoch_figure figure)
 static struct curve *new_curve(struct linear_bench *bench, const char *name)
 {
     struct curve *curve = &bench->curves[bench->n++];
-    *curve = (struct curve){.has_row = true, .values = {NAN, NAN, NAN, NAN}};
+    const double none = (double)NAN;
+    *curve = (struct curve){.has_row = true, .values = {none, none, none, none}};
     snprintf(curve->name, sizeof curve->name, "%s", name);
     return curve;
 }

@@ -111,14 +111,15 @@ const struct op op_take = {.name = "take",
                            .infer = infer_take,
                            .forward = forward_take,
                            .gradient = gradient_take};
-const struct op op_untake = {.name = "untake",
-                             .n_inputs = 2,
-                             .types = TYPES_INDEX,
-                             .input_names = {"data", "indices"},
-                             .attributes = {{"rows", ATTRIBUTE_INTEGER, .required = true}},
-                             .infer = infer_untake,
-                             .forward = forward_untake,
-                             .gradient = gradient_untake};
+const struct op op_untake = {
+    .name = "untake",
+    .n_inputs = 2,
+    .types = TYPES_INDEX,
+    .input_names = {"data", "indices"},
+    .attributes = {{.name = "rows", .kind = ATTRIBUTE_INTEGER, .required = true}},
+    .infer = infer_untake,
+    .forward = forward_untake,
+    .gradient = gradient_untake};
 
 /* ---- one_hot ------------------------------------------------------------------------------------- */
 
@@ -149,13 +150,14 @@ static enum tern_status forward_one_hot(const struct call *call)
     return TERN_OK;
 }
 
-const struct op op_one_hot = {.name = "one_hot",
-                              .n_inputs = 1,
-                              .types = TYPES_I64,
-                              .input_names = {"indices"},
-                              .attributes = {{"depth", ATTRIBUTE_INTEGER, .required = true}},
-                              .infer = infer_one_hot,
-                              .forward = forward_one_hot};
+const struct op op_one_hot = {
+    .name = "one_hot",
+    .n_inputs = 1,
+    .types = TYPES_I64,
+    .input_names = {"indices"},
+    .attributes = {{.name = "depth", .kind = ATTRIBUTE_INTEGER, .required = true}},
+    .infer = infer_one_hot,
+    .forward = forward_one_hot};
 
 /* ---- softmax and log_softmax, along the last axis ------------------------------------------------ */
 

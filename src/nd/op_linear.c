@@ -67,16 +67,16 @@ static enum tern_status gradient_dot(struct graph *graph, uint32_t node, uint32_
     return graph->status;
 }
 
-const struct op op_dot = {
-    .name = "dot",
-    .n_inputs = 2,
-    .types = TYPES_REAL,
-    .input_names = {"left", "right"},
-    .attributes = {{"transpose_a", ATTRIBUTE_INTEGER}, {"transpose_b", ATTRIBUTE_INTEGER}},
-    .infer = infer_dot,
-    .forward = forward_dot,
-    .scratch_bytes = scratch_bytes,
-    .gradient = gradient_dot};
+const struct op op_dot = {.name = "dot",
+                          .n_inputs = 2,
+                          .types = TYPES_REAL,
+                          .input_names = {"left", "right"},
+                          .attributes = {{.name = "transpose_a", .kind = ATTRIBUTE_INTEGER},
+                                         {.name = "transpose_b", .kind = ATTRIBUTE_INTEGER}},
+                          .infer = infer_dot,
+                          .forward = forward_dot,
+                          .scratch_bytes = scratch_bytes,
+                          .gradient = gradient_dot};
 
 /* ---- fully_connected: data (n x ...) times weight (hidden x ...) transposed, plus bias (hidden) -- */
 
@@ -151,7 +151,7 @@ const struct op op_fully_connected = {
     .n_inputs = 3,
     .types = TYPES_REAL,
     .input_names = {"data", "weight", "bias"},
-    .attributes = {{"hidden", ATTRIBUTE_INTEGER, .required = true}},
+    .attributes = {{.name = "hidden", .kind = ATTRIBUTE_INTEGER, .required = true}},
     .infer = infer_fully_connected,
     .forward = forward_fully_connected,
     .scratch_bytes = scratch_bytes,

@@ -468,10 +468,10 @@ static enum tern_status gradient_sum_to(struct graph *graph, uint32_t node, uint
 
 /* ---- The operators ------------------------------------------------------------------------------- */
 
-#define AXES                          \
-    {"axis", ATTRIBUTE_LIST},         \
-    {                                 \
-        "keepdims", ATTRIBUTE_INTEGER \
+#define AXES                                          \
+    {.name = "axis", .kind = ATTRIBUTE_LIST},         \
+    {                                                 \
+        .name = "keepdims", .kind = ATTRIBUTE_INTEGER \
     }
 #define REDUCTION(id, kinds, shape, slope)              \
     const struct op op_##id = {.name = #id,             \
@@ -490,11 +490,12 @@ REDUCTION(argmax, TYPES_SAME, infer_arg, NULL)
 REDUCTION(argmin, TYPES_SAME, infer_arg, NULL)
 
 /* The opposite of broadcasting. */
-const struct op op_sum_to = {.name = "sum_to",
-                             .n_inputs = 1,
-                             .types = TYPES_SAME,
-                             .input_names = {"data"},
-                             .attributes = {{"shape", ATTRIBUTE_LIST, .required = true}},
-                             .infer = infer_sum_to,
-                             .forward = forward_sum_to,
-                             .gradient = gradient_sum_to};
+const struct op op_sum_to = {
+    .name = "sum_to",
+    .n_inputs = 1,
+    .types = TYPES_SAME,
+    .input_names = {"data"},
+    .attributes = {{.name = "shape", .kind = ATTRIBUTE_LIST, .required = true}},
+    .infer = infer_sum_to,
+    .forward = forward_sum_to,
+    .gradient = gradient_sum_to};

@@ -78,15 +78,16 @@ static enum tern_status gradient_reshape(struct graph *graph, uint32_t node, uin
     return graph->status;
 }
 
-const struct op op_reshape = {.name = "reshape",
-                              .n_inputs = 1,
-                              .types = TYPES_SAME,
-                              .input_names = {"data"},
-                              .attributes = {{"shape", ATTRIBUTE_LIST, .required = true}},
-                              .infer = infer_reshape,
-                              .forward = forward_reshape,
-                              .gradient = gradient_reshape,
-                              .overwrites = 1};
+const struct op op_reshape = {
+    .name = "reshape",
+    .n_inputs = 1,
+    .types = TYPES_SAME,
+    .input_names = {"data"},
+    .attributes = {{.name = "shape", .kind = ATTRIBUTE_LIST, .required = true}},
+    .infer = infer_reshape,
+    .forward = forward_reshape,
+    .gradient = gradient_reshape,
+    .overwrites = 1};
 
 /* ---- transpose ----------------------------------------------------------------------------------- */
 
@@ -151,7 +152,7 @@ const struct op op_transpose = {.name = "transpose",
                                 .n_inputs = 1,
                                 .types = TYPES_SAME,
                                 .input_names = {"data"},
-                                .attributes = {{"axes", ATTRIBUTE_LIST}},
+                                .attributes = {{.name = "axes", .kind = ATTRIBUTE_LIST}},
                                 .infer = infer_transpose,
                                 .forward = forward_transpose,
                                 .gradient = gradient_transpose};
@@ -198,14 +199,15 @@ static enum tern_status gradient_broadcast_to(struct graph *graph, uint32_t node
     return graph->status;
 }
 
-const struct op op_broadcast_to = {.name = "broadcast_to",
-                                   .n_inputs = 1,
-                                   .types = TYPES_SAME,
-                                   .input_names = {"data"},
-                                   .attributes = {{"shape", ATTRIBUTE_LIST, .required = true}},
-                                   .infer = infer_broadcast_to,
-                                   .forward = forward_broadcast_to,
-                                   .gradient = gradient_broadcast_to};
+const struct op op_broadcast_to = {
+    .name = "broadcast_to",
+    .n_inputs = 1,
+    .types = TYPES_SAME,
+    .input_names = {"data"},
+    .attributes = {{.name = "shape", .kind = ATTRIBUTE_LIST, .required = true}},
+    .infer = infer_broadcast_to,
+    .forward = forward_broadcast_to,
+    .gradient = gradient_broadcast_to};
 
 /* ---- slice and its opposite ---------------------------------------------------------------------- */
 
@@ -326,27 +328,29 @@ static enum tern_status gradient_unslice(struct graph *graph, uint32_t node, uin
     return graph->status;
 }
 
-const struct op op_slice = {.name = "slice",
-                            .n_inputs = 1,
-                            .types = TYPES_SAME,
-                            .input_names = {"data"},
-                            .attributes = {{"begin", ATTRIBUTE_LIST, .required = true},
-                                           {"end", ATTRIBUTE_LIST, .required = true},
-                                           {"step", ATTRIBUTE_LIST}},
-                            .infer = infer_slice,
-                            .forward = forward_slice,
-                            .gradient = gradient_slice};
+const struct op op_slice = {
+    .name = "slice",
+    .n_inputs = 1,
+    .types = TYPES_SAME,
+    .input_names = {"data"},
+    .attributes = {{.name = "begin", .kind = ATTRIBUTE_LIST, .required = true},
+                   {.name = "end", .kind = ATTRIBUTE_LIST, .required = true},
+                   {.name = "step", .kind = ATTRIBUTE_LIST}},
+    .infer = infer_slice,
+    .forward = forward_slice,
+    .gradient = gradient_slice};
 /* Zeros of the shape `shape`, with the input as a slice of it. */
-const struct op op_unslice = {.name = "unslice",
-                              .n_inputs = 1,
-                              .types = TYPES_SAME,
-                              .input_names = {"data"},
-                              .attributes = {{"begin", ATTRIBUTE_LIST, .required = true},
-                                             {"shape", ATTRIBUTE_LIST, .required = true},
-                                             {"step", ATTRIBUTE_LIST}},
-                              .infer = infer_unslice,
-                              .forward = forward_unslice,
-                              .gradient = gradient_unslice};
+const struct op op_unslice = {
+    .name = "unslice",
+    .n_inputs = 1,
+    .types = TYPES_SAME,
+    .input_names = {"data"},
+    .attributes = {{.name = "begin", .kind = ATTRIBUTE_LIST, .required = true},
+                   {.name = "shape", .kind = ATTRIBUTE_LIST, .required = true},
+                   {.name = "step", .kind = ATTRIBUTE_LIST}},
+    .infer = infer_unslice,
+    .forward = forward_unslice,
+    .gradient = gradient_unslice};
 
 /* ---- concat -------------------------------------------------------------------------------------- */
 
@@ -410,7 +414,7 @@ const struct op op_concat = {.name = "concat",
                              .n_inputs = -1,
                              .types = TYPES_SAME,
                              .input_names = {"data"},
-                             .attributes = {{"axis", ATTRIBUTE_INTEGER}},
+                             .attributes = {{.name = "axis", .kind = ATTRIBUTE_INTEGER}},
                              .infer = infer_concat,
                              .forward = forward_concat,
                              .gradient = gradient_concat};

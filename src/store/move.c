@@ -18,14 +18,6 @@ static uint32_t known_location(const struct store *store, uint64_t word)
                                                 : 0;
 }
 
-/* A key's number rises with each move. That it moves here may have been told before it came. */
-static bool is_next_move(uint32_t location, uint32_t known)
-{
-    return location_newest(location, known) == location &&
-           (location_number(location) != location_number(known) ||
-            location_node(location) == location_node(known));
-}
-
 bool store_location(const struct store *store, uint64_t key, uint32_t *location)
 {
     for (;;) {
@@ -126,7 +118,7 @@ void store_receive(struct store *store, uint64_t key, uint32_t location, const v
     uint64_t word;
     struct entry *entry = store_latch(store, key, &word);
     bool was_replica = entry_state(word) == ENTRY_REPLICA;
-    invariant(!entry_is_main(word) && is_next_move(location, known_location(store, word)));
+    invariant(!entry_is_main(word) && location_is_next_move(location, known_location(store, word)));
     *used = !was_replica;
     if (was_replica) {
         slot = entry_slot(word);
