@@ -62,13 +62,4 @@ static inline uint32_t location_next(uint32_t number)
     return next ? next : 1;
 }
 
-/* Whether a key that was known to be at `known` may have moved to `location`: its number rises with each move. That it moves
- * here may have been told before it came. */
-static inline bool location_is_next_move(uint32_t location, uint32_t known)
-{
-    return location_newest(location, known) == location &&
-           (location_number(location) != location_number(known) ||
-            location_node(location) == location_node(known));
-}
-
 #endif

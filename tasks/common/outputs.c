@@ -227,7 +227,7 @@ void outputs_drop(struct outputs *outputs, const char *name)
 
 void outfile_write(struct outfile *out, const void *bytes, size_t n)
 {
-    if (out->error == 0 && fwrite(bytes, 1, n, out->file) != n)
+    if (out->error == 0 && n > 0 && fwrite(bytes, 1, n, out->file) != n)
         out->error = errno;
 }
 
