@@ -155,7 +155,7 @@ struct tern_module_options {
 
 /*
  * Binds a symbol: infers all shapes from those of n variables, its inputs, adds the gradients, and allocates all memory.
- * Labels (the second input of softmax_output) are inputs, too; all other variables are parameters, zero at first. `options`
+ * Labels (the second input of softmax_output) are also inputs; all other variables are parameters, zero at first. `options`
  * may be NULL. A module belongs to one thread at a time.
  */
 TERN_API enum tern_status tern_module_bind(struct tern_symbol *symbol, size_t n,

@@ -1,5 +1,5 @@
 /*
- * gemm_body - the own loops of gemm.c for one type. The includer defines REAL, LANES (numbers in 32 bytes) and NAME(x).
+ * gemm_body - the plain loops of gemm.c for one type. The includer defines REAL, LANES (numbers in 32 bytes) and NAME(x).
  *
  * Blocks of a and b are packed so that the innermost loop reads both in order: of a, 4 rows at a time; of b, 2 * LANES
  * columns at a time, padded with zeros. The loop keeps 4 x 2 vectors of sums in registers.

@@ -52,7 +52,7 @@ uint64_t host_identity(const struct launch *launch)
     if (!launch->shares)
         return 0;
     uint64_t hash = mix(1, launch->host, strlen(launch->host));
-    /* Whoever reaches a coordinator's Unix socket is on its host. */
+    /* A node that reaches the coordinator's Unix socket is on its host. */
     if (!address_is_unix(launch->listen) &&
         (!user_folder_path(sizeof folder, folder) || user_folder_make() || !mix_boot(&hash) ||
          !mix_file(&hash, "/proc/self/ns/net") || !mix_file(&hash, folder)))

@@ -10,7 +10,7 @@
  *     note nothing.
  *  3. The rules stop at `evict_floor` rows. One thread at a time of all that share the table makes room at the limit. A process
  *     that dies meanwhile leaves the latch, and the table is lost like with any other (shared.h).
- *  4. A row may be gone as soon as no latch is held: whoever has made one and finds none makes it again.
+ *  4. A row may be gone as soon as no latch is held: a writer that has made one and finds none makes it again.
  *
  * "Written longest ago" is not exact: a sample of rows tells since when the oldest sixteenth was not written, and a hand that
  * goes round the index removes what it meets of these.
