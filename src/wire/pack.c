@@ -239,13 +239,15 @@ static struct section get_head(struct reader *reader, const struct pack_shape *s
     *form = head ? *head & ~(FORM_KINDS - 1U) : 0;
     const uint64_t count = get(reader);
     uint64_t words = 0;
-    section.item_bytes = layout_of(shape, kind).item_bytes;
+    const size_t usual_bytes = layout_of(shape, kind).item_bytes;
+    section.item_bytes = usual_bytes;
     if (kind == SECTION_CLOCKS && count == 1 && !*form) {
         words = get(reader);
         section.item_bytes = 8 * words;
     } else if (*form & FORM_VERBATIM) {
         words = get(reader) + 1;
         section.item_bytes = 8 * words;
+        reader->wrong |= section.item_bytes == usual_bytes; /* no sender writes these verbatim */
     }
     section.count = (uint32_t)count;
     reader->wrong |= kind < SECTION_DELTAS || kind >= SECTION_KINDS || !count ||
