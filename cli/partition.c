@@ -18,7 +18,8 @@ static struct operand_list operands;
 static const char *const methods[] = {"auto", "parsa", "hybrid", "random", "metis", NULL};
 static const char *const home_rules[] = {"used", "balanced", NULL};
 static const char *const balances[] = {"rows", "entries", NULL};
-static const char *const formats[] = {"auto", "edges", "lists", "graph", "libsvm", "words", NULL};
+static const char *const formats[] = {"auto",  "edges",   "lists", "graph", "libsvm",
+                                      "words", "triples", "bags",  NULL};
 
 static const struct option options[] = {
     {"parts", OPTION_INT, &args.n_parts, "8", "N", "parts to make", .min = 1, .max = MAX_PARTS},
@@ -33,7 +34,7 @@ static const struct option options[] = {
     {"balance", OPTION_STRING, &balance, "rows", "WHAT",
      "parts have as many rows, or as many entries, within 5 %", .choices = balances},
     {"format", OPTION_STRING, &format, "auto", "NAME",
-     "of DATA: edges, lists, graph, libsvm or words; auto goes by the file's name",
+     "of DATA: edges, lists, graph, libsvm, words, triples or bags; auto goes by the file's name",
      .choices = formats},
     {"undirected", OPTION_FLAG, &args.both_ways, .help = "an edge a b also makes a a key of row b"},
     {"out", OPTION_STRING, &shared_args.out, .takes = "DIR", .help = "where the parts are written"},
@@ -76,7 +77,8 @@ static const struct option_set option_set = {
         "there).\n"
         "\n"
         "Formats: edges (a row and a key per line), lists (a row, then its keys), graph (METIS'),\n"
-        "libsvm, words (a row per line; keys are hashes of its words). Plain, gzip or zstd.\n"
+        "libsvm, words (a row per line; keys are hashes of its words), triples (of a knowledge\n"
+        "graph), bags (documents as docword or lda-c). Plain, gzip or zstd.\n"
         "\n"
         "Several nodes: tern run -n 4 -- tern partition ... Each reads the file.\n"
         "\n"

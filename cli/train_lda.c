@@ -28,6 +28,7 @@ static const struct option options[] = {
     TRAIN_PATIENCE("0"),
     {"top", OPTION_INT, &args.n_top, "10", "N", "words of each topic to print at the end", .min = 0,
      .max = 1000, .group = "Output"},
+    TRAIN_PLACEMENT,
 };
 
 static const struct option_set option_set = {

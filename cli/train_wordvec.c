@@ -49,6 +49,7 @@ static const struct option options[] = {
     {"formats", OPTION_STRINGS, &formats, "npy", "LIST",
      "formats of the vectors: npy; text and binary of word2vec", .choices = format_names,
      .group = "Output"},
+    TRAIN_PLACEMENT,
 };
 
 static const struct option_set option_set = {

@@ -361,7 +361,7 @@ static bool is_placed_here(const struct example_line *line, enum examples_format
            example_fail(line,
                         "--placement %s has %" PRIu64 " rows; it is the partition of other data",
                         placement->folder, placement->n_rows));
-    return *ok && placement->row_nodes[row] == line->options->part;
+    return *ok && placement_row(placement, row) == line->options->part;
 }
 
 bool examples_parse(const struct examples_source *source, const struct examples_chunk *chunk,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/npy.h"
+#include "common/rng.h"
 #include "common/sentence.h"
 
 enum { MAX_PARTS = 4096, MAX_PATH = 4096 };
@@ -41,11 +42,11 @@ static bool read_facts(struct placement *placement)
 }
 
 /* rows.txt: the part of each row. */
-static bool read_rows(struct placement *placement, uint32_t per_node)
+static bool read_rows(struct placement *placement)
 {
     char path[MAX_PATH];
-    placement->row_nodes = malloc(placement->n_rows * sizeof *placement->row_nodes);
-    if (placement->row_nodes == NULL)
+    placement->row_parts = malloc(placement->n_rows * sizeof *placement->row_parts);
+    if (placement->row_parts == NULL)
         return task_fail_memory("the placement");
     FILE *file = open_text(placement->folder, "rows.txt", path);
     if (file == NULL)
@@ -56,8 +57,10 @@ static bool read_rows(struct placement *placement, uint32_t per_node)
         ok = (fscanf(file, "%" SCNu32, &part) == 1 && part < placement->n_parts) ||
              task_fail("%s:%" PRIu64 ": this is not a part below %" PRIu32, path, i + 1,
                        placement->n_parts);
-        if (ok)
-            placement->row_nodes[i] = part / per_node;
+        if (!ok)
+            break;
+        placement->row_parts[i] = part;
+        placement->digest = rng_mix(placement->digest + part);
     }
     fclose(file);
     return ok;
@@ -144,9 +147,9 @@ bool placement_read(struct placement *placement, const char *folder, uint32_t n_
                          " parts, which is no multiple of the %" PRIu32
                          " nodes; use 'tern partition --parts %" PRIu32 "'",
                          folder, placement->n_parts, n_nodes, n_nodes);
-    const uint32_t per_node = placement->n_parts / n_nodes;
+    const uint32_t per_node = placement->n_parts_per_node = placement->n_parts / n_nodes;
     bool ok =
-        read_rows(placement, per_node) &&
+        read_rows(placement) &&
         read_keys(placement, "keys.npy", "homes.npy", per_node, &placement->n_keys,
                   &placement->keys, &placement->homes) &&
         read_keys(placement, "replica_keys.npy", "replica_parts.npy", per_node,
@@ -160,12 +163,20 @@ bool placement_read(struct placement *placement, const char *folder, uint32_t n_
 
 void placement_fini(struct placement *placement)
 {
-    free(placement->row_nodes);
+    free(placement->row_parts);
     free(placement->keys);
     free(placement->homes);
     free(placement->replica_keys);
     free(placement->replica_nodes);
     *placement = (struct placement){0};
+}
+
+uint64_t placement_name_key(const char *name, size_t length)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ (unsigned char)name[i]) * UINT64_C(0x100000001b3);
+    return rng_mix(hash);
 }
 
 bool placement_home(const struct placement *placement, uint64_t key, uint32_t *node)
@@ -194,4 +205,53 @@ struct tern_placement placement_of_keys(const struct placement *placement)
                                    .replica_keys = placement->replica_keys,
                                    .replica_nodes = placement->replica_nodes,
                                    .n_replicas = placement->n_replicas};
+}
+
+/* ---- Tables with keys of their own ----------------------------------------------------------- */
+
+bool placing_init(struct placing *placing, const struct placement *source, size_t n_keys,
+                  size_t n_per_key)
+{
+    const size_t n_replicas = source->n_replicas * n_per_key;
+    *placing = (struct placing){
+        .source = source,
+        .keys = malloc((n_keys + 1) * sizeof *placing->keys),
+        .homes = malloc((n_keys + 1) * sizeof *placing->homes),
+        .replica_keys = malloc((n_replicas + 1) * sizeof *placing->replica_keys),
+        .replica_nodes = malloc((n_replicas + 1) * sizeof *placing->replica_nodes)};
+    placing->placement = (struct tern_placement){.keys = placing->keys,
+                                                 .homes = placing->homes,
+                                                 .replica_keys = placing->replica_keys,
+                                                 .replica_nodes = placing->replica_nodes};
+    return (placing->keys != NULL && placing->homes != NULL && placing->replica_keys != NULL &&
+            placing->replica_nodes != NULL) ||
+           task_fail_memory("the placement");
+}
+
+void placing_fini(struct placing *placing)
+{
+    free(placing->keys);
+    free(placing->homes);
+    free(placing->replica_keys);
+    free(placing->replica_nodes);
+}
+
+void placing_add(struct placing *placing, uint64_t key, uint64_t data_key)
+{
+    struct tern_placement *placed = &placing->placement;
+    uint64_t n_nodes;
+    placing->keys[placed->n_keys] = key;
+    placed->n_keys += placement_home(placing->source, data_key, &placing->homes[placed->n_keys]);
+    const uint32_t *nodes = placement_replicas(placing->source, data_key, &n_nodes);
+    for (uint64_t k = 0; k < n_nodes; k++) {
+        placing->replica_keys[placed->n_replicas] = key;
+        placing->replica_nodes[placed->n_replicas++] = nodes[k];
+    }
+}
+
+bool placing_check(const struct placing *placing, const char *what)
+{
+    return placing->placement.n_keys > 0 ||
+           task_fail("--placement %s names none of the %s; it is the partition of other data",
+                     placing->source->folder, what);
 }

@@ -39,6 +39,8 @@ struct model {
     const struct kge_options *options;
     struct train *train;
     struct graph graph;
+    struct triples
+        shared; /* this node's triples, or all, of which every worker has an equal part */
     struct known known;
     struct step_settings settings;
     struct params *entities, *relations;
@@ -80,6 +82,27 @@ static bool open_negatives(struct model *model)
     return negatives_open(&model->negatives, model->entities, &target, model->options->sampling);
 }
 
+/* With a placement, entities have their homes where it says. */
+static bool open_entities(struct model *model, struct first_value *first)
+{
+    const struct placement *placement = &model->train->placement;
+    const struct names *names = &model->graph.entities;
+    const size_t length = 2 * model->settings.n;
+    struct placing placing = {0};
+    bool is_placed = placement->folder != NULL;
+    bool ok = !is_placed || placing_init(&placing, placement, names->n, 1);
+    for (uint32_t i = 0; ok && is_placed && i < names->n; i++) {
+        const char *name = names_at(names, i);
+        placing_add(&placing, i, placement_name_key(name, strlen(name)));
+    }
+    ok = ok && (!is_placed || placing_check(&placing, "entities"));
+    model->entities = ok ? train_params_at(model->train, is_placed ? &placing.placement : NULL,
+                                           "entities", names->n, length, first_value, first)
+                         : NULL;
+    placing_fini(&placing);
+    return model->entities != NULL;
+}
+
 static bool open_params(struct model *model)
 {
     static struct first_value entities, relations; /* as long as the tables */
@@ -88,9 +111,7 @@ static bool open_params(struct model *model)
     float spread = (float)model->options->spread;
     entities = (struct first_value){2 * (uint64_t)options->seed, spread};
     relations = (struct first_value){2 * (uint64_t)options->seed + 1, spread};
-    model->entities = train_params(model->train, "entities", model->graph.entities.n, 2 * n,
-                                   first_value, &entities);
-    if (model->entities == NULL)
+    if (!open_entities(model, &entities))
         return false;
     model->relations = train_params(model->train, "relations", model->graph.relations.n,
                                     2 * n_relation, first_value, &relations);
@@ -110,13 +131,36 @@ static void shuffle(struct triples *triples, uint64_t seed)
     }
 }
 
+/* Brings the triples of this node to the front: a row of a placement is a line of the training file. */
+static bool take_own(struct model *model)
+{
+    const struct placement *placement = &model->train->placement;
+    struct triples *all = &model->graph.train;
+    size_t n = 0;
+    if (all->n != placement->n_rows)
+        return task_fail("--placement %s has %" PRIu64
+                         " rows, but there are %zu triples; it is the partition of other data",
+                         placement->folder, placement->n_rows, all->n);
+    for (size_t i = 0; i < all->n; i++)
+        if (placement_row(placement, i) == model->train->self) {
+            struct triple own = all->at[i];
+            all->at[i] = all->at[n];
+            all->at[n++] = own;
+        }
+    model->shared = (struct triples){.n = n, .at = all->at};
+    return true;
+}
+
 static bool load(struct model *model)
 {
     const struct train_options *options = model->train->options;
     if (!graph_read(&model->graph, options->data, model->options->unknown) ||
         !known_init(&model->known, &model->graph))
         return false;
-    shuffle(&model->graph.train, (uint64_t)options->seed);
+    model->shared = model->graph.train;
+    if (model->train->placement.folder != NULL && !take_own(model))
+        return false;
+    shuffle(&model->shared, (uint64_t)options->seed);
     return true;
 }
 
@@ -124,7 +168,8 @@ static bool load(struct model *model)
 static uint64_t digest(const struct model *model)
 {
     const struct graph *graph = &model->graph;
-    const uint64_t shape = rng_mix((uint64_t)model->options->dim * 8 + model->options->model);
+    const uint64_t shape = rng_mix((uint64_t)model->options->dim * 8 + model->options->model) ^
+                           model->train->placement.digest;
     return names_digest(&graph->relations, names_digest(&graph->entities, graph->train.n ^ shape));
 }
 
@@ -214,12 +259,13 @@ static bool trainer_init(struct trainer *trainer, struct model *model, size_t th
     size_t n_negatives = (size_t)model->options->n_negatives;
     size_t n_all = model->graph.relations.n, worker = train->self * train->n_threads + thread;
     size_t n_relations = n_triples < n_all ? n_triples : n_all; /* of a batch, at most */
+    const bool is_placed = train->placement.folder != NULL;
     trainer->model = model;
     trainer->worker = train_worker(train, thread);
     trainer->negative_rng = rng_seed((uint64_t)train->options->seed, UINT64_MAX - 1 - worker);
-    if (!source_init(&trainer->source, &model->graph.train, worker,
-                     train->n_nodes * train->n_threads, n_triples, n_negatives,
-                     (uint64_t)train->options->seed, train->n_epochs_done) ||
+    if (!source_init(&trainer->source, &model->shared, is_placed ? thread : worker,
+                     is_placed ? train->n_threads : train->n_nodes * train->n_threads, n_triples,
+                     n_negatives, (uint64_t)train->options->seed, train->n_epochs_done) ||
         !loader_init(&trainer->loader, &batches, trainer, train_ahead_s(train)) ||
         !step_space_init(&trainer->space, model->settings.n, n_triples, n_negatives, n_relations,
                          model->relations->length / 2) ||

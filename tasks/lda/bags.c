@@ -295,6 +295,57 @@ bool bags_read(struct bags *bags, const char *data, const char *vocab)
     return ok;
 }
 
+/* ---- Arranging --------------------------------------------------------------------------------- */
+
+static bool find_order(struct bags *bags, const uint32_t *parts, uint32_t n_parts,
+                       uint32_t n_groups)
+{
+    uint32_t *next = calloc((size_t)n_parts + 1, sizeof *next);
+    bags->numbers = malloc((bags->n_documents + (size_t)1) * sizeof *bags->numbers);
+    bags->positions = malloc((bags->n_documents + (size_t)1) * sizeof *bags->positions);
+    bags->first_of_group = malloc((n_groups + (size_t)1) * sizeof *bags->first_of_group);
+    bool ok = next != NULL && bags->numbers != NULL && bags->positions != NULL &&
+              bags->first_of_group != NULL;
+    for (uint32_t i = 0; ok && i < bags->n_documents; i++)
+        next[parts[i] + 1]++;
+    for (uint32_t p = 0; ok && p < n_parts; p++)
+        next[p + 1] += next[p];
+    for (uint32_t g = 0; ok && g <= n_groups; g++)
+        bags->first_of_group[g] = next[g * (n_parts / n_groups)];
+    for (uint32_t i = 0; ok && i < bags->n_documents; i++) {
+        bags->positions[i] = next[parts[i]]++;
+        bags->numbers[bags->positions[i]] = i;
+    }
+    bags->n_groups = n_groups;
+    free(next);
+    return ok || task_fail_memory("the order of the documents");
+}
+
+bool bags_arrange(struct bags *bags, const uint32_t *parts, uint32_t n_parts, uint32_t n_groups)
+{
+    if (!find_order(bags, parts, n_parts, n_groups))
+        return false;
+    struct bags old = *bags;
+    bags->first_pair = bags->first_token = NULL;
+    bags->pairs = malloc((old.n_pairs + 1) * sizeof *bags->pairs);
+    bags->n_pairs = bags->n_tokens = bags->n_documents = 0;
+    bags->document_capacity = 0;
+    bags->pair_capacity = old.n_pairs + 1;
+    bool ok = (bags->pairs != NULL || task_fail_memory("the documents")) && mark(bags, 0);
+    for (uint32_t i = 0; ok && i < old.n_documents; i++) {
+        const uint32_t number = bags->numbers[i];
+        const uint64_t first = old.first_pair[number], n = old.first_pair[number + 1] - first;
+        memcpy(bags->pairs + bags->n_pairs, old.pairs + first, n * sizeof *bags->pairs);
+        bags->n_pairs += n;
+        bags->n_tokens += bags_length(&old, number);
+        ok = end_document(bags);
+    }
+    free(old.pairs);
+    free(old.first_pair);
+    free(old.first_token);
+    return ok;
+}
+
 void bags_forget(struct bags *bags)
 {
     free(bags->pairs);
@@ -307,6 +358,9 @@ void bags_fini(struct bags *bags)
 {
     bags_forget(bags);
     free(bags->first_token);
+    free(bags->numbers);
+    free(bags->positions);
+    free(bags->first_of_group);
     names_fini(&bags->words);
     *bags = (struct bags){0};
 }

@@ -31,12 +31,31 @@ struct bags {
     struct bag_word *pairs;
     uint64_t n_pairs;
     size_t pair_capacity, document_capacity;
+    /* After bags_arrange(): the number of each document in the file, where each of the file is now, and the first document
+     * of each group, and one more. */
+    uint32_t *numbers, *positions, *first_of_group;
+    uint32_t n_groups;
 };
 
 /* `data` is a file of documents, or a folder with the file docword; `vocab` the file of names, or NULL:
  * it is looked for. bags_fini() is due in any case. */
 bool bags_read(struct bags *bags, const char *data, const char *vocab);
 void bags_fini(struct bags *bags);
+
+/* Sorts the documents by part, those of a part in their order, where parts[i] < n_parts is that of document i. Then the parts
+ * are divided into n_groups of as many parts each. */
+bool bags_arrange(struct bags *bags, const uint32_t *parts, uint32_t n_parts, uint32_t n_groups);
+
+/* The number in the file of the document at a position; and the other way. */
+static inline uint32_t bags_number(const struct bags *bags, uint32_t position)
+{
+    return bags->numbers != NULL ? bags->numbers[position] : position;
+}
+
+static inline uint32_t bags_position(const struct bags *bags, uint32_t number)
+{
+    return bags->positions != NULL ? bags->positions[number] : number;
+}
 
 /* Frees the pairs; names and lengths of documents stay. */
 void bags_forget(struct bags *bags);

@@ -5,8 +5,8 @@
 
 #include "common/checkpoints.h"
 
-static bool open_table(struct counts *counts, struct train *train, const char *name,
-                       uint64_t n_keys)
+static bool open_table(struct counts *counts, struct train *train,
+                       const struct tern_placement *placement, const char *name, uint64_t n_keys)
 {
     const struct tern_table_options options = {
         .struct_size = sizeof options,
@@ -15,6 +15,7 @@ static bool open_table(struct counts *counts, struct train *train, const char *n
         .length = (uint32_t)counts->length,
         .policy = train->options->policy,
         .filters = train->options->filters,
+        .placement = placement,
     };
     if (tern_table_open(train->node, name, &options, &counts->table))
         return task_fail_tern("cannot open a table");
@@ -22,12 +23,12 @@ static bool open_table(struct counts *counts, struct train *train, const char *n
     return checkpoints_restore(train, counts->table, true);
 }
 
-bool counts_open(struct counts *counts, struct train *train, const char *name, uint64_t n_keys,
-                 size_t length)
+bool counts_open(struct counts *counts, struct train *train, const struct tern_placement *placement,
+                 const char *name, uint64_t n_keys, size_t length)
 {
     *counts = (struct counts){.length = length, .shared = train->n_threads > 1};
     if (train->node != NULL)
-        return open_table(counts, train, name, n_keys);
+        return open_table(counts, train, placement, name, n_keys);
     if (n_keys <= SIZE_MAX / length / sizeof *counts->values)
         counts->values = calloc(n_keys * length, sizeof *counts->values);
     return counts->values != NULL || task_fail_memory("the counts");

@@ -17,9 +17,9 @@ struct counts {
     size_t length;
 };
 
-/* Opens n_keys rows of zeros. counts_close() is due in any case; a table ends with its node. */
-bool counts_open(struct counts *counts, struct train *train, const char *name, uint64_t n_keys,
-                 size_t length);
+/* Opens n_keys rows of zeros, with a placement of their table or NULL. counts_close() is due in any case; a table ends with its node. */
+bool counts_open(struct counts *counts, struct train *train, const struct tern_placement *placement,
+                 const char *name, uint64_t n_keys, size_t length);
 void counts_close(struct counts *counts);
 
 /* Copies n rows. */

@@ -33,7 +33,7 @@ static void draw_topics(const struct model *model, const struct part *part, uint
     uint64_t seed = rng_mix((uint64_t)model->train->options->seed + 1);
     for (uint32_t i = 0; i < part->n_documents; i++) {
         uint32_t document = part->first_document + i;
-        struct rng rng = rng_seed(seed, document);
+        struct rng rng = rng_seed(seed, bags_number(&model->bags, document));
         for (uint64_t n = bags_length(&model->bags, document); n > 0; n--)
             *topics++ = (uint16_t)rng_below(&rng, model->n_topics);
     }
@@ -63,18 +63,41 @@ static bool recall_topics(const struct model *model, const struct part *part, ui
                      at, model->bags.n_tokens);
 }
 
+/* The topics of a part out of the files of a model, which are in the order of the file of documents. */
+static bool read_topics(const struct model *model, const struct part *part, const char *folder,
+                        uint16_t *topics)
+{
+    const struct bags *bags = &model->bags;
+    struct lda_info info;
+    if (!lda_files_read_info(folder, &info))
+        return false;
+    if (bags->positions == NULL)
+        return lda_files_read_assignments(folder, &info, part->first_token, part->n_tokens, topics);
+    uint16_t *all = malloc((bags->n_tokens + 1) * sizeof *all), *next = all;
+    bool ok = all != NULL ? lda_files_read_assignments(folder, &info, 0, bags->n_tokens, all)
+                          : task_fail_memory("the topics");
+    for (uint32_t i = 0; ok && i < bags->n_documents; i++) {
+        const uint32_t position = bags->positions[i];
+        const uint64_t n = bags_length(bags, position);
+        if (position - part->first_document < part->n_documents)
+            memcpy(topics + (bags->first_token[position] - part->first_token), next,
+                   n * sizeof *next);
+        next += n;
+    }
+    free(all);
+    return ok;
+}
+
 /* The topics of a part as they were saved, or at random. */
 static bool choose_topics(const struct model *model, struct part *part, uint16_t *topics)
 {
     const char *folder = train_resumed_model(model->train);
-    struct lda_info info;
     if (model->train->checkpoint != NULL) {
         if (!recall_topics(model, part, topics))
             return false;
     } else if (folder == NULL)
         draw_topics(model, part, topics);
-    else if (!lda_files_read_info(folder, &info) ||
-             !lda_files_read_assignments(folder, &info, part->first_token, part->n_tokens, topics))
+    else if (!read_topics(model, part, folder, topics))
         return false;
     return part_set_topics(part, topics);
 }

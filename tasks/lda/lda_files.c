@@ -73,9 +73,10 @@ static void write_document_rows(struct outfile *out, const struct lda_model *mod
     const uint64_t *first = model->bags->first_token;
     size_t n_topics = model->info.n_topics;
     vectors_begin(out, VECTORS_NPY, model->info.n_documents, n_topics);
-    for (uint64_t document = 0; document < model->info.n_documents; document++) {
+    for (uint32_t document = 0; document < model->info.n_documents; document++) {
+        const uint32_t position = bags_position(model->bags, document);
         memset(counts, 0, n_topics * sizeof *counts);
-        for (uint64_t i = first[document]; i < first[document + 1]; i++)
+        for (uint64_t i = first[position]; i < first[position + 1]; i++)
             counts[model->assignments[i]]++;
         add_row(out, counts, n_topics, row);
     }
@@ -104,10 +105,14 @@ static bool write_assignments(struct outputs *outputs, const struct lda_model *m
     struct outfile *out = outputs_add(outputs, "assignments.npy");
     if (out == NULL)
         return false;
+    const uint64_t *first = model->bags->first_token;
     vectors_begin(out, VECTORS_NPY, model->info.n_tokens, 1);
-    for (uint64_t i = 0; i < model->info.n_tokens; i++) {
-        float topic = (float)model->assignments[i];
-        vectors_add(out, VECTORS_NPY, NULL, &topic, 1);
+    for (uint32_t document = 0; document < model->info.n_documents; document++) {
+        const uint32_t position = bags_position(model->bags, document);
+        for (uint64_t i = first[position]; i < first[position + 1]; i++) {
+            float topic = (float)model->assignments[i];
+            vectors_add(out, VECTORS_NPY, NULL, &topic, 1);
+        }
     }
     return true;
 }

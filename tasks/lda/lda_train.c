@@ -116,11 +116,33 @@ static bool make_log_risings(struct model *model)
     return true;
 }
 
+/* Puts the documents of each node together: a row of the placement is a document. */
+static bool place_documents(struct model *model)
+{
+    const struct placement *placement = &model->train->placement;
+    const struct bags *bags = &model->bags;
+    if (placement->folder == NULL)
+        return true;
+    uint32_t *parts = calloc(bags->n_documents + (size_t)1, sizeof *parts);
+    bool ok = parts != NULL || task_fail_memory("the documents");
+    for (uint32_t i = 0; ok && i < bags->n_documents; i++) {
+        const bool is_known = i < placement->n_rows;
+        ok = is_known || bags_length(bags, i) == 0 ||
+             task_fail("--placement %s has %" PRIu64
+                       " rows, but there is a document %u; it is the partition of other data",
+                       placement->folder, placement->n_rows, i + 1);
+        parts[i] = is_known ? placement->row_parts[i] : 0;
+    }
+    ok = ok && bags_arrange(&model->bags, parts, placement->n_parts, model->train->n_nodes);
+    free(parts);
+    return ok;
+}
+
 static bool load(struct model *model)
 {
     if (!lda_choose_priors(model) ||
         !bags_read(&model->bags, model->train->options->data, model->options->vocab) ||
-        !make_log_risings(model) || !make_trainers(model))
+        !place_documents(model) || !make_log_risings(model) || !make_trainers(model))
         return false;
     bags_forget(&model->bags);
     return true;
@@ -150,7 +172,7 @@ static bool extend_feeds(struct model *model)
 /* Of what was read: keys are numbers of names. */
 static uint64_t digest(const struct model *model)
 {
-    return names_digest(&model->bags.words, model->bags.n_tokens);
+    return names_digest(&model->bags.words, model->bags.n_tokens ^ model->train->placement.digest);
 }
 
 static void introduce(const struct model *model)
@@ -166,10 +188,27 @@ static void introduce(const struct model *model)
             train->node == NULL ? ", plain arrays" : "");
 }
 
+/* With a placement, words have their homes where it says. */
+static bool open_words(struct model *model)
+{
+    const struct placement *placement = &model->train->placement;
+    const uint32_t n_words = model->bags.words.n;
+    const bool is_placed = placement->folder != NULL;
+    struct placing placing = {0};
+    bool ok = !is_placed || placing_init(&placing, placement, n_words, 1);
+    for (uint32_t i = 0; ok && is_placed && i < n_words; i++)
+        placing_add(&placing, i, i);
+    ok = ok && (!is_placed || placing_check(&placing, "words")) &&
+         counts_open(&model->rows, model->train, is_placed ? &placing.placement : NULL, "words",
+                     n_words, model->n_topics);
+    placing_fini(&placing);
+    return ok;
+}
+
 static bool open_counts(struct model *model)
 {
-    return counts_open(&model->rows, model->train, "words", model->bags.words.n, model->n_topics) &&
-           counts_open(&model->totals, model->train, "totals", 1, model->n_topics);
+    return open_words(model) &&
+           counts_open(&model->totals, model->train, NULL, "totals", 1, model->n_topics);
 }
 
 /* ---- Sampling -------------------------------------------------------------------------------- */

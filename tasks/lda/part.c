@@ -12,11 +12,13 @@ enum { BAND_ENTRIES = 1 << 20 }; /* room for the mixtures of a band: 4 MiB */
 
 /* ---- Who has which documents ----------------------------------------------------------------- */
 
-/* The first document that does not begin before this share of all tokens. */
-static uint32_t cut(const struct bags *bags, size_t worker, size_t n_workers)
+/* The first document, of begin .. end - 1, that does not begin before this share of their tokens. */
+static uint32_t cut(const struct bags *bags, uint32_t begin, uint32_t end, size_t worker,
+                    size_t n_workers)
 {
-    uint64_t token = bags->n_tokens * worker / n_workers;
-    uint32_t low = 0, high = bags->n_documents;
+    const uint64_t first = bags->first_token[begin];
+    uint64_t token = first + (bags->first_token[end] - first) * worker / n_workers;
+    uint32_t low = begin, high = end;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         if (bags->first_token[middle] < token)
@@ -24,7 +26,22 @@ static uint32_t cut(const struct bags *bags, size_t worker, size_t n_workers)
         else
             high = middle;
     }
-    return worker < n_workers ? low : bags->n_documents;
+    return worker < n_workers ? low : end;
+}
+
+/* The documents of a worker: an equal share of all or, if they are arranged in groups, of those of its group. */
+static void find_range(const struct bags *bags, size_t worker, size_t n_workers, uint32_t *begin,
+                       uint32_t *end)
+{
+    uint32_t first = 0, last = bags->n_documents;
+    if (bags->n_groups > 0) {
+        n_workers /= bags->n_groups;
+        first = bags->first_of_group[worker / n_workers];
+        last = bags->first_of_group[worker / n_workers + 1];
+        worker %= n_workers;
+    }
+    *begin = cut(bags, first, last, worker, n_workers);
+    *end = cut(bags, first, last, worker + 1, n_workers);
 }
 
 /* The document behind the band that begins with document `first`; both counted in the part. */
@@ -47,7 +64,7 @@ static bool check_lengths(const struct part *part)
         if (n > most)
             return task_fail("document %u has %" PRIu64 " words, but with so many topics one may "
                              "have %" PRIu64 "; cut it, or choose fewer --topics",
-                             part->first_document + i + 1, n, most);
+                             bags_number(part->bags, part->first_document + i) + 1, n, most);
     }
     return true;
 }
@@ -135,7 +152,8 @@ static bool make_bands(struct part *part)
 bool part_make(struct part *part, const struct bags *bags, size_t worker, size_t n_workers,
                size_t n_topics)
 {
-    uint32_t begin = cut(bags, worker, n_workers), end = cut(bags, worker + 1, n_workers);
+    uint32_t begin, end;
+    find_range(bags, worker, n_workers, &begin, &end);
     *part = (struct part){.bags = bags,
                           .n_topics = n_topics,
                           .first_document = begin,

@@ -1,12 +1,12 @@
 /*
  * part - the documents of one worker, and the topics of their words.
  *
- * Each worker has one range of documents, with about as many words as the others. Its documents are cut into bands,
+ * Each worker has one range of documents, with about as many words as the others (of its group, bags_arrange()). Its documents are cut into bands,
  * so small that the topics of a band's documents stay in the cache. A band is sampled word by word: a visit is the
  * occurrences of one word in the documents of a band. So a worker needs the counts of a word seldom, and then for many
  * occurrences.
  *
- * Saved topics are in the order of the documents, and within a document in the order of the words' numbers, whichever
+ * Topics are in the order of the documents, and within a document in the order of the words' numbers, whichever
  * worker has sampled them.
  */
 #ifndef TASKS_LDA_PART_H

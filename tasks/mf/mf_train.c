@@ -81,8 +81,8 @@ static bool place_rows(struct model *model)
                              " rows, but the data have row %" PRIu64
                              "; it is the partition of other data",
                              placement->folder, placement->n_rows, number);
-        model->row_nodes[i] =
-            number < placement->n_rows ? placement->row_nodes[number] : i % model->train->n_nodes;
+        model->row_nodes[i] = number < placement->n_rows ? placement_row(placement, number)
+                                                         : i % model->train->n_nodes;
     }
     return true;
 }
@@ -173,42 +173,12 @@ static void set_factors(struct model *model)
     model->column_start = (struct factors_start){2 * seed + 1, rank};
 }
 
-/* The placement of a table, in arrays of its own. */
-struct placing {
-    uint64_t *keys, *replica_keys;
-    uint32_t *homes, *replica_nodes;
-    struct tern_placement placement;
-};
-
-static bool placing_init(struct placing *placing, size_t n_keys, size_t n_replicas)
-{
-    placing->keys = malloc((n_keys + 1) * sizeof *placing->keys);
-    placing->homes = malloc((n_keys + 1) * sizeof *placing->homes);
-    placing->replica_keys = malloc((n_replicas + 1) * sizeof *placing->replica_keys);
-    placing->replica_nodes = malloc((n_replicas + 1) * sizeof *placing->replica_nodes);
-    placing->placement = (struct tern_placement){.keys = placing->keys,
-                                                 .homes = placing->homes,
-                                                 .replica_keys = placing->replica_keys,
-                                                 .replica_nodes = placing->replica_nodes};
-    return (placing->keys != NULL && placing->homes != NULL && placing->replica_keys != NULL &&
-            placing->replica_nodes != NULL) ||
-           task_fail_memory("the placement");
-}
-
-static void placing_fini(struct placing *placing)
-{
-    free(placing->keys);
-    free(placing->homes);
-    free(placing->replica_keys);
-    free(placing->replica_nodes);
-}
-
 /* A row is at home where it is learned from, */
 static bool open_placed_rows(struct model *model, size_t length)
 {
     const uint32_t n_rows = model->ratings.rows.n;
     struct placing placing;
-    bool ok = placing_init(&placing, n_rows, 0);
+    bool ok = placing_init(&placing, &model->train->placement, n_rows, 0);
     for (uint32_t i = 0; ok && i < n_rows; i++) {
         placing.keys[i] = model->plan.key_of_row[i];
         placing.homes[i] = model->row_nodes[i];
@@ -222,35 +192,19 @@ static bool open_placed_rows(struct model *model, size_t length)
 }
 
 /* A column has its home and its replicas where the placement says. */
-static bool place_column(const struct model *model, uint32_t i, struct placing *placing)
-{
-    const struct placement *placement = &model->train->placement;
-    struct tern_placement *placed = &placing->placement;
-    uint64_t number, n_nodes;
-    if (!number_of(&model->ratings.columns, i, placement->folder, &number))
-        return false;
-    placing->keys[placed->n_keys] = i;
-    placed->n_keys += placement_home(placement, number, &placing->homes[placed->n_keys]);
-    const uint32_t *nodes = placement_replicas(placement, number, &n_nodes);
-    for (uint64_t k = 0; k < n_nodes; k++) {
-        placing->replica_keys[placed->n_replicas] = i;
-        placing->replica_nodes[placed->n_replicas++] = nodes[k];
-    }
-    return true;
-}
-
 static bool open_placed_columns(struct model *model, size_t length)
 {
     const struct placement *placement = &model->train->placement;
     const uint32_t n_columns = model->ratings.columns.n;
     struct placing placing;
-    bool ok = placing_init(&placing, n_columns, placement->n_replicas);
-    for (uint32_t i = 0; ok && i < n_columns; i++)
-        ok = place_column(model, i, &placing);
-    ok = ok &&
-         (placing.placement.n_keys > 0 ||
-          task_fail("--placement %s names none of the items; it is the partition of other data",
-                    placement->folder));
+    bool ok = placing_init(&placing, placement, n_columns, 1);
+    for (uint32_t i = 0; ok && i < n_columns; i++) {
+        uint64_t number;
+        ok = number_of(&model->ratings.columns, i, placement->folder, &number);
+        if (ok)
+            placing_add(&placing, i, number);
+    }
+    ok = ok && placing_check(&placing, "items");
     model->columns = ok ? train_params_at(model->train, &placing.placement, "columns", n_columns,
                                           length, factors_start, &model->column_start)
                         : NULL;

@@ -6,12 +6,13 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/input.h"
-#include "common/rng.h"
+#include "common/placement.h"
 #include "common/sentence.h"
 
-enum { MAX_GRAPH_WEIGHTS = 64 };
+enum { MAX_GRAPH_WEIGHTS = 64, UCI_HEAD_LINES = 3 };
 
 struct reader {
     struct input input;
@@ -20,6 +21,7 @@ struct reader {
     uint64_t n_lines; /* that were rows, or edges */
     uint64_t n_expected,
         n_halves; /* of a METIS graph: vertices, and twice the edges, as its heading says */
+    bool is_uci;  /* documents in UCI's format */
     uint64_t n_skipped,
         n_weights; /* of a METIS graph: numbers before the neighbours, and behind each */
 };
@@ -27,15 +29,18 @@ struct reader {
 /* Rows are numbered, and results are kept for each number up to the largest. */
 #define MAX_ROWS (UINT64_C(1) << 32)
 
-static bool is_separator(char c)
+/* The length of the separator at `at`; 0: there is none. MovieLens has "::". */
+static size_t separator(const char *at)
 {
-    return c == ' ' || c == '\t' || c == ',' || c == ';';
+    if (*at == ' ' || *at == '\t' || *at == ',' || *at == ';')
+        return 1;
+    return at[0] == ':' && at[1] == ':' ? 2 : 0;
 }
 
 static char *skip_separators(char *at)
 {
-    while (is_separator(*at))
-        at++;
+    for (size_t n; (n = separator(at)) > 0;)
+        at += n;
     return at;
 }
 
@@ -45,7 +50,7 @@ static bool read_number(struct reader *reader, char **at, uint64_t *number)
     char *end;
     errno = 0;
     *number = strtoull(*at, &end, 10);
-    if (!isdigit((unsigned char)**at) || (*end != '\0' && !is_separator(*end)))
+    if (!isdigit((unsigned char)**at) || (*end != '\0' && !separator(end)))
         return input_fail(&reader->input, "'%.30s' is not a whole number", *at);
     if (errno == ERANGE)
         return input_fail(&reader->input, "'%.30s' is above 64 bits", *at);
@@ -196,25 +201,76 @@ static bool read_example(struct reader *reader, char *line)
     return true;
 }
 
-static uint64_t hash_name(const char *name, size_t length)
-{
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < length; i++)
-        hash = (hash ^ (unsigned char)name[i]) * UINT64_C(0x100000001b3);
-    return rng_mix(hash);
-}
-
 static bool read_names(struct reader *reader, char *line)
 {
     const uint64_t row = reader->n_lines++;
     granules_add_row(reader->granules, row);
     for (char *at = line + strspn(line, " \t"); *at != '\0'; at += strspn(at, " \t")) {
         size_t length = strcspn(at, " \t");
-        if (!granules_add(reader->granules, row, hash_name(at, length)))
+        if (!granules_add(reader->granules, row, placement_name_key(at, length)))
             return false;
         at += length;
     }
     return true;
+}
+
+/* A triple per line, as `tern train kge` reads them; its keys are the names of subject and object. */
+static bool read_triple(struct reader *reader, char *line)
+{
+    char *names[3] = {0};
+    if (input_fields(line, "\t", names, 3) != 3)
+        return input_fail(&reader->input,
+                          "a triple is subject, relation and object separated by tabs");
+    const uint64_t row = reader->n_lines++;
+    return granules_add(reader->granules, row, placement_name_key(names[0], strlen(names[0]))) &&
+           granules_add(reader->granules, row, placement_name_key(names[2], strlen(names[2])));
+}
+
+/* A line of UCI's docword: document, word, count, both from 1. */
+static bool read_docword(struct reader *reader, char *line)
+{
+    uint64_t document, word;
+    char *at = skip_separators(line);
+    if (reader->input.line <= UCI_HEAD_LINES)
+        return read_number(reader, &at, &document);
+    reader->n_lines++;
+    if (!read_number(reader, &at, &document) || !read_number(reader, &at, &word) ||
+        !check_row(reader, document))
+        return false;
+    if (document == 0 || word == 0)
+        return input_fail(&reader->input, "documents and words are counted from 1");
+    return granules_add(reader->granules, document - 1, word - 1);
+}
+
+/* A document of lda-c: how many pairs there are, then word:count, words from 0. */
+static bool read_ldac(struct reader *reader, char *line)
+{
+    const uint64_t row = reader->n_lines++;
+    uint64_t n_pairs;
+    char *at = skip_separators(line);
+    if (!read_number(reader, &at, &n_pairs))
+        return false;
+    granules_add_row(reader->granules, row);
+    for (; *at != '\0'; at += strspn(at, " \t")) {
+        char *end;
+        errno = 0;
+        const uint64_t word = strtoull(at, &end, 10);
+        if (!isdigit((unsigned char)*at) || *end != ':' || errno == ERANGE)
+            return input_fail(&reader->input, "'%.30s' is not a word and its count, such as 7:2",
+                              at);
+        if (!granules_add(reader->granules, row, word))
+            return false;
+        at = end + strcspn(end, " \t");
+    }
+    return true;
+}
+
+/* Documents as `tern train lda` reads them: the first line tells UCI's format from that of lda-c. */
+static bool read_bag(struct reader *reader, char *line)
+{
+    if (reader->input.line == 1)
+        reader->is_uci = strpbrk(line, " \t:") == NULL && strcmp(line, "0") != 0;
+    return reader->is_uci ? read_docword(reader, line) : read_ldac(reader, line);
 }
 
 /* ---- The whole --------------------------------------------------------------------------------- */
@@ -240,12 +296,34 @@ static enum read_format format_of(const char *path)
 {
     if (is_named(path, ".graph"))
         return READ_GRAPH;
+    const char *slash = strrchr(path, '/');
+    if (strncmp(slash != NULL ? slash + 1 : path, "docword", strlen("docword")) == 0)
+        return READ_BAGS;
     return is_named(path, ".svm") || is_named(path, ".libsvm") ? READ_LIBSVM : READ_EDGES;
+}
+
+/* The file of a folder that a model learns from; *path is to be freed, and NULL if `data` is no folder. */
+static bool find_in_folder(const char *data, enum read_format format, char **path)
+{
+    static const char *const stems[][2] = {[READ_TRIPLES] = {"train", NULL},
+                                           [READ_BAGS] = {"docword", NULL},
+                                           [READ_EDGES] = {"train", "ratings"}};
+    struct stat status;
+    *path = NULL;
+    if (stat(data, &status) != 0 || !S_ISDIR(status.st_mode))
+        return true;
+    if (format != READ_TRIPLES && format != READ_BAGS && format != READ_EDGES)
+        return task_fail("%s is a folder; name a file, or --format edges, triples or bags", data);
+    for (size_t i = 0; *path == NULL && i < 2 && stems[format][i] != NULL; i++)
+        if (!input_find(data, stems[format][i], path))
+            return false;
+    return *path != NULL || task_fail("there is no file '%s' in %s", stems[format][0], data);
 }
 
 static bool (*const read_line_of[])(struct reader *, char *) = {
     [READ_EDGES] = read_edge,     [READ_LISTS] = read_list,  [READ_GRAPH] = read_graph_line,
-    [READ_LIBSVM] = read_example, [READ_WORDS] = read_names,
+    [READ_LIBSVM] = read_example, [READ_WORDS] = read_names, [READ_TRIPLES] = read_triple,
+    [READ_BAGS] = read_bag,
 };
 
 static bool check_whole(const struct reader *reader, enum read_format format)
@@ -265,11 +343,10 @@ static bool check_whole(const struct reader *reader, enum read_format format)
     return true;
 }
 
-bool read_rows(const char *path, enum read_format format, bool both_ways, struct granules *granules)
+static bool read_file(const char *path, enum read_format format, bool both_ways,
+                      struct granules *granules)
 {
     struct reader reader = {.granules = granules, .both_ways = both_ways};
-    if (format == READ_AUTO)
-        format = format_of(path);
     if (!input_open(&reader.input, path))
         return false;
     char *line;
@@ -281,5 +358,16 @@ bool read_rows(const char *path, enum read_format format, bool both_ways, struct
                                     : input_fail(&reader.input, "the line has a byte of value 0");
     ok = ok && result == INPUT_END && check_whole(&reader, format);
     input_close(&reader.input);
+    return ok;
+}
+
+bool read_rows(const char *data, enum read_format format, bool both_ways, struct granules *granules)
+{
+    char *found;
+    if (format == READ_AUTO)
+        format = format_of(data);
+    bool ok = find_in_folder(data, format, &found) &&
+              read_file(found != NULL ? found : data, format, both_ways, granules);
+    free(found);
     return ok;
 }

@@ -128,9 +128,31 @@ void text_close(struct text_reader *reader)
     reader->is_open = false;
 }
 
+/* Whether the piece that was read last has words for this worker. */
 static bool is_own(const struct text_reader *reader)
 {
-    return (reader->n_pieces - 1) % reader->n_workers == reader->worker;
+    return reader->text->placement != NULL ||
+           (reader->n_pieces - 1) % reader->n_workers == reader->worker;
+}
+
+/* The worker of a line; lines that the placement does not have are the first worker's. */
+static uint64_t line_worker(const struct text *text, uint64_t line)
+{
+    const uint64_t node = line < text->placement->n_rows ? placement_row(text->placement, line) : 0;
+    return node * text->n_threads + line % text->n_threads;
+}
+
+uint64_t text_worker(const struct text_reader *reader, uint64_t n_workers)
+{
+    return reader->text->placement != NULL ? line_worker(reader->text, reader->line)
+                                           : reader->piece % n_workers;
+}
+
+/* Whether the line at hand is another worker's. */
+static bool is_foreign(const struct text_reader *reader)
+{
+    return reader->text->placement != NULL && reader->n_workers > 1 &&
+           line_worker(reader->text, reader->line) != reader->worker;
 }
 
 static bool separates(char byte)
@@ -224,9 +246,13 @@ static enum text_part next_in_buffer(struct text_reader *reader, const char **wo
 {
     while (reader->at < reader->end) {
         char byte = reader->buffer[reader->at];
-        if (!separates(byte))
+        if (!separates(byte) && !is_foreign(reader)) {
+            reader->in_line = true;
             return take_word(reader, word, length);
+        }
         reader->at++;
+        reader->in_line = byte != '\n';
+        reader->line += byte == '\n';
         if (byte == '\n' && end_sentence(reader))
             return TEXT_SENTENCE_END;
     }
@@ -257,6 +283,8 @@ static bool advance(struct text_reader *reader)
     if (reader->end == 0) {
         text_close(reader);
         reader->gap = true;
+        reader->line += reader->in_line; /* the last line of a file may lack its end */
+        reader->in_line = false;
     } else if (!is_own(reader)) {
         pass_over(reader);
     } else if (reader->inside) {

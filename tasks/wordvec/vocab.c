@@ -137,7 +137,12 @@ static bool count_text(struct vocab *vocab, struct text_reader *reader,
             scribe_end_sentence(&scribe);
             continue;
         }
-        uint64_t worker = reader->piece % settings->n_workers;
+        const struct placement *placement = reader->text->placement;
+        if (placement != NULL && reader->line >= placement->n_rows)
+            return task_fail("--placement %s has %" PRIu64 " rows, but the text has a line %" PRIu64
+                             "; it is the partition of other data",
+                             placement->folder, placement->n_rows, reader->line + 1);
+        uint64_t worker = text_worker(reader, settings->n_workers);
         uint32_t number = count(vocab, census, worker, word, length);
         if (number == NAMES_NONE)
             return false;

@@ -58,8 +58,11 @@ static bool load(struct model *model)
                                             .first_own = train->self * train->n_threads,
                                             .n_own = train->n_threads,
                                             .most_kept = MOST_KEPT};
-    return text_init(&model->text, train->options->data) && text_can_be_reread(&model->text) &&
-           vocab_read(&model->vocab, &model->text, &settings) &&
+    if (!text_init(&model->text, train->options->data))
+        return false;
+    model->text.placement = train->placement.folder != NULL ? &train->placement : NULL;
+    model->text.n_threads = train->n_threads;
+    return text_can_be_reread(&model->text) && vocab_read(&model->vocab, &model->text, &settings) &&
            wordtest_read(&model->test, &model->vocab.names, options->questions, options->similarity,
                          (uint64_t)options->n_candidates);
 }
@@ -102,21 +105,43 @@ static bool open_negatives(struct model *model)
     return ok;
 }
 
+/* Both rows of a word have their home where the placement says. */
+static bool place_words(const struct model *model, struct placing *placing)
+{
+    const struct names *names = &model->vocab.names;
+    if (!placing_init(placing, &model->train->placement, 2 * (size_t)names->n, 2))
+        return false;
+    for (uint32_t i = 0; i < names->n; i++) {
+        const char *name = names_at(names, i);
+        const uint64_t key = placement_name_key(name, strlen(name));
+        placing_add(placing, predicting_key(i), key);
+        placing_add(placing, predicted_key(i), key);
+    }
+    return placing_check(placing, "words");
+}
+
 static bool open_params(struct model *model)
 {
     static struct first_value first; /* as long as the table */
     size_t dim = (size_t)model->options->dim;
+    struct placing placing = {0};
+    const bool is_placed = model->train->placement.folder != NULL;
     first = (struct first_value){(uint64_t)model->train->options->seed, dim};
-    model->params = train_params(model->train, "words", 2 * (uint64_t)model->vocab.names.n,
-                                 skipgram_width(dim), first_value, &first);
+    model->params = !is_placed || place_words(model, &placing)
+                        ? train_params_at(model->train, is_placed ? &placing.placement : NULL,
+                                          "words", 2 * (uint64_t)model->vocab.names.n,
+                                          skipgram_width(dim), first_value, &first)
+                        : NULL;
+    placing_fini(&placing);
     return model->params != NULL && open_negatives(model);
 }
 
 /* Of what was read: keys are numbers of names. */
 static uint64_t digest(const struct model *model)
 {
-    return names_digest(&model->vocab.names,
-                        model->vocab.n_words ^ rng_mix((uint64_t)model->options->dim));
+    return names_digest(&model->vocab.names, model->vocab.n_words ^
+                                                 rng_mix((uint64_t)model->options->dim) ^
+                                                 model->train->placement.digest);
 }
 
 static void introduce(const struct model *model)

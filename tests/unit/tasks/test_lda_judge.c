@@ -70,8 +70,8 @@ static void fixture_init(struct fixture *f)
         rows[token_words[i] * N_TOPICS + token_topics[i]]++;
         totals[token_topics[i]]++;
     }
-    assert_true(counts_open(&f->model.rows, &f->train, "words", N_WORDS, N_TOPICS));
-    assert_true(counts_open(&f->model.totals, &f->train, "totals", 1, N_TOPICS));
+    assert_true(counts_open(&f->model.rows, &f->train, NULL, "words", N_WORDS, N_TOPICS));
+    assert_true(counts_open(&f->model.totals, &f->train, NULL, "totals", 1, N_TOPICS));
     assert_true(counts_add(&f->model.rows, NULL, words, N_WORDS, rows));
     assert_true(counts_add(&f->model.totals, NULL, &totals_key, 1, totals));
 }

@@ -227,7 +227,7 @@ static void no_count_is_lost(void **state)
     int32_t rows[N_KEYS * 4];
     (void)state;
     assert_true(train_open(&train, &options));
-    assert_true(counts_open(&counts, &train, "counts", N_KEYS, 4));
+    assert_true(counts_open(&counts, &train, NULL, "counts", N_KEYS, 4));
     assert_true(team_run(3, count_up_and_down, NULL, &counts));
     assert_true(counts_get(&counts, NULL, keys, N_KEYS, rows));
     for (int j = 0; j < N_KEYS * 4; j++)
@@ -250,7 +250,7 @@ static void first_words_are_the_most_frequent(void **state)
     for (size_t i = 0; i < 4; i++)
         assert_true(names_add(&names, &"abcd"[i], 1, &number));
     assert_true(train_open(&train, &options));
-    assert_true(counts_open(&counts, &train, "counts", 4, 2));
+    assert_true(counts_open(&counts, &train, NULL, "counts", 4, 2));
     assert_true(counts_add(&counts, NULL, keys, 4, rows));
     assert_true(topwords_find(&top, &counts, NULL, &names, 3));
     assert_string_equal(topwords_at(&top, 0, 0), "b");
