@@ -367,8 +367,7 @@ struct tern_table_options {
  *               localizes.
  *
  * If all processes of a job are on one host, they share the memory of their tables, whatever the
- * policy, except tables with bounded reads: no key moves, each push is visible to all at once, and
- * intent is not needed. Such a table lasts as long as any process has it open. When a process is
+ * policy: no key moves, each push is visible to all at once, and intent is not needed. Such a table lasts as long as any process has it open. When a process is
  * lost, calls on the table fail as soon as that is known, because it may have left a row torn.
  * TERN_SHARE=0 makes each process keep its own rows.
  *

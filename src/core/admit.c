@@ -134,21 +134,32 @@ static void begin(const struct waiter *waiter, struct wait *wait, uint64_t now)
     waiter->io->hurry(waiter->driver);
 }
 
+/* Whether a node has still to open the table or, if it is NULL, one of all. */
+static bool awaits_opening(const struct waiter *waiter, const struct core_table *table)
+{
+    if (table && table->technique->awaits_opening)
+        return table->technique->awaits_opening(table);
+    if (!waiter->rounds)
+        return false;
+    waiter->io->enter_rounds(waiter->driver);
+    const bool awaits = round_waits_for_table(&waiter->rounds->round, table);
+    waiter->io->leave_rounds(waiter->driver);
+    return awaits;
+}
+
 /* Every quarter of the deadline: asks how the homes stand, and looks whether a node has still to open the table. */
 static void look_around(const struct waiter *waiter, struct wait *wait, uint64_t now)
 {
-    if (!waiter->rounds || now - wait->looked_ns < waiter->deadline_ns / 4)
+    const struct technique *technique = wait->table ? wait->table->technique : NULL;
+    if (now - wait->looked_ns < waiter->deadline_ns / 4)
         return;
     wait->looked_ns = now;
-    waiter->io->enter_rounds(waiter->driver);
-    if (round_waits_for_table(&waiter->rounds->round, wait->table) &&
-        !defect(DEFECT_OPENING_BLAMED))
+    if (awaits_opening(waiter, wait->table) && !defect(DEFECT_OPENING_BLAMED))
         wait->since_ns = now;
-    waiter->io->leave_rounds(waiter->driver);
-    if (!wait->table)
+    if (!waiter->rounds || !technique || !technique->inquire)
         return;
     waiter->io->enter_shard(waiter->driver, 0);
-    wait->table->technique->inquire(wait->table);
+    technique->inquire(wait->table);
     waiter->io->leave_shard(waiter->driver, 0);
     waiter->io->hurry(waiter->driver);
 }
@@ -186,6 +197,22 @@ static enum tern_status fail_update(const struct wait *wait, double seconds)
                 " have not been seen by all nodes for %.1f s, and their sum is above the bound",
                 name ? "table '" : "tables bounded by value", name ? name : "", name ? "'" : "",
                 wait->worker, seconds);
+}
+
+enum tern_status admit_fail_slow(const struct core_table *table, const struct access *access,
+                                 struct node_clock slowest, uint32_t node, double seconds)
+{
+    if (slowest.slowest == NO_WORKER)
+        return fail(TERN_LATE,
+                    "table '%s': a read at clock %" PRIu64 " has waited %.1f s for node %" PRIu32
+                    ", which has no worker that works; every node opens one",
+                    table->store.name, access->clock, seconds, node);
+    return fail(TERN_LATE,
+                "table '%s': worker %" PRIu32 " of node %" PRIu32 " holds everybody back: it is at "
+                "clock %" PRIu64 ", and a read at clock %" PRIu64 " with a bound of %" PRIu64
+                " has waited %.1f s for it",
+                table->store.name, slowest.slowest, node, slowest.clock, access->clock,
+                table->policy->clocks, seconds);
 }
 
 static enum tern_status blame(const struct waiter *waiter, const struct wait *wait, double seconds)

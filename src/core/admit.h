@@ -86,6 +86,10 @@ bool admit_look(const struct waiter *waiter, struct wait *wait, enum tern_status
 /* Tells where a worker is, or CLOCK_RESTS. Locks by itself. */
 void admit_tell(const struct waiter *waiter, uint64_t clock);
 
+/* Fails with a sentence about the node that holds a table back: `slowest` is how far it is. */
+enum tern_status admit_fail_slow(const struct core_table *table, const struct access *access,
+                                 struct node_clock slowest, uint32_t node, double seconds);
+
 /* Whether a worker at `clock` may advance; `unseen` has its updates by the places of tables. */
 bool admit_advance(const struct core *core, const struct unseen *unseen, uint64_t clock);
 

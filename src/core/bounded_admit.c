@@ -33,26 +33,11 @@ static void close_table(struct core_table *table)
 
 /* ---- What workers wait for ---------------------------------------------------------------------- */
 
-/* On a single node, where there is no state, workers wait for each other all the same. */
-static bool admit_single(const struct policy *policy, struct access *access)
-{
-    uint64_t behind = access->clock > access->min_clock ? access->clock - access->min_clock : 0;
-    if (policy->bound != BOUND_CLOCKS)
-        behind = 0;
-    access->n_stale = 0;
-    if (behind > policy->clocks)
-        return false;
-    access->ages[behind < BOUNDED_STEPS ? behind : BOUNDED_STEPS - 1] += (uint32_t)access->n;
-    return true;
-}
-
 static bool admit(const struct core_table *table, struct access *access)
 {
     const struct bounded *bounded = table->state;
     for (int i = 0; i < BOUNDED_STEPS; i++)
         access->ages[i] = 0;
-    if (!bounded)
-        return admit_single(table->policy, access);
     access->n_stale = bounded_check(bounded, access->clock, access->min_clock, access->keys,
                                     access->n, access->stale, access->ages);
     if (!access->n_stale)
@@ -75,7 +60,7 @@ static double size(const struct core_table *table, const uint64_t *keys, size_t 
 {
     const struct store *store = &table->store;
     double sum = updates ? 0 : (double)INFINITY;
-    if (!table->state || table->policy->bound != BOUND_VALUE)
+    if (table->policy->bound != BOUND_VALUE)
         return 0;
     for (size_t done = 0; updates && done < n; done += BOUNDED_BLOCK)
         sum += bounded_size(store, keys + done, n - done < BOUNDED_BLOCK ? n - done : BOUNDED_BLOCK,
@@ -117,30 +102,19 @@ static enum tern_status blame(const struct core *core, struct core_table *table,
                               const struct access *access, struct node_clock now, double seconds)
 {
     struct bounded *bounded = table->state;
-    const char *name = table->store.name;
-    const uint64_t clock = access->clock;
-    struct standing standing = {
-        .clock = now.clock, .worker = now.slowest, .node = core ? core->node : 0};
-    if (bounded && bounded_needs(bounded, clock) <= access->min_clock)
+    struct standing standing = {.clock = now.clock, .worker = now.slowest, .node = core->node};
+    if (bounded_needs(bounded, access->clock) <= access->min_clock)
         standing = bounded_slowest(bounded);
-    if (bounded && access->n_stale && bounded_needs(bounded, clock) <= standing.clock)
+    if (access->n_stale && bounded_needs(bounded, access->clock) <= standing.clock)
         return fail(TERN_LATE,
                     "table '%s': node %" PRIu32
                     " has not sent the value of a key that a read at clock %" PRIu64
                     " has waited %.1f s for",
-                    name, core_home(core, &table->store, access->keys[access->stale[0]]), clock,
+                    table->store.name,
+                    core_home(core, &table->store, access->keys[access->stale[0]]), access->clock,
                     seconds);
-    if (standing.worker == NO_WORKER)
-        return fail(TERN_LATE,
-                    "table '%s': a read at clock %" PRIu64 " has waited %.1f s for node %" PRIu32
-                    ", which has no worker that works; every node opens one",
-                    name, clock, seconds, standing.node);
-    return fail(TERN_LATE,
-                "table '%s': worker %" PRIu32 " of node %" PRIu32 " holds everybody back: it is at "
-                "clock %" PRIu64 ", and a read at clock %" PRIu64 " with a bound of %" PRIu64
-                " has waited %.1f s for it",
-                name, standing.worker, standing.node, standing.clock, clock, table->policy->clocks,
-                seconds);
+    const struct node_clock slowest = {.clock = standing.clock, .slowest = standing.worker};
+    return admit_fail_slow(table, access, slowest, standing.node, seconds);
 }
 
 /* ---- Rounds ------------------------------------------------------------------------------------- */

@@ -15,7 +15,7 @@ const struct technique *technique_find(const struct policy *policy, bool is_whol
     if (policy->bound == BOUND_UPDATES)
         return is_whole ? &technique_fixed : &technique_graph;
     if (policy->bound != BOUND_NONE)
-        return &technique_bounded;
+        return is_whole ? &technique_clocked : &technique_bounded;
     if (is_whole)
         return &technique_fixed;
     if (policy->replica == REPLICA_OF_EVERY_KEY)
@@ -122,7 +122,7 @@ bool technique_open(struct core *core, struct core_table *table,
     if (table->technique == &technique_mirrored &&
         doubling_is_for(core, &table->store, table->policy))
         table->technique = &technique_doubling;
-    return setup->is_whole || !table->technique->open || table->technique->open(core, table, setup);
+    return !table->technique->open || table->technique->open(core, table, setup);
 }
 
 size_t core_encode_rows(const struct core_table *table, const void *rows, size_t n, bool exact,

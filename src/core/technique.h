@@ -13,6 +13,7 @@
  *               ablations (manager.c is the side that wants keys, share.c the side that owns them)
  *   graph.c     fixed, with replicas that a placement lists, so many updates old at most: `graph` (graph_home.c: main copies)
  *   bounded.c   nodes have replicas whose age or error is bounded: `ssp`, `essp`, `vap` (bounded_home.c: main copies)
+ *   clocked.c   the same policies where all rows are in one memory: workers wait for each other's clocks alone
  *
  * A function that is NULL has nothing to do. The functions are pure. The caller holds the lock of the shard that it
  * names, except where the text says that any thread may call.
@@ -44,12 +45,16 @@ enum wanted_by {
 struct technique_setup {
     const char *name; /* of the table, for sentences */
     const struct tern_table_options *options;
-    bool is_whole;             /* this node, or the memory that its processes share, has all rows */
+    bool is_whole; /* this node, or the memory that its processes share, has all rows */
+    struct board
+        *board; /* of that memory, where processes tell their clocks; NULL: there is none */
     uint32_t generation;       /* tells tables apart that have the same place in turn */
     size_t round_bytes;        /* aimed at for a message of a round; 0: as is best */
     uint64_t (*time_ns)(void); /* of day, for traces; NULL: there is none */
 };
 
+struct bell;
+struct board;
 struct counting;
 
 /* A range of keys with the same answer. */
@@ -135,12 +140,17 @@ struct technique {
     bool (*has_unregistered)(const struct core_table *table, uint32_t shard, const uint64_t *keys,
                              size_t n);
 
-    /* ---- What workers wait for (admit.h); a technique with `admit` has all of these ---- */
+    /* ---- What workers wait for (admit.h); a technique with `admit` has all of these but those that say otherwise ---- */
 
+    /* How far the node's workers are, whenever that changes; and the bell to ring then. NULL: rounds tell it. The caller
+     * calls it once at a time. */
+    struct bell *(*told)(const struct core_table *table, struct node_clock clock);
+    /* What rings when another process has come further; or NULL. Any thread. */
+    struct bell *(*bell)(const struct core_table *table);
     /* Whether a read may be made. Else access->stale has the keys that should be fetched, which is none while newer values
      * cannot be had. Any thread. */
     bool (*admit)(const struct core_table *table, struct access *access);
-    /* Asks for these keys. */
+    /* Asks for these keys. NULL: there are never any. */
     enum tern_status (*fetch)(struct core_table *table, const struct access *access);
     /* The size of an update, as far as it is bounded: of a push or, if `updates` is NULL, a set. Any thread. */
     double (*size)(const struct core_table *table, const uint64_t *keys, size_t n,
@@ -152,10 +162,12 @@ struct technique {
     void (*updated)(const struct core_table *table, struct unseen *unseen, double size);
     /* Whether all homes wait for this node's workers; *clock is raised to the highest that one has come to. */
     bool (*awaits_workers)(const struct core_table *table, uint64_t *clock);
-    /* All nodes' changes are at their homes: no older replica is read from now on. */
+    /* Whether a node has still to open the table; NULL: rounds find out. */
+    bool (*awaits_opening)(const struct core_table *table);
+    /* All nodes' changes are at their homes: no older replica is read from now on. NULL: there are no replicas. */
     void (*settle)(struct core_table *table);
-    /* Finds out, in the next rounds, who holds a table back; and fails with a sentence that names it. `now` is how far
-     * this node's workers are. */
+    /* Finds out, in the next rounds, who holds a table back (NULL: that is known at any time); and fails with a sentence
+     * that names it. `now` is how far this node's workers are. */
     void (*inquire)(struct core_table *table);
     enum tern_status (*blame)(const struct core *core, struct core_table *table,
                               const struct access *access, struct node_clock now, double seconds);
@@ -261,6 +273,7 @@ extern const struct technique technique_managed;
 extern const struct technique technique_mirrored;
 extern const struct technique technique_doubling;
 extern const struct technique technique_bounded;
+extern const struct technique technique_clocked;
 extern const struct technique technique_graph;
 const struct technique *technique_cached(void);
 

@@ -4,13 +4,14 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/bell.h"
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "core/technique.h"
 
 #define MS UINT64_C(1000000)
 
-enum { LOOK_MS = 2 }; /* the longest wait on a single node before looking again */
+enum { LOOK_MS = 2 }; /* the longest wait in one memory before looking again */
 
 void admit_init(struct tern_node *node)
 {
@@ -36,11 +37,19 @@ static uint64_t clock_of(const struct tern_worker *worker)
     return atomic_load_explicit(&worker->clock, memory_order_relaxed) + worker->clock_ahead;
 }
 
-/* Publishes the lowest clock. The caller holds the clocks' lock. */
+/* Publishes the lowest clock, also to processes that share a table. The caller holds the clocks' lock. */
 static void publish(struct tern_node *node)
 {
-    atomic_store_explicit(&node->min_clock, worker_clocks_now(&node->clocks).clock,
-                          memory_order_release);
+    const struct node_clock now = worker_clocks_now(&node->clocks);
+    atomic_store_explicit(&node->min_clock, now.clock, memory_order_release);
+    for (size_t i = 0; node->engine && i < TERN_MAX_TABLES; i++) {
+        const struct core_table *table =
+            atomic_load_explicit(&node->engine->core.tables[i], memory_order_acquire);
+        struct bell *bell =
+            table && table->technique->told ? table->technique->told(table, now) : NULL;
+        if (bell)
+            bell_ring(bell);
+    }
 }
 
 /* ---- The driver of core/admit.h ------------------------------------------------------------------ */
@@ -152,17 +161,22 @@ static void tell(struct tern_worker *worker, uint64_t clock)
 
 void admit_begin(struct tern_node *node)
 {
-    if (atomic_exchange_explicit(&node->has_clocks, true, memory_order_seq_cst))
-        return;
+    const bool is_first = !atomic_exchange(&node->has_clocks, true);
     if (node->engine)
         atomic_store_explicit(&node->engine->is_prompt, true, memory_order_relaxed);
     pthread_mutex_lock(&node->clocks_lock);
-    for (struct tern_worker *worker = node->workers; worker; worker = worker->next)
+    for (struct tern_worker *worker = node->workers; is_first && worker; worker = worker->next)
         if (worker->clock_index != NO_WORKER &&
             node->clocks.min.values[worker->clock_index] != CLOCK_RESTS)
             worker_clocks_set(&node->clocks, worker->clock_index,
                               atomic_load_explicit(&worker->clock, memory_order_relaxed));
     publish(node);
+    pthread_mutex_unlock(&node->clocks_lock);
+}
+
+void admit_end(struct tern_node *node)
+{
+    pthread_mutex_lock(&node->clocks_lock);
     pthread_mutex_unlock(&node->clocks_lock);
 }
 
@@ -218,17 +232,30 @@ static void wait_single(struct tern_node *node)
     pthread_mutex_unlock(&node->clocks_lock);
 }
 
+/* Waits for another process to come further in a table that is shared. `seen` is what its bell read before. */
+static void wait_shared(const struct tern_worker *worker, struct bell *bell, uint32_t seen)
+{
+    engine_drive(worker->node->engine, clock_now_ns());
+    bell_wait(bell, seen, LOOK_MS * MS);
+}
+
 /* Waits until the worker may go on, driving the rounds itself. */
 static enum tern_status wait_for(struct tern_worker *worker, struct wait *wait)
 {
     const struct waiter waiter = waiter_of(worker);
     struct shard *shard = first_shard(worker);
+    struct bell *bell = wait->table && wait->table->technique->bell
+                            ? wait->table->technique->bell(wait->table)
+                            : NULL;
+    uint32_t seen = bell ? bell_read(bell) : 0;
     enum tern_status status;
     wait->access.clock = clock_of(worker);
     wait->worker = (uint32_t)worker->number;
     wait->rests = worker->rests;
     while (!admit_look(&waiter, wait, &status) && !status) {
-        if (shard)
+        if (bell)
+            wait_shared(worker, bell, seen);
+        else if (shard)
             status = round_driver_help(&shard->round_driver, wait->begin_ns);
         else
             wait_single(worker->node);
@@ -236,6 +263,7 @@ static enum tern_status wait_for(struct tern_worker *worker, struct wait *wait)
             status = interrupt_check();
         if (status)
             break;
+        seen = bell ? bell_read(bell) : 0;
     }
     if (!wait->begin_ns)
         return status;

@@ -18,8 +18,11 @@ extern const struct io worker_io;
 void admit_init(struct tern_node *node);
 void admit_fini(struct tern_node *node);
 
-/* The node has a table with bounded reads: from now on its workers' clocks count. Under the node's lock. */
+/* The node has one more table with bounded reads: from now on its workers' clocks count. Under the node's lock. */
 void admit_begin(struct tern_node *node);
+
+/* A table was withdrawn: waits until nobody tells it a clock any more. */
+void admit_end(struct tern_node *node);
 
 /* A worker is opened; fails for want of memory. And closed. */
 enum tern_status admit_open(struct tern_worker *worker);

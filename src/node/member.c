@@ -27,8 +27,14 @@ void member_fini(struct member *member)
     pthread_mutex_destroy(&member->lock);
 }
 
+static uint64_t segment_bytes(const struct member *member, const struct tern_table_options *options)
+{
+    return shared_bytes(options) + board_bytes(member->n_processes);
+}
+
 /* Puts a segment, which is new in this process, on the list. */
-static struct table_segment *add(struct member *member, struct segment *memory)
+static struct table_segment *add(struct member *member, struct segment *memory,
+                                 const struct tern_table_options *options)
 {
     struct table_segment *made = calloc(1, sizeof *made);
     if (!made) {
@@ -37,6 +43,7 @@ static struct table_segment *add(struct member *member, struct segment *memory)
     }
     made->segment = memory;
     made->shared = memory->memory;
+    made->board = (struct board *)((char *)memory->memory + shared_bytes(options));
     atomic_fetch_add(&made->shared->n_processes, 1);
     pthread_mutex_lock(&member->lock);
     made->next = member->segments;
@@ -49,11 +56,11 @@ struct table_segment *member_offer(struct member *member, uint32_t node,
                                    const struct tern_table_options *options, uint64_t hash_seed)
 {
     struct segment *memory;
-    if (segment_new(shared_bytes(options), (uint16_t)node, &memory))
+    if (segment_new(segment_bytes(member, options), (uint16_t)node, &memory))
         return NULL;
     /* A process that is lost is known to be after a deadline and a half; one that lives may be slow. */
     shared_format(memory->memory, options, 2 * member->deadline_ns, hash_seed);
-    return add(member, memory);
+    return add(member, memory, options);
 }
 
 /* Ends a segment of the list. The caller holds the lock. */
@@ -94,10 +101,10 @@ enum tern_status member_take(struct member *member, struct table_segment *offere
         stream_fetch_segment(engine->peers.addresses[segment_maker(number)], number,
                              clock_now_ns() + member->deadline_ns, &fd);
     if (!status)
-        status = segment_map(fd, shared_bytes(options), number, &memory);
+        status = segment_map(fd, segment_bytes(member, options), number, &memory);
     if (status)
         return status;
-    *segment = add(member, memory);
+    *segment = add(member, memory, options);
     return *segment ? TERN_OK : fail(TERN_NO_MEMORY, "no memory to open a table");
 }
 

@@ -21,6 +21,7 @@
 
 #include "base/segment.h"
 #include "base/status.h"
+#include "core/board.h"
 #include "store/shared.h"
 
 struct engine;
@@ -30,6 +31,7 @@ struct table_segment {
     struct table_segment *next;
     struct segment *segment;
     struct shared_table *shared; /* at its begin */
+    struct board *board;         /* behind it: the clocks of the processes */
     bool is_open;                /* the table is, here */
 };
 

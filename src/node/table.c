@@ -70,6 +70,7 @@ static enum tern_status open_technique(struct tern_table *table,
     const struct technique_setup setup = {
         .options = options,
         .is_whole = !engine || table->segment,
+        .board = table->segment ? table->segment->board : NULL,
         .generation = engine ? ++engine->n_generations : 0,
         .time_ns = explain_time_ns,
     };
@@ -158,14 +159,13 @@ static size_t shape_bytes(const char *name, const struct tern_table_options *opt
     return 2 + length + (size_t)n;
 }
 
-/* Whether a table is in memory that all processes share. Bounded reads also depend on workers of other processes, whose
- * clocks travel in messages. */
+/* Whether a table is in memory that all processes share. */
 static bool is_shared(const struct tern_node *node, const struct tern_table_options *options)
 {
     struct policy policy;
     policy_find(options->policy, &policy);
     return node->engine && view_n_members(node->engine->core.view) == 1 && !policy.is_apart &&
-           !technique_find(&policy, true)->admit && shared_bytes(options);
+           shared_bytes(options);
 }
 
 /* A sketch has no copies, and rows that leave have none: the table is at one node, or in one memory, or its keys stay at home. */
@@ -285,6 +285,7 @@ static void withdraw(struct engine *engine, const struct tern_table *table)
     engine_unlock(engine);
     engine_unlock_rounds(engine);
     engine_wake(engine);
+    admit_end(table->node);
 }
 
 /* Frees a table that nobody else knows, or knows any more. */
@@ -332,7 +333,7 @@ static enum tern_status open_locked(struct tern_node *node, const char *name,
     *placed = NULL;
     (*table)->core.number = number;
     (*table)->generation = generation;
-    if ((*table)->core.state)
+    if (node->engine && technique_has_rounds(&(*table)->core, 0))
         status = engine_start_rounds(node->engine);
     if (status) {
         unmake(*table);

@@ -12,14 +12,25 @@ holds() {
     [ "$statuses" = '0 0 0 0' ] && [ "$(grep -c ', 0 wrong, sums are right' "$out")" -eq 4 ]
 }
 
-for policy in bsp ssp:1 ssp:3 essp:0 essp:3 vap:2 vap:4/sqrt; do
+# bounds POLICY [WORDS]: four nodes keep within the bound of the policy.
+bounds() {
     new_unix
     for i in 0 1 2 3; do
-        start $i 4 "$programs/stale" $policy 2 $clocks
+        start $i 4 "$programs/stale" $1 2 $clocks
     done
     collect 0 1 2 3
-    check "$policy: every read shows what it must, and every sum is exact" holds
+    check "$1${2:-}: every read shows what it must, and every sum is exact" holds
+}
+
+for policy in bsp ssp:1 ssp:3 essp:0 essp:3 vap:2 vap:4/sqrt; do
+    bounds $policy
 done
+
+TERN_SHARE=1
+for policy in bsp ssp:1 essp:3 vap:2; do
+    bounds $policy ' in shared memory'
+done
+TERN_SHARE=0
 
 # On a node that is alone workers wait for each other, too.
 for policy in bsp ssp:3 essp:1 vap:2; do
@@ -34,10 +45,11 @@ TERN_DEADLINE=$(paced 2)
 names_worker() {
     [ "$(grep -c "^\[[023]\] error TERN_LATE .*worker 0 of node 1 holds everybody back" "$out")" -eq 3 ]
 }
-for policy in ssp:1 essp:1; do
+# stops POLICY [WORDS]: worker 0 of node 1 does not advance, and the others say so.
+stops() {
     new_unix
     for i in 0 1 2 3; do
-        start $i 4 "$programs/stale" $policy 2 200 1
+        start $i 4 "$programs/stale" $1 2 200 1
     done
     # It goes on when all others have given up, so that they can close their nodes.
     for i in 0 2 3; do
@@ -45,14 +57,20 @@ for policy in ssp:1 essp:1; do
     done
     kill -USR1 "$pid_1"
     collect 0 2 3
-    check "$policy: a worker that stops is named by all others" names_worker
+    check "$1${2:-}: a worker that stops is named by all others" names_worker
     end "$pid_1"
-done
+}
+stops ssp:1
+stops essp:1
+TERN_SHARE=1
+stops ssp:1 ' in shared memory'
+TERN_SHARE=0
 
 names_node() {
     [ "$(grep -cE "^\[[013]\] error TERN_(LATE|PEER) .*node 2\b" "$out")" -eq 3 ]
 }
-for signal in STOP KILL; do
+# loses SIGNAL [WORDS]: node 2 gets the signal, and the others name it.
+loses() {
     new_unix
     for i in 0 1 2 3; do
         start $i 4 "$programs/stale" ssp:1 2 20000
@@ -61,9 +79,15 @@ for signal in STOP KILL; do
         until_says $i ready
     done
     sleep 0.3
-    kill -$signal "$pid_2"
+    kill -$1 "$pid_2"
     collect 0 1 3
-    check "SIG$signal of a node: all others name it" names_node
+    check "SIG$1 of a node${2:-}: all others name it" names_node
     end "$pid_2"
+}
+for signal in STOP KILL; do
+    loses $signal
+    TERN_SHARE=1
+    loses $signal ' that shares its tables'
+    TERN_SHARE=0
 done
 finish
