@@ -1,6 +1,6 @@
 /*
- * tern bench linear - the figures of chapters 3, 6 and 7 of M. Li's thesis about sparse linear models: objective over time
- * beside liblinear and scikit-learn, delays, waiting, the KKT filter, bytes, and batch sizes.
+ * tern bench linear - the figures of chapters 3, 6, 7 and 8 of M. Li's thesis about sparse linear models: objective over
+ * time beside liblinear and scikit-learn, delays, waiting, the KKT filter, bytes, batch sizes, and late updates.
  *
  * Each training is a separate process (bench_train.h); all of a figure run one after the other in the same command, with
  * the baselines. Times are those of training, with the time that the solver takes to put the examples in order, and
@@ -20,15 +20,7 @@
 #include "quantile.h"
 #include "steps.h"
 
-enum {
-    MAX_WORDS = 40,
-    MAX_REPEATS = 25,
-    N_LEVELS = 2,
-    N_DELAYS = 5,
-    N_SIZES = 3,
-    N_RATES = 7,
-    N_PASSES = 5
-};
+enum { MAX_WORDS = 40, N_LEVELS = 2, N_DELAYS = 5, N_SIZES = 3, N_RATES = 7, N_PASSES = 5 };
 
 static struct {
     const char *figure, *data, *svg, *link;
@@ -37,27 +29,13 @@ static struct {
     bool json;
 } args;
 
-struct linear_bench {
-    const struct linear_figure *figure;
-    char data[512];
-    struct curve *curves;
-    size_t n;
-    double best; /* the objective at the optimum, as far as it is known */
-};
-
 /* Distances from the optimum to which times are measured. */
 static const double LEVELS[N_LEVELS] = {0.01, 0.001};
 
 /* ---- Trainings ------------------------------------------------------------------------------- */
 
-/* A way to train: words of `tern train linear`, up to a NULL. */
-struct setting {
-    const char *name;
-    const char *words[16];
-};
-
-static bool train(const struct linear_bench *bench, const struct setting *setting, int64_t n_epochs,
-                  struct training *training)
+bool bench_linear_train(const struct linear_bench *bench, const struct setting *setting,
+                        int64_t n_epochs, struct training *training)
 {
     char epochs[24];
     char *words[MAX_WORDS] = {"tern",        "train",     "linear",   "--json",
@@ -74,7 +52,7 @@ static bool train(const struct linear_bench *bench, const struct setting *settin
     return training_run(words, args.limit_s, training);
 }
 
-static double figure_of(const struct training *training, size_t epoch, enum epoch_figure figure)
+double bench_linear_value(const struct training *training, size_t epoch, enum epoch_figure figure)
 {
     const double value = training->epochs[epoch].figures[figure];
     return isfinite(value) ? value : 0;
@@ -84,20 +62,22 @@ static double sum_of(const struct training *training, enum epoch_figure figure)
 {
     double sum = 0;
     for (size_t i = 0; i < training->n_epochs; i++)
-        sum += figure_of(training, i, figure);
+        sum += bench_linear_value(training, i, figure);
     return sum;
 }
 
-static struct curve *new_curve(struct linear_bench *bench, const char *name)
+struct curve *bench_linear_curve(struct linear_bench *bench, const char *name)
 {
     struct curve *curve = &bench->curves[bench->n++];
     const double none = (double)NAN;
-    *curve = (struct curve){.has_row = true, .values = {none, none, none, none}};
+    *curve = (struct curve){.has_row = true};
+    for (size_t k = 0; k < CURVE_MAX_VALUES; k++)
+        curve->values[k] = none;
     snprintf(curve->name, sizeof curve->name, "%s", name);
     return curve;
 }
 
-static void add_point(struct curve *curve, double x, double y)
+void bench_linear_point(struct curve *curve, double x, double y)
 {
     if (curve->n < CURVE_MAX_POINTS) {
         curve->x[curve->n] = x;
@@ -108,11 +88,11 @@ static void add_point(struct curve *curve, double x, double y)
 /* The objective over seconds. */
 static void take_objective(const struct training *training, struct curve *curve)
 {
-    double seconds = figure_of(training, 0, EPOCH_SETUP_S);
+    double seconds = bench_linear_value(training, 0, EPOCH_SETUP_S);
     curve->n = 0;
     for (size_t i = 0; i < training->n_epochs; i++) {
-        seconds += figure_of(training, i, EPOCH_SECONDS);
-        add_point(curve, seconds, figure_of(training, i, EPOCH_QUALITY));
+        seconds += bench_linear_value(training, i, EPOCH_SECONDS);
+        bench_linear_point(curve, seconds, bench_linear_value(training, i, EPOCH_QUALITY));
     }
 }
 
@@ -135,10 +115,10 @@ static double seconds_to(const struct curve *curve, double best, double level)
 static bool find_best(struct linear_bench *bench)
 {
     static struct training training;
-    struct curve *curve = new_curve(bench, "optimum");
+    struct curve *curve = bench_linear_curve(bench, "optimum");
     const struct setting setting = {"optimum", {"--tolerance", "1e-6", "--kkt", "1"}};
     steps_next("the optimum");
-    bool ok = train(bench, &setting, CURVE_MAX_POINTS, &training);
+    bool ok = bench_linear_train(bench, &setting, CURVE_MAX_POINTS, &training);
     if (ok)
         take_objective(&training, curve);
     lower_best(bench, curve);
@@ -150,11 +130,11 @@ static bool find_best(struct linear_bench *bench)
 static bool repeat(struct linear_bench *bench, const struct setting *setting, struct curve *curve)
 {
     static struct training training;
-    double seconds[N_LEVELS][MAX_REPEATS];
+    double seconds[N_LEVELS][LINEAR_MAX_REPEATS];
     bool ok = true;
     for (int64_t r = 0; ok && r < args.n_repeats; r++) {
         steps_next("%s, repeat %lld", setting->name, (long long)r + 1);
-        ok = train(bench, setting, args.n_epochs, &training);
+        ok = bench_linear_train(bench, setting, args.n_epochs, &training);
         if (!ok)
             break;
         take_objective(&training, curve);
@@ -173,8 +153,8 @@ static bool repeat(struct linear_bench *bench, const struct setting *setting, st
 static void add_baseline(struct linear_bench *bench, const char *name,
                          bool (*run)(const char *data, struct curve *curve), int64_t n_repeats)
 {
-    struct curve *curve = new_curve(bench, name), last;
-    double seconds[CURVE_MAX_POINTS][MAX_REPEATS] = {{0}};
+    struct curve *curve = bench_linear_curve(bench, name), last;
+    double seconds[CURVE_MAX_POINTS][LINEAR_MAX_REPEATS] = {{0}};
     bool ok = true;
     for (int64_t r = 0; ok && r < n_repeats; r++) {
         steps_next("%s, repeat %lld", name, (long long)r + 1);
@@ -189,7 +169,7 @@ static void add_baseline(struct linear_bench *bench, const char *name,
         return;
     }
     for (size_t i = 0; i < last.n; i++)
-        add_point(curve, median(seconds[i], (size_t)n_repeats), last.y[i]);
+        bench_linear_point(curve, median(seconds[i], (size_t)n_repeats), last.y[i]);
     lower_best(bench, curve);
     for (size_t k = 0; k < N_LEVELS; k++)
         curve->values[k] = seconds_to(curve, bench->best, LEVELS[k]);
@@ -208,7 +188,7 @@ static bool run_objective(struct linear_bench *bench)
     steps_begin((size_t)args.n_repeats * (n + 1) + 2);
     bool ok = find_best(bench);
     for (size_t i = 0; ok && i < n; i++)
-        ok = repeat(bench, &settings[i], new_curve(bench, settings[i].name));
+        ok = repeat(bench, &settings[i], bench_linear_curve(bench, settings[i].name));
     if (!ok)
         return false;
     add_baseline(bench, "liblinear", baseline_liblinear, args.n_repeats);
@@ -238,17 +218,17 @@ static bool run_delays(struct linear_bench *bench, bool of_waiting)
     snprintf(nodes, sizeof nodes, "%lld", (long long)args.n_nodes);
     steps_begin(N_DELAYS * (size_t)args.n_repeats + 1);
     bool ok = find_best(bench);
-    struct curve *curve = new_curve(bench, args.link);
+    struct curve *curve = bench_linear_curve(bench, args.link);
     curve->has_row = false;
     for (size_t d = 0; ok && d < N_DELAYS; d++) {
         const struct setting setting = {
             delays[d],
             {"--nodes", nodes, "--threads", "1", "--link", args.link, "--delay", delays[d]}};
-        double seconds[MAX_REPEATS], waiting[MAX_REPEATS];
+        double seconds[LINEAR_MAX_REPEATS], waiting[LINEAR_MAX_REPEATS];
         for (int64_t r = 0; ok && r < args.n_repeats; r++) {
             struct curve trial = {0};
             steps_next("delay %s, repeat %lld", delays[d], (long long)r + 1);
-            ok = train(bench, &setting, args.n_epochs, &training);
+            ok = bench_linear_train(bench, &setting, args.n_epochs, &training);
             if (!ok)
                 break;
             take_objective(&training, &trial);
@@ -257,10 +237,10 @@ static bool run_delays(struct linear_bench *bench, bool of_waiting)
         }
         if (!ok)
             break;
-        struct curve *row = new_curve(bench, delays[d]);
+        struct curve *row = bench_linear_curve(bench, delays[d]);
         row->values[0] = median(seconds, (size_t)args.n_repeats);
         row->values[1] = median(waiting, (size_t)args.n_repeats);
-        add_point(curve, atof(delays[d]), row->values[of_waiting]);
+        bench_linear_point(curve, atof(delays[d]), row->values[of_waiting]);
     }
     return ok;
 }
@@ -290,20 +270,20 @@ static bool run_kkt(struct linear_bench *bench)
     steps_begin(n);
     for (size_t i = 0; ok && i < n; i++) {
         steps_next("%s", settings[i].name);
-        ok = train(bench, &settings[i], args.n_epochs, &training);
+        ok = bench_linear_train(bench, &settings[i], args.n_epochs, &training);
         if (!ok)
             break;
-        struct curve *curve = new_curve(bench, settings[i].name);
+        struct curve *curve = bench_linear_curve(bench, settings[i].name);
         double least = 1;
         for (size_t e = 0; e < training.n_epochs; e++) {
-            const double skipped = 1 - figure_of(&training, e, EPOCH_ACTIVE);
-            add_point(curve, (double)(e + 1), 100 * skipped);
+            const double skipped = 1 - bench_linear_value(&training, e, EPOCH_ACTIVE);
+            bench_linear_point(curve, (double)(e + 1), 100 * skipped);
             if (e >= 10)
                 least = fmin(least, skipped);
         }
         curve->values[0] = training.n_epochs > 10 ? 100 * least : (double)NAN;
         curve->values[1] = (double)training.n_epochs;
-        curve->values[2] = figure_of(&training, training.n_epochs - 1, EPOCH_QUALITY);
+        curve->values[2] = bench_linear_value(&training, training.n_epochs - 1, EPOCH_QUALITY);
     }
     return ok;
 }
@@ -328,15 +308,16 @@ static bool run_bytes(struct linear_bench *bench)
                  1); /* nodes of one host would share the table and send nothing */
     for (size_t i = 0; ok && i < n; i++) {
         steps_next("%s", settings[i].name);
-        ok = train(bench, &settings[i], args.n_epochs, &training);
+        ok = bench_linear_train(bench, &settings[i], args.n_epochs, &training);
         if (!ok)
             break;
-        struct curve *curve = new_curve(bench, settings[i].name);
+        struct curve *curve = bench_linear_curve(bench, settings[i].name);
         for (size_t e = 0; e < training.n_epochs; e++)
-            add_point(curve, (double)(e + 1), figure_of(&training, e, EPOCH_BYTES) / 1e6);
+            bench_linear_point(curve, (double)(e + 1),
+                               bench_linear_value(&training, e, EPOCH_BYTES) / 1e6);
         curve->values[0] = sum_of(&training, EPOCH_REQUEST_BYTES) / 1e6;
         curve->values[1] = sum_of(&training, EPOCH_REPLY_BYTES) / 1e6;
-        curve->values[2] = figure_of(&training, training.n_epochs - 1, EPOCH_QUALITY);
+        curve->values[2] = bench_linear_value(&training, training.n_epochs - 1, EPOCH_QUALITY);
     }
     return ok;
 }
@@ -357,9 +338,9 @@ static bool some_passes(struct linear_bench *bench, const char *solver, const ch
                                          "--rate", is_sgd ? rates[i] : NULL}};
         steps_next("%s, batches of %s%s%s", solver, size, is_sgd ? ", rate " : "",
                    is_sgd ? rates[i] : "");
-        if (!train(bench, &setting, N_PASSES, &training))
+        if (!bench_linear_train(bench, &setting, N_PASSES, &training))
             return false;
-        const double tried = figure_of(&training, training.n_epochs - 1, EPOCH_QUALITY);
+        const double tried = bench_linear_value(&training, training.n_epochs - 1, EPOCH_QUALITY);
         if (tried < *objective)
             *rate = is_sgd ? atof(rates[i]) : (double)NAN;
         *objective = fmin(*objective, tried);
@@ -378,12 +359,12 @@ static bool run_batch(struct linear_bench *bench)
     steps_begin(N_SIZES * (2 + N_RATES));
     for (size_t s = 0; ok && s < 3; s++) {
         const bool is_sgd = s == 2;
-        struct curve *curve = new_curve(bench, is_sgd ? "sgd, best rate" : solvers[s]);
+        struct curve *curve = bench_linear_curve(bench, is_sgd ? "sgd, best rate" : solvers[s]);
         for (size_t i = 0; ok && i < N_SIZES; i++) {
             double objective, rate = (double)NAN;
             ok = some_passes(bench, solvers[s], sizes[i], is_sgd ? rates : none,
                              is_sgd ? N_RATES : 1, &objective, &rate);
-            add_point(curve, atof(sizes[i]), objective);
+            bench_linear_point(curve, atof(sizes[i]), objective);
             if (i == 0)
                 curve->values[3] = rate;
         }
@@ -394,6 +375,32 @@ static bool run_batch(struct linear_bench *bench)
         curve->values[2] = 100 * (curve->y[N_SIZES - 1] / curve->y[0] - 1);
     }
     return ok;
+}
+
+/* ---- Stragglers ------------------------------------------------------------------------------ */
+
+static bool make_data(char *folder, int64_t number)
+{
+    char rows[24], features[24], seed[24];
+    snprintf(rows, sizeof rows, "%lld", (long long)args.n_rows);
+    snprintf(features, sizeof features, "%lld", (long long)args.n_features);
+    snprintf(seed, sizeof seed, "%lld", (long long)args.seed + number);
+    char *words[] = {"data",   "clicks", "--rows", rows,  "--features",
+                     features, "--seed", seed,     folder};
+    return data_command(sizeof words / sizeof *words, words) == EXIT_OK;
+}
+
+/* Puts the next set of data where the last one was; data that were given are the only set. */
+static bool make_set(struct linear_bench *bench, size_t number)
+{
+    return args.data != NULL || number == 0 || make_data(bench->folder, (int64_t)number);
+}
+
+static bool run_stragglers(struct linear_bench *bench)
+{
+    const struct linear_sets sets = {args.data != NULL ? 1 : (size_t)args.n_repeats,
+                                     (size_t)args.n_rows, make_set};
+    return bench_linear_stragglers(bench, &sets);
 }
 
 /* ---- Output ---------------------------------------------------------------------------------- */
@@ -447,14 +454,22 @@ static const struct linear_figure figures[] = {
      false,
      {"at_1000", "at_100000", "rise_%", "rate_at_1000"},
      run_batch},
+    {"stragglers",
+     "Progressive log loss of updates that come late",
+     "mean delay in % of all updates",
+     "log loss",
+     false,
+     false,
+     {"log_loss", "vs_async_%", "rate_low", "rate_high", "memory_MB"},
+     run_stragglers},
 };
 
-static const char *const figure_names[] = {"objective", "delay", "kkt", "bytes",
-                                           "waiting",   "batch", NULL};
+static const char *const figure_names[] = {"objective", "delay", "kkt",        "bytes",
+                                           "waiting",   "batch", "stragglers", NULL};
 
 static const struct option options[] = {
     {"figure", OPTION_STRING, &args.figure, .initial = "objective", .takes = "NAME",
-     .help = "objective, delay, kkt, bytes, waiting or batch", .choices = figure_names},
+     .help = "objective, delay, kkt, bytes, waiting, batch or stragglers", .choices = figure_names},
     {"data", OPTION_STRING, &args.data, .takes = "FILE",
      .help = "training examples in libsvm's format; unless given, 'tern data clicks' makes some"},
     {"rows", OPTION_INT, &args.n_rows, "100000", "N", "examples of data that are made", .min = 100,
@@ -468,8 +483,9 @@ static const struct option options[] = {
      .min = 2, .max = 64},
     {"link", OPTION_STRING, &args.link, .initial = "1gbit,1ms", .takes = "RATE[,DELAY]",
      .help = "links between nodes in the figures delay and waiting"},
-    {"repeats", OPTION_INT, &args.n_repeats, "5", "N", "runs of which times are the median",
-     .min = 1, .max = MAX_REPEATS},
+    {"repeats", OPTION_INT, &args.n_repeats, "5", "N",
+     "runs of which times are the median; stragglers: sets of data", .min = 1,
+     .max = LINEAR_MAX_REPEATS},
     {"limit", OPTION_DOUBLE, &args.limit_s, "600", "S", "seconds that one training may take",
      .min = 1, .max = 1e6},
     {"svg", OPTION_STRING, &args.svg, .takes = "FILE", .help = "draw the figure to FILE"},
@@ -521,13 +537,19 @@ static void print_json(const struct linear_bench *bench, const struct curve *cur
     printf("}\n");
 }
 
+static int column_width(const char *name)
+{
+    const int n = (int)strlen(name);
+    return n > 9 ? n : 9;
+}
+
 static void print_all(const struct linear_bench *bench)
 {
     const struct linear_figure *figure = bench->figure;
     if (!args.json) {
-        printf("%s\n\n  %-22s", figure->title, "");
+        printf("%s\n\n  %-32s", figure->title, "");
         for (size_t k = 0; k < CURVE_MAX_VALUES && figure->columns[k] != NULL; k++)
-            printf(" %18s", figure->columns[k]);
+            printf(" %*s", column_width(figure->columns[k]), figure->columns[k]);
         printf("\n");
     }
     for (size_t c = 0; c < bench->n; c++) {
@@ -535,37 +557,27 @@ static void print_all(const struct linear_bench *bench)
         if (args.json)
             print_json(bench, curve);
         else if (curve->has_row) {
-            printf("  %-22s", curve->name);
+            printf("  %-32s", curve->name);
             for (size_t k = 0; k < CURVE_MAX_VALUES && figure->columns[k] != NULL; k++)
                 if (isfinite(curve->values[k]))
-                    printf(" %18.6g", curve->values[k]);
+                    printf(" %*.6g", column_width(figure->columns[k]), curve->values[k]);
                 else
-                    printf(" %18s", "-");
+                    printf(" %*s", column_width(figure->columns[k]), "-");
             printf("\n");
         }
     }
-}
-
-static bool make_data(char *folder)
-{
-    char rows[24], features[24], seed[24];
-    snprintf(rows, sizeof rows, "%lld", (long long)args.n_rows);
-    snprintf(features, sizeof features, "%lld", (long long)args.n_features);
-    snprintf(seed, sizeof seed, "%lld", (long long)args.seed);
-    char *words[] = {"data",   "clicks", "--rows", rows,  "--features",
-                     features, "--seed", seed,     folder};
-    return data_command(sizeof words / sizeof *words, words) == EXIT_OK;
 }
 
 /* Runs the benchmark; `folder` is for its files. */
 static int run_bench(void *context, const char *folder)
 {
     struct linear_bench *bench = context;
+    snprintf(bench->folder, sizeof bench->folder, "%s", folder);
     if (args.data != NULL)
         snprintf(bench->data, sizeof bench->data, "%s", args.data);
     else
         snprintf(bench->data, sizeof bench->data, "%s/train.txt", folder);
-    bool ok = args.data != NULL || make_data((char *)folder);
+    bool ok = args.data != NULL || make_data(bench->folder, 0);
     bench->best = (double)INFINITY;
     ok = ok && bench->figure->run(bench);
     steps_end();

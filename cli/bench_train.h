@@ -20,6 +20,7 @@ enum epoch_figure {
     EPOCH_STALENESS_MS,
     EPOCH_REQUEST_BYTES,
     EPOCH_REPLY_BYTES,
+    EPOCH_MEMORY_BYTES,
     EPOCH_ACTIVE, /* these of tern train linear --solver dbpg alone */
     EPOCH_WAITING,
     EPOCH_SETUP_S,

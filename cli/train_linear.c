@@ -10,7 +10,7 @@
 
 static struct linear_options args;
 static struct examples_args examples;
-static const char *solver, *loss, *intercept, *updater;
+static const char *solver, *loss, *intercept, *updater, *hold;
 
 static const struct option options[] = {
     {"data", OPTION_STRING, &train_args.data, .takes = "FILES",
@@ -63,6 +63,9 @@ static const struct option options[] = {
      .min = 0, .max = 1e9},
     {"batch", OPTION_INT, &args.n_batch, "0", "N",
      "examples of a batch, beyond 64 at least; 0: 16, emso 10000", .min = 0, .max = 1e9},
+    {"hold", OPTION_STRING, &hold, .takes = "RULE",
+     .help = "online: keeps gradients back by T updates in the mean: uniform:T, scaled:T (fewer at "
+             "first) or half-slow:T (half of T + 1 workers are slow)"},
     TRAIN_PATIENCE("0"),
     TRAIN_PLACEMENT,
 };
@@ -110,6 +113,12 @@ static bool check(void)
              (train_args.policy != NULL || train_args.plain))
         complain("--updater %s goes with neither --policy nor --plain: its table is static",
                  updater);
+    else if (hold != NULL && !hold_parse(hold, &args.hold))
+        complain("--hold %s: it must be uniform:T, scaled:T or half-slow:T, with T from 1 to %d",
+                 hold, HOLD_MAX_MEAN);
+    else if (hold != NULL &&
+             (args.solver != LINEAR_ONLINE || train_args.plain || train_args.n_threads > 1))
+        complain("--hold goes with --solver online on one node with --threads 1, without --plain");
     else
         return true;
     return false;

@@ -128,6 +128,7 @@ static void count_accesses(const struct train *train, struct report_sums *sums)
         sums->requests += (double)stats.request_bytes;
         sums->replies += (double)stats.reply_bytes;
         sums->rounds += (double)stats.sent_bytes;
+        sums->memory += train->self == 0 ? (double)stats.memory_bytes : 0;
         sums->refreshes += (double)stats.values_received;
         sums->staleness_ms += stats.staleness_ms_mean * (double)stats.values_received;
     }

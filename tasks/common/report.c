@@ -110,9 +110,10 @@ static void print_json_epoch(const struct train *train, const struct train_task 
         putchar(',');
     }
     printf("\"accesses\":%.0f,\"remote_share\":%.6f,\"bytes\":%.0f,\"request_bytes\":%.0f,"
-           "\"reply_bytes\":%.0f,\"staleness_ms_mean\":%.3f",
+           "\"reply_bytes\":%.0f,\"memory_bytes\":%.0f,\"staleness_ms_mean\":%.3f",
            sums->accesses, report_ratio(sums->remote, sums->accesses), report_bytes(sums),
-           sums->requests, sums->replies, report_ratio(sums->staleness_ms, sums->refreshes));
+           sums->requests, sums->replies, sums->memory,
+           report_ratio(sums->staleness_ms, sums->refreshes));
     for (size_t i = 0; i < train->n_nodes * train->n_threads; i++)
         printf("%s%.3f", i == 0 ? ",\"waited\":[" : ",", epoch->waits[i]);
     printf("]}\n");

@@ -15,6 +15,7 @@ struct report_sums {
     double n_examples, loss, stopping;
     double accesses, remote;
     double requests, replies, rounds; /* bytes sent */
+    double memory;                    /* of the tables at node 0, in bytes */
     double refreshes, staleness_ms;   /* of replicas since the start: their number, and the sum */
 };
 

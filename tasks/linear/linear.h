@@ -7,6 +7,7 @@
  *   subspace.c       its step over all weights, between epochs
  *   coordinate.c     its step, which happens where a weight is
  *   online.c         the solvers that read a stream
+ *   hold.c           gradients that are kept back, for trials of late updates
  *   emso.c           the minibatch step of two of them (M. Li, Algorithms 6 to 9)
  *   linear_files.c   the folder of a model
  */
@@ -16,6 +17,7 @@
 #include "common/examples.h"
 #include "common/loss.h"
 #include "common/train.h"
+#include "linear/hold.h"
 
 enum linear_solver { LINEAR_DBPG, LINEAR_ONLINE, LINEAR_EMSO_CD, LINEAR_EMSO_GD };
 enum linear_updater {
@@ -51,7 +53,8 @@ struct linear_options {
     double kkt, tolerance;
     enum linear_updater updater; /* online */
     double rate, beta;
-    double gamma; /* emso: how conservative a step is */
+    struct hold_rule hold; /* online: one node, one thread */
+    double gamma;          /* emso: how conservative a step is */
     int64_t n_batch;
 };
 

@@ -36,6 +36,11 @@ static bool is_emso(const struct online *online)
     return online->options->solver != LINEAR_ONLINE;
 }
 
+static bool is_held(const struct online *online)
+{
+    return online->options->hold.kind != HOLD_NONE;
+}
+
 /* ---- Weights ---------------------------------------------------------------------------------- */
 
 size_t online_slot(const struct online *online, uint64_t key)
@@ -104,14 +109,16 @@ static bool pull_batch(struct online *online, struct tern_worker *worker,
     return true;
 }
 
-/* Pushes the slopes of a batch, with what was pulled behind the weights. */
+/* Pushes the slopes of a batch, with what was pulled behind the weights, now or later. */
 static bool push_batch(struct online *online, struct tern_worker *worker,
                        struct online_space *space)
 {
     const size_t n = space->features.n_keys, length = online->length;
     for (size_t i = 0; length > 1 && i < n; i++)
         space->rows[i * length] = space->slopes[i];
-    return push(online, worker, space->features.keys, n, length > 1 ? space->rows : space->slopes);
+    const float *rows = length > 1 ? space->rows : space->slopes;
+    return is_held(online) ? hold_keep(&online->hold, space->features.keys, n, rows)
+                           : push(online, worker, space->features.keys, n, rows);
 }
 
 /* ---- Learning --------------------------------------------------------------------------------- */
@@ -197,7 +204,7 @@ bool online_epoch(struct online *online, size_t thread)
     bool ok = batches_epoch(&online->batches, thread);
     if (space->n_each <= 0)
         space->n_each = space->n_seen;
-    return ok;
+    return is_held(online) ? hold_end(&online->hold, ok) : ok;
 }
 
 static bool learn(void *context, size_t thread, const struct examples *list, size_t first,
@@ -208,6 +215,8 @@ static bool learn(void *context, size_t thread, const struct examples *list, siz
     struct tern_worker *worker = train_worker(online->train, thread);
     const size_t base = list->start[first], n = list->start[end] - base;
     if (!distinct_list(&space->features, list->keys + base, n) || !reserve(space))
+        return false;
+    if (is_held(online) && !hold_begin(&online->hold, &worker))
         return false;
     if (!pull_batch(online, worker, space))
         return false;
@@ -297,9 +306,13 @@ bool online_open(struct online *online, struct train *train, const struct linear
     for (size_t i = 0; online->spaces != NULL && i < train->n_threads; i++)
         online->spaces[i].rng =
             rng_seed((uint64_t)train->options->seed, train->self * train->n_threads + i);
+    if (is_held(online) && train->n_nodes > 1)
+        return task_fail("--hold keeps gradients of one node back; here are %u", train->n_nodes);
     return (online->spaces != NULL || task_fail_memory("the workers")) &&
            batches_open(&online->batches, train, reading, (size_t)options->n_batch, &task) &&
-           open_weights(online);
+           open_weights(online) &&
+           (!is_held(online) || hold_init(&online->hold, options->hold, train->node, online->table,
+                                          online->length, (uint64_t)train->options->seed));
 }
 
 void online_close(struct online *online)
@@ -316,5 +329,6 @@ void online_close(struct online *online)
     free(online->spaces);
     free(online->values);
     free(online->states);
+    hold_fini(&online->hold);
     batches_close(&online->batches);
 }

@@ -25,6 +25,7 @@ struct online {
     float *values, *states; /* with --plain; the intercept is the last */
     size_t n_values;
     struct batches batches;
+    struct hold hold;            /* its rule may be to keep nothing back */
     struct online_space *spaces; /* by thread */
 };
 

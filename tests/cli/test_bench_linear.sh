@@ -28,6 +28,13 @@ check "three ways of dbpg and two of emso, and the baselines that are installed"
 check "dbpg comes within 1 % of the optimum" awk -v x="$(field 's_to_1%' 'dbpg, 1 thread')" 'BEGIN { exit !(x > 0) }'
 check "so it does on two nodes" awk -v x="$(field 's_to_1%' 'dbpg, 2 nodes')" 'BEGIN { exit !(x > 0) }'
 
+bench --figure stragglers
+check "late updates are measured: two rules, three updaters, four delays, and the curves" [ "$(wc -l <"$out")" -eq 30 ]
+check "without delay all updaters are the same" \
+    [ "$(field log_loss 'adaptiverevision, uniform 0 %')" = "$(field log_loss 'asyncadagrad, half-slow 0 %')" ]
+check "with delays they are not" \
+    [ "$(field log_loss 'adadelay, half-slow 4 %')" != "$(field log_loss 'asyncadagrad, half-slow 4 %')" ]
+
 try "$tern" bench linear --figure nothing
 check "an unknown figure is refused" [ "$status" -eq 2 ]
 finish
