@@ -23,6 +23,9 @@ enum tern_sim_fault {
     TERN_SIM_STALE,     /* a process of an earlier epoch still writes */
     TERN_SIM_RESTART,   /* a node begins anew as another process: in one seed of four */
     TERN_SIM_OUTAGE, /* two nodes do not hear each other for longer than the deadline: likewise */
+    /* In clusters whose tables have backups, which one seed of four has; nothing may fail at the others: */
+    TERN_SIM_CRASH, /* a process ends for good */
+    TERN_SIM_FREEZE, /* a process stands still for longer than the deadline, is given up, and goes on */
     TERN_SIM_FAULTS,
 };
 

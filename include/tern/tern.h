@@ -281,6 +281,7 @@ TERN_API struct tern_updater tern_updater_ftrl(double alpha, double beta, double
 #define TERN_MAX_ROWS (UINT64_C(1) << 32)       /* rows of one table on one node */
 #define TERN_MAX_DENSE_KEYS (UINT64_C(1) << 40) /* n_keys of a dense table over all nodes */
 #define TERN_MAX_ADMIT 65534
+#define TERN_MAX_BACKUPS 1
 #define TERN_MAX_EXPECTED_KEYS (UINT64_C(1) << 40)
 #define TERN_MIN_EVICT_BYTES (1 << 20) /* with evict_at_limit: one slab of rows */
 
@@ -345,6 +346,8 @@ struct tern_table_options {
     double
         hot_factor; /* policy `multi`: a key is replicated everywhere if it is used more than this
                           many times as often as the average; 0: 100 */
+    uint32_t
+        backups; /* policy `static`: other nodes that have a copy of each row; 0 or 1. See Backups */
 };
 
 /*
@@ -370,6 +373,21 @@ struct tern_table_options {
  * policy: no key moves, each push is visible to all at once, and intent is not needed. Such a table lasts as long as any process has it open. When a process is
  * lost, calls on the table fail as soon as that is known, because it may have left a row torn.
  * TERN_SHARE=0 makes each process keep its own rows.
+ *
+ * Backups (docs/survive.md): a table with `backups` = 1 has each row at two nodes, with its
+ * updater's state, in a cluster of several nodes. Such a table is not in shared memory. If tables
+ * were opened and all have backups, the job continues when a node other than node 0 is given up:
+ * the next node has its keys, calls of the others take longer and do not fail, barriers and sums
+ * are about the nodes that are left, and each push of these nodes counts exactly once. When a push
+ * or set is safe, so that the death of one node does not undo it:
+ *
+ *   of a key at another node    when the call, or tern_wait or tern_test for its ticket, returns
+ *   of a key at this node       when tern_flush, tern_quiesce or tern_checkpoint_start returns
+ *   in a pinned row             as a push to it, once it is unpinned
+ *
+ * A pull may see a push that is not safe yet. If a node is given up before its backup has been
+ * copied anew after another death, its keys are lost, and calls on them fail. A node that was given
+ * up while it lives has no effect on the others any more, and its calls fail.
  *
  * Policies with bounded reads (docs/staleness.md): each key stays at its home, and every node has a
  * replica of the keys it uses. They have no updater; a set acts as the push of the difference. A
@@ -892,7 +910,8 @@ TERN_API enum tern_status tern_task_progress(struct tern_worker *worker, uint32_
 /*
  * Collective calls: every node makes them, in the same order, from one thread. Arrays of any size
  * go through the coordinator, in parts of 1 MiB. A call waits as long as the others work; if a node
- * dies or leaves meanwhile, it fails with a TERN_PEER that names the node.
+ * dies or leaves meanwhile, it fails with a TERN_PEER that names the node. Where all tables have
+ * backups, it goes on without a node that died; a broadcast fails if that was its root.
  *
  * barrier     waits for all nodes. Every node then sees every push that was waited for before.
  * quiesce     a barrier after which all replicas agree: every push before it is in every copy.

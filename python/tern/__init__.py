@@ -335,10 +335,10 @@ class Node(_tern.Node):
 
         Further options, as in struct tern_table_options: `admit` and `expected_keys` (rows for frequent keys only),
         `sketch` (a Sketch: the table counts keys in memory of a fixed size), `placement` (a Placement: homes of keys),
-        `staleness_ms`, `max_rounds_per_s`, `hot_factor`.
+        `staleness_ms`, `max_rounds_per_s`, `hot_factor`, `backups` (docs/survive.md).
         """
         unknown = options.keys() - {"admit", "expected_keys", "sketch", "placement", "staleness_ms", "max_rounds_per_s",
-                                    "hot_factor"}
+                                    "hot_factor", "backups"}
         if unknown:
             raise TypeError(f"table: there is no option {min(unknown)!r}")
         return Table(self, name, {

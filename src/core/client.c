@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/age.h"
+#include "core/backup.h"
 #include "core/defect.h"
 #include "wire/bytes.h"
 #include "wire/keys.h"
@@ -25,7 +26,8 @@ static enum tern_status init(struct client *client, struct core *core, uint32_t 
                     view_n_nodes(core->view));
     }
     for (uint32_t i = 0; i < n_lanes; i++) {
-        client->lanes[i].node = i / n_shards;
+        client->lanes[i].arc = i / n_shards;
+        client->lanes[i].node = view_home(core->view, i / n_shards);
         client->lanes[i].shard = first_shard + i % n_shards;
     }
     client->local.node = core->node;
@@ -290,6 +292,16 @@ static void start_many(struct client *client, struct op *op, const uint32_t *pos
     }
 }
 
+/* Fails if one of the keys is lost: this node would have to have it. */
+static enum tern_status start_check(const struct core_table *table, const uint64_t *keys,
+                                    const uint32_t *positions, size_t n)
+{
+    enum tern_status status = TERN_OK;
+    for (size_t i = 0; table->backup && !status && i < n; i++)
+        status = backup_check_lost(table, &keys[positions[i]], 1);
+    return status;
+}
+
 enum tern_status client_start(struct client *client, struct op *op, enum frame_kind kind,
                               const struct core_table *table, const uint64_t *keys, void *values,
                               const uint32_t *positions, size_t n)
@@ -306,6 +318,9 @@ enum tern_status client_start(struct client *client, struct op *op, enum frame_k
     op->n_counted = 0;
     op->behind = false;
     op->status = TERN_OK;
+    enum tern_status status = start_check(table, keys, positions, n);
+    if (status)
+        return status;
     bool ready =
         reserve_op(op, n) && reserve_parts(client, n / keys_per_part(op) + client->n_lanes);
     if (ready && n > 1)
@@ -363,6 +378,8 @@ enum tern_status client_call(struct client *client, uint32_t node, struct op *op
 {
     op->kind = kind;
     op->sorted = op->few_sorted;
+    if (!view_is_present(client->core->view, node))
+        return fail(TERN_PEER, "node %" PRIu32 " was given up", node);
     struct part *part = take_part(client);
     if (!part)
         return fail(TERN_NO_MEMORY, "no memory for a call to node %" PRIu32, node);
@@ -415,14 +432,12 @@ void lane_resume(struct lane *lane)
  * sent, and what was executed are requests of somebody who had the lane before. */
 void lane_welcome(struct lane *lane, uint64_t executed)
 {
-    bool was_known = lane->is_known;
+    const bool was_known = lane->is_known && !defect(DEFECT_RESUME_RENUMBERS);
     lane->is_known = true;
-    if (was_known && lane->first && lane->first->number <= executed &&
-        !defect(DEFECT_RESUME_RENUMBERS))
-        return;
     lane->last_number = executed;
     for (struct part *part = lane->first; part; part = part->next)
-        part->number = part->op->number = ++lane->last_number;
+        if (!was_known || part->number > executed)
+            part->number = part->op->number = ++lane->last_number;
 }
 
 /* The server does not know the list of the oldest request, and waits for it. */
@@ -598,14 +613,14 @@ static enum tern_status do_without_row(const struct op *op, size_t i, struct sto
 }
 
 /* Does one key of an operation at this node; false if it is not here. */
-static bool do_local(const struct client *client, const struct op *op, size_t i)
+static bool do_local(const struct op *op, size_t i)
 {
     struct store *store = (struct store *)(uintptr_t)&op->of->store;
     uint64_t key = op->sorted[i];
     char *value = op->values + op->order[i] * op_value_bytes(op);
     struct entry *entry;
-    const bool is_new = entry_state(store_look(store, key, &entry)) == ENTRY_NONE &&
-                        core_home(client->core, store, key) == client->core->node;
+    const bool is_new =
+        entry_state(store_look(store, key, &entry)) == ENTRY_NONE && store_is_home(store, key);
     bool here = true;
     if (is_new && (store->admission || op->present))
         return !do_without_row(op, i, store, &here) && here;
@@ -629,7 +644,7 @@ void client_do_local(struct client *client)
     while (lane->first) {
         struct part *part = lane->first;
         struct op *op = part->op;
-        while (part->count && do_local(client, op, part->begin)) {
+        while (part->count && do_local(op, part->begin)) {
             part->begin++;
             part->count--;
         }
@@ -637,7 +652,8 @@ void client_do_local(struct client *client)
             uint64_t key = op->sorted[part->begin];
             /* On its way to here: it is tried again. */
             if ((part->is_coming && is_coming(client, op, part->begin, part->location)) ||
-                technique_where(client->core, op->of, key) == client->core->node)
+                view_home(client->core->view, technique_where(client->core, op->of, key)) ==
+                    client->core->node)
                 return;
             queue_again(client, op, part->begin, part->begin + part->count);
         }
@@ -738,4 +754,36 @@ void lane_fail(struct client *client, struct lane *lane, enum tern_status status
         op_fail(lane->first->op, status, sentence, strlen(sentence));
         drop_first(client, lane);
     }
+}
+
+static bool can_follow(const struct part *part)
+{
+    return !op_is_call(part->op) && part->op->of->backup;
+}
+
+bool lane_can_follow(const struct lane *lane)
+{
+    return lane->first && can_follow(lane->first);
+}
+
+void lane_follow(struct client *client, struct lane *lane, uint32_t node, enum tern_status status,
+                 const char *sentence)
+{
+    struct part *part = lane->first, *kept = NULL, **end = &kept;
+    lane->last = NULL;
+    for (struct part *next; part; part = next) {
+        next = part->next;
+        part->next = NULL;
+        if (can_follow(part)) {
+            *end = lane->last = part;
+            end = &part->next;
+            continue;
+        }
+        op_fail(part->op, status, sentence, strlen(sentence));
+        part->op->n_parts--;
+        give_part(client, part);
+    }
+    lane->first = kept;
+    lane->node = node;
+    lane_resume(lane);
 }

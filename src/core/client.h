@@ -25,6 +25,8 @@
  *  6. With the filter `keys` a list of keys that was sent before is named by its digest (lists.h). A server that does not
  *     know it answers FORGOTTEN and executes nothing that comes after, until the request comes again with the list: so the
  *     order of rule 1 holds. A request that is sent again on another connection has the bytes that it had.
+ *  7. A lane is for the keys of an arc (view.h). When another node takes that over, the lane leads there: what is unanswered
+ *     is sent again, as after a break, if its table has backups (backup.h).
  *
  * A client belongs to one thread at a time (a worker's).
  */
@@ -85,7 +87,8 @@ struct lane_note {
 };
 
 struct lane {
-    uint32_t node, shard;
+    uint32_t arc;              /* whose keys, or whose node's calls, it is for (view.h) */
+    uint32_t node, shard;      /* where it leads: to the node that has the arc */
     uint64_t last_number;      /* given out */
     struct part *first, *last; /* unanswered, in order */
     struct part *unsent;       /* the first that is not sent on this connection */
@@ -130,6 +133,12 @@ enum tern_status client_start(struct client *client, struct op *op, enum frame_k
 
 /* A pull that was just started is part of a call on n_call keys: what the table's technique must know that counts updates. */
 void op_count(struct op *op, size_t n_call);
+
+/* The name of a lane at its server, of a client whose lanes have this number. */
+static inline uint64_t lane_name(const struct lane *lane, uint32_t number)
+{
+    return lane->arc == lane->node ? number : (((uint64_t)lane->arc + 1) << 32 | number);
+}
 
 /* The lane for what is not about keys: to the first shard that the client has to do with. */
 static inline struct lane *client_lane(const struct client *client, uint32_t node)
@@ -201,6 +210,14 @@ void lane_resume(struct lane *lane);
 /* The server has said what it executed last on this lane. Requests after ones that have failed unsent
  * move up, so that there is no gap. */
 void lane_welcome(struct lane *lane, uint64_t executed);
+
+/* Another node has the arc now: what that can do in place of the first stays in the lane, and the rest fails, with this
+ * status and sentence. */
+void lane_follow(struct client *client, struct lane *lane, uint32_t node, enum tern_status status,
+                 const char *sentence);
+
+/* Whether what waits can be done by another node if this one dies. */
+bool lane_can_follow(const struct lane *lane);
 
 /* The node is gone: everything in the lane fails with this status and sentence. */
 void lane_fail(struct client *client, struct lane *lane, enum tern_status status,

@@ -11,7 +11,7 @@
  * came before their turn are kept.
  *
  * Invariants
- *   1. passed <= arrived of every member; it no longer grows once a member is dead.
+ *   1. passed <= arrived of every member that is not given up; it no longer grows once a member is dead.
  *   2. a slot has parts of `next` and later nodes only; result is the sum of those before.
  *   3. a slot is complete or failed, not both, and stays so until it is given back.
  */
@@ -44,6 +44,23 @@ static enum served answer_zero(const struct call *call)
                                            frame_kind_name(call->request->kind), call->from));
 }
 
+bool group_note_passed(struct group *group)
+{
+    uint64_t passed = UINT64_MAX;
+    if (group->n_dead > 0)
+        return false;
+    view_each (i, group->view) {
+        if ((i == view_first(group->view) && defect(DEFECT_BARRIER_EARLY)) ||
+            member_is_gone(&group->members[i]))
+            continue;
+        if (passed > group->members[i].arrived)
+            passed = group->members[i].arrived;
+    }
+    const bool is_later = passed > group->collectives.passed;
+    group->collectives.passed = passed;
+    return is_later;
+}
+
 /* Notes that a member is at a barrier, and which one all have passed then. */
 static void arrive(const struct call *call)
 {
@@ -51,18 +68,8 @@ static void arrive(const struct call *call)
     if (call->member->arrived >= call->request->fields.collective.number)
         return;
     call->member->arrived = call->request->fields.collective.number;
-    if (group->n_dead > 0)
-        return;
-    uint64_t passed = UINT64_MAX;
-    view_each (i, group->view) {
-        if (i == view_first(group->view) && defect(DEFECT_BARRIER_EARLY))
-            continue;
-        if (passed > group->members[i].arrived)
-            passed = group->members[i].arrived;
-    }
-    if (passed > group->collectives.passed)
+    if (group_note_passed(group))
         *call->changed = true;
-    group->collectives.passed = passed;
 }
 
 enum served group_barrier(const struct call *call)
@@ -246,6 +253,11 @@ static void slot_await(const struct call *call, enum sequence which, struct slot
     snprintf(context, sizeof context, "%s %" PRIu64 ": ", sequence_names[which], slot->number);
     if (member_is_dead(member))
         slot_fail(call, slot, group_fail_dead(call->group, context));
+    else if (member_is_gone(member) && which == BROADCASTS)
+        slot_fail(call, slot,
+                  fail(TERN_PEER, "%snode %" PRIu32 ", its root, was given up", context, node));
+    else if (member_is_gone(member))
+        return;
     else if (member->asked[which] > slot->number)
         slot_fail(call, slot,
                   fail(TERN_MISMATCH, "%snode %" PRIu32 " has gone on to %" PRIu64, context, node,
@@ -322,13 +334,17 @@ static enum tern_status check_part(const struct call *call, const struct slot *s
     return TERN_OK;
 }
 
-/* Adds the parts whose turn it is to the sum. */
+/* Adds the parts whose turn it is to the sum. A member that was given up has none, unless it came before. */
 static void fold(const struct group *group, struct slot *slot)
 {
     const struct view *view = group->view;
-    for (uint8_t *part; slot->next < view_capacity(view) && (part = slot->parts[slot->next]);
-         slot->next = view_next(view, slot->next)) {
+    for (; slot->next < view_capacity(view); slot->next = view_next(view, slot->next)) {
+        uint8_t *part = slot->parts[slot->next];
+        if (!part && !member_is_gone(&group->members[slot->next]))
+            return;
         slot->parts[slot->next] = NULL;
+        if (!part)
+            continue;
         if (!slot->result) {
             slot->result = part;
             continue;
@@ -359,6 +375,16 @@ static void give_part(const struct call *call, struct slot *slot)
         *call->changed = true;
 }
 
+/* Goes on where a member is waited for that was given up meanwhile. */
+static void fold_without_gone(const struct call *call, struct slot *slot)
+{
+    if (slot->failed != TERN_OK || slot_is_complete(call->group, REDUCTIONS, slot) ||
+        !member_is_gone(&call->group->members[slot->next]))
+        return;
+    fold(call->group, slot);
+    *call->changed |= slot_is_complete(call->group, REDUCTIONS, slot);
+}
+
 enum served group_reduce(const struct call *call)
 {
     enum served served = HELD;
@@ -367,6 +393,7 @@ enum served group_reduce(const struct call *call)
         return served;
     if (slot->failed == TERN_OK && !has_given(slot, call->from))
         give_part(call, slot);
+    fold_without_gone(call, slot);
     view_each_while (i, call->group->view, slot->failed == TERN_OK)
         if (!has_given(slot, i))
             slot_await(call, REDUCTIONS, slot, i);

@@ -22,6 +22,7 @@
 #include "wire/pack.h"
 
 struct technique;
+struct table_backup;
 
 /* The bytes that packing has saved in the messages of a table's rounds, in a shard; under its lock. */
 struct savings {
@@ -39,6 +40,7 @@ struct core_table {
     const struct policy *policy;
     const struct technique *technique; /* how its keys are managed (technique.h), */
     void *state;                       /* and what the technique keeps of them; NULL: nothing */
+    struct table_backup *backup;       /* with `backups` (backup.h); else NULL */
     uint32_t generation;               /* tells tables apart that have the same place in turn */
     uint64_t staleness_ns;             /* replicas are to be no older, where rounds refresh them */
     uint64_t round_ns;                 /* at least that long from one round to the next */
@@ -51,9 +53,10 @@ struct core_table {
 
 struct core {
     uint32_t node;
-    const struct view *view; /* of the cluster */
-    uint32_t n_shards;       /* the same at all nodes; 0 is 1 */
-    uint64_t incarnation;    /* of this process */
+    /* Of the cluster. It is replaced under the locks of all shards; earlier ones stay until the node ends. */
+    _Atomic(const struct view *) view;
+    uint32_t n_shards;    /* the same at all nodes; 0 is 1 */
+    uint64_t incarnation; /* of this process */
     /* Those that are open, at the places of their numbers if these were free. Published with release, read
      * with acquire. */
     _Atomic(struct core_table *) tables[TERN_MAX_TABLES];

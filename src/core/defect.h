@@ -40,6 +40,14 @@ enum defect {
     DEFECT_MOVED_EXECUTED,  /* a request that was answered MOVED counts as executed */
     DEFECT_ROUND_FORGOTTEN, /* a round that comes again gets an empty answer, not the one it had */
     DEFECT_KEPT_ONCE,       /* a lane keeps one answer to a round, and not one for each table */
+    DEFECT_DEAD_NOT_FENCED, /* requests of a node that was given up are executed */
+    /* backup.c */
+    DEFECT_ANSWERED_UNSAFE,    /* a write is answered before the backup has it */
+    DEFECT_STATE_NOT_BACKED,   /* a backup has no updater state */
+    DEFECT_RECORD_FORGOTTEN,   /* a batch has rows and no records */
+    DEFECT_RECORD_LEFT_BEHIND, /* the lanes of an arc that is taken over begin anew */
+    DEFECT_BATCH_HALF_APPLIED, /* half of the rows of a batch are kept */
+    DEFECT_COPY_SKIPPED,       /* no new backup is made after a death */
     /* replica.c */
     DEFECT_WRITER_BEHIND, /* a node that set a row need not have heard of it */
     /* doubling.c */

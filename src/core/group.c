@@ -6,7 +6,7 @@
  * request that is tried again is either still held or gets the answer it always gets.
  *
  * Invariants
- *   1. state goes ABSENT -> JOINED -> LEFT or DEAD, or ABSENT -> MISSING.
+ *   1. state goes ABSENT -> JOINED -> LEFT, DEAD or GIVEN_UP, or ABSENT -> MISSING.
  *   2. n_joined counts the members that ever joined; the roster is complete when it is all of the view.
  */
 #include "core/group.h"
@@ -57,6 +57,7 @@ void group_free(struct group *group)
     if (!group)
         return;
     collectives_free(&group->collectives, view_capacity(group->view));
+    view_free(group->present);
     for (size_t i = 0; i < group->n_tables; i++)
         free(group->tables[i]);
     free(group->tables);
@@ -82,20 +83,43 @@ void group_heard(struct group *group, uint32_t node, uint64_t now_ns)
         group->members[node].heard_ns = now_ns;
 }
 
+/* Whether the others can go on without a member: not without the coordinator, nor if keys would be lost. */
+static bool can_be_spared(const struct group *group, uint32_t node)
+{
+    return node != 0 && group->n_tables > 0 && group->n_without_backups == 0 && group->n_dead == 0;
+}
+
+/* Goes on without a member; false when memory runs out. */
+static bool spare(struct group *group, uint32_t node)
+{
+    const uint32_t epoch = group_epoch(group);
+    if (!group->present)
+        group->present = view_new(epoch, view_n_nodes(group->view), NULL);
+    struct view *next = group->present ? view_without(group->present, epoch + 1, &node, 1) : NULL;
+    if (!next)
+        return false;
+    group->present = next;
+    group->members[node].state = GIVEN_UP;
+    (void)group_note_passed(group);
+    return true;
+}
+
 /* Gives up the members in state `from` that were not heard of since the deadline. */
 static bool give_up(struct group *group, enum state from, enum state to, uint64_t now_ns)
 {
-    const uint32_t n_before = group->n_dead;
+    const uint32_t n_before = group->n_dead, epoch = group_epoch(group);
     view_each (i, group->view) {
         struct group_member *member = &group->members[i];
         const uint64_t since_ns = from == ABSENT ? group->began_ns : member->heard_ns;
         const uint64_t limit_ns = from == ABSENT ? group->join_deadline_ns : group->deadline_ns;
         if (member->state != from || elapsed(since_ns, now_ns) < limit_ns)
             continue;
+        if (to == DEAD && can_be_spared(group, i) && spare(group, i))
+            continue;
         member->state = to;
         group->n_dead++;
     }
-    return group->n_dead > n_before;
+    return group->n_dead > n_before || group_epoch(group) > epoch;
 }
 
 /* Before everybody has joined, or is known to be missing, nobody has to be heard of: members wait. A
@@ -217,7 +241,7 @@ static enum served refuse_for_memory(const struct call *call)
 enum served group_answer_sentence(const struct call *call, enum tern_status status,
                                   const char *sentence)
 {
-    return reply_error(call->out, call->request, view_epoch(call->group->view), status, sentence)
+    return reply_error(call->out, call->request, group_epoch(call->group), status, sentence)
                ? SERVED
                : refuse_for_memory(call);
 }
@@ -239,8 +263,8 @@ static enum served answer_no_memory(const struct call *call)
 enum served group_answer(const struct call *call, enum frame_kind kind, uint64_t field,
                          const void *payload, size_t bytes)
 {
-    return reply_append(call->out, call->request, view_epoch(call->group->view), kind, field,
-                        payload, bytes)
+    return reply_append(call->out, call->request, group_epoch(call->group), kind, field, payload,
+                        bytes)
                ? SERVED
                : answer_no_memory(call);
 }
@@ -269,8 +293,8 @@ static enum served answer_roster(const struct call *call)
         memcpy(at + ROSTER_ENTRY_BYTES, member->address, member->address_bytes);
         at += ROSTER_ENTRY_BYTES + member->address_bytes;
     }
-    struct frame frame = reply_frame(call->request, view_epoch(group->view), FRAME_ROSTER);
-    frame.fields.roster.epoch = view_epoch(group->view);
+    struct frame frame = reply_frame(call->request, group_epoch(group), FRAME_ROSTER);
+    frame.fields.roster.epoch = group_epoch(group);
     frame.fields.roster.n_shards = group->n_shards;
     frame.body_bytes = (uint32_t)bytes;
     reply_commit(call->out, &frame);
@@ -293,6 +317,17 @@ static void join_first(const struct call *call)
     }
 }
 
+/* The last words to a member that the others do without. */
+static enum served answer_given_up(const struct call *call)
+{
+    return group_answer_failure(
+        call,
+        fail(TERN_PEER,
+             "node %" PRIu32 " was given up: nothing was heard of it for %g s, and the others "
+             "go on without it",
+             call->from, (double)call->group->deadline_ns * 1e-9));
+}
+
 static enum served join(const struct call *call)
 {
     const struct group *group = call->group;
@@ -313,8 +348,10 @@ static enum served join(const struct call *call)
         return group_is_over(group) ? REFUSED : group_answer_failure(call, status);
     }
     if (group->n_joined + defect(DEFECT_JOIN_EARLY) >= view_n_nodes(group->view) &&
-        call->member->state != DEAD)
+        call->member->state != DEAD && call->member->state != GIVEN_UP)
         return answer_roster(call);
+    if (call->member->state == GIVEN_UP)
+        return answer_given_up(call);
     return group->n_dead > 0 ? group_answer_failure(call, group_fail_dead(group, "")) : HELD;
 }
 
@@ -356,6 +393,7 @@ static enum tern_status read_table(const struct call *call, struct known_table *
     table->opener = call->from;
     table->generation = call->request->fields.table.generation;
     table->segment = call->request->fields.table.segment;
+    table->backups = call->request->table;
     memcpy(table->name, call->payload + 2, name_bytes);
     table->name[name_bytes] = 0;
     table->shape_bytes = shape_bytes;
@@ -383,10 +421,15 @@ static enum tern_status add_table(struct group *group, const struct known_table 
     if (group->n_tables == FRAME_MAX_TABLES)
         return fail(TERN_LIMIT, "table '%s' would be one too many: %d have been opened",
                     wanted->name, FRAME_MAX_TABLES);
+    if (group->present && wanted->backups == 0)
+        return fail(TERN_PEER,
+                    "table '%s' has no backups, and cannot be opened after a node was given up",
+                    wanted->name);
     struct known_table *table = make_room_for_table(group) ? malloc(sizeof *table) : NULL;
     if (!table)
         return fail(TERN_NO_MEMORY, "no memory at the coordinator for table '%s'", wanted->name);
     *table = *wanted;
+    group->n_without_backups += table->backups == 0;
     uint64_t key = table_key(group, wanted);
     group->tables[group->n_tables++] = table;
     keymap_set(&group->numbers, key, (uint32_t)group->n_tables);
@@ -404,7 +447,7 @@ static enum served open_table(const struct call *call)
         return group_answer_failure(call, status);
     const uint32_t number = keymap_get(&group->numbers, table_key(group, &wanted)) - 1;
     const struct known_table *table = group->tables[number];
-    if (table->shape_bytes != wanted.shape_bytes ||
+    if (table->shape_bytes != wanted.shape_bytes || table->backups != wanted.backups ||
         memcmp(table->shape, wanted.shape, wanted.shape_bytes) != 0)
         return group_answer_failure(call,
                                     fail(TERN_MISMATCH,
@@ -413,7 +456,7 @@ static enum served open_table(const struct call *call)
                                          table->name, table->opener, call->from));
     if (!reply_reserve(call->out, 0))
         return answer_no_memory(call);
-    struct frame frame = reply_frame(call->request, view_epoch(group->view), FRAME_DONE);
+    struct frame frame = reply_frame(call->request, group_epoch(group), FRAME_DONE);
     frame.table = (uint16_t)number;
     frame.fields.table_done.segment = table->segment;
     reply_commit(call->out, &frame);
@@ -428,7 +471,14 @@ static enum served ping(const struct call *call)
     uint64_t dead = 0;
     view_each_while (i, group->view, !dead)
         dead = member_is_dead(&group->members[i]) ? (uint64_t)i + 1 : 0;
-    return group_answer(call, FRAME_DONE, dead, NULL, 0);
+    struct buffer view = {0};
+    if (call->request->epoch < group_epoch(group) && group->present &&
+        !view_write(group->present, &view))
+        return answer_no_memory(call);
+    const enum served served =
+        group_answer(call, FRAME_DONE, dead, buffer_head(&view), buffer_size(&view));
+    buffer_free(&view);
+    return served;
 }
 
 static enum served bye(const struct call *call)
@@ -497,6 +547,8 @@ enum served group_request(struct group *group, uint32_t from, const struct frame
         fail(TERN_INVALID, "node %" PRIu32 " sent %s before it joined", from, kind);
         return REFUSED;
     }
+    if (request->kind != FRAME_JOIN && request->kind != FRAME_PING && state == GIVEN_UP)
+        return answer_given_up(&call);
     if (request->kind != FRAME_JOIN && state == DEAD)
         return group_answer_failure(&call, group_fail_dead(group, "this node was given up: "));
     return dispatch(&call);

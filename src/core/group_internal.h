@@ -19,8 +19,9 @@ enum state {
     ABSENT,  /* has not joined yet */
     MISSING, /* did not join in time */
     JOINED,
-    LEFT, /* said BYE */
-    DEAD, /* nothing was heard of it for the deadline */
+    LEFT,     /* said BYE */
+    DEAD,     /* nothing was heard of it for the deadline */
+    GIVEN_UP, /* the same, and the others go on without it */
 };
 
 enum sequence { REDUCTIONS, BROADCASTS, N_SEQUENCES };
@@ -43,6 +44,7 @@ struct known_table {
     uint64_t generation;
     uint64_t
         segment; /* the number of the memory that all share (node/member.h); 0: each has its own */
+    uint16_t backups;
     size_t shape_bytes;
     char name[TERN_MAX_NAME + 1];
     uint8_t shape[MAX_SHAPE_BYTES];
@@ -68,13 +70,15 @@ struct collectives {
 };
 
 struct group {
-    const struct view *view;
+    const struct view *view; /* with which it began: all nodes */
+    struct view *present;    /* without those that are GIVEN_UP; NULL: there are none */
     uint32_t n_shards;
     uint64_t deadline_ns, join_deadline_ns;
     uint64_t began_ns;
     uint64_t ticked_ns;
     uint32_t n_joined;
-    uint32_t n_dead; /* MISSING or DEAD */
+    uint32_t n_dead;            /* MISSING or DEAD */
+    uint32_t n_without_backups; /* tables */
     size_t n_tables, room_for_tables;
     struct known_table **tables; /* by number */
     struct keymap numbers;       /* 1 + theirs, by name and turn (table_key) */
@@ -100,6 +104,17 @@ static inline bool member_is_dead(const struct group_member *member)
     return member->state == MISSING || member->state == DEAD;
 }
 
+/* Whether nobody waits for the member any more. */
+static inline bool member_is_gone(const struct group_member *member)
+{
+    return member->state == GIVEN_UP;
+}
+
+static inline uint32_t group_epoch(const struct group *group)
+{
+    return view_epoch(group->present ? group->present : group->view);
+}
+
 /* Whether the member may still do something. */
 static inline bool member_is_open(const struct group_member *member)
 {
@@ -118,6 +133,9 @@ enum served group_answer(const struct call *call, enum frame_kind kind, uint64_t
 enum served group_answer_sentence(const struct call *call, enum tern_status status,
                                   const char *sentence);
 enum served group_answer_failure(const struct call *call, enum tern_status status);
+
+/* Notes which barrier all have passed now; true if that is a later one. */
+bool group_note_passed(struct group *group);
 
 bool collectives_init(struct collectives *collectives, uint32_t capacity);
 void collectives_free(struct collectives *collectives, uint32_t capacity);

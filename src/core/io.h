@@ -36,6 +36,12 @@ struct io {
     /* A request gave this node something to say: a round is to begin soon. */
     void (*hurry)(void *driver);
 
+    /* Rows with backups were changed by others: a batch is to be sent soon (backup.h). NULL where there are none. */
+    void (*send_batch)(void *driver);
+    /* Another node has a later view than this one: a PING is to be sent soon (pulse.h). Also of lanes. NULL where views do not
+     * change. */
+    void (*fetch_view)(void *driver);
+
     /* Of rounds (rounds.h): nobody else uses the managers of tables between these; requests that are held are tried again
      * soon; how far the node's workers are. */
     void (*enter)(void *driver);

@@ -15,7 +15,11 @@ enum { RETRY_MS = 20, LOCAL_MS = 1, LOOK_MS = 100 };
 enum tern_status lanes_init(struct lanes *lanes, struct client *client, struct peers *peers,
                             const struct io *io, void *driver)
 {
-    *lanes = (struct lanes){.client = client, .peers = peers, .io = io, .driver = driver};
+    *lanes = (struct lanes){.client = client,
+                            .peers = peers,
+                            .io = io,
+                            .driver = driver,
+                            .epoch = view_epoch(client->core->view)};
     lanes->links = calloc(client->n_lanes, sizeof *lanes->links);
     return lanes->links ? TERN_OK
                         : fail(TERN_NO_MEMORY, "no memory for %" PRIu32 " lanes", client->n_lanes);
@@ -108,6 +112,12 @@ bool lanes_take(struct lanes *lanes, struct lane *lane, const struct frame *fram
 {
     if (!lanes_link(lanes, lane)->welcomed)
         return take_welcome(lanes, lane, frame, body);
+    if (frame->kind == FRAME_OUTDATED) {
+        if (lanes->io->fetch_view && frame->epoch != view_epoch(lanes->client->core->view))
+            lanes->io->fetch_view(lanes->driver);
+        fail(TERN_PEER, "node %" PRIu32 " has a later view of the cluster", lane->node);
+        return false;
+    }
     if (lane_reply(lanes->client, lane, frame, body))
         return false;
     if (frame->kind == FRAME_HOLD)
@@ -158,10 +168,40 @@ static uint64_t look_ns(const struct lanes *lanes)
     return quarter_ns < LOOK_MS * MS ? quarter_ns : LOOK_MS * MS;
 }
 
+/* Has the lane of an arc lead to the node that has it now. */
+static void follow(struct lanes *lanes, struct lane *lane, uint32_t node)
+{
+    struct link *link = lanes_link(lanes, lane);
+    char sentence[80];
+    snprintf(sentence, sizeof sentence, "node %" PRIu32 " was given up", lane->node);
+    if (link->connected)
+        disconnect(lanes, lane);
+    lane_follow(lanes->client, lane, node, TERN_PEER, sentence);
+    *link = (struct link){.n_resumed = link->n_resumed + 1, .waits = link->waits};
+}
+
+/* Follows the present view. */
+static void follow_view(struct lanes *lanes)
+{
+    struct client *client = lanes->client;
+    const struct view *view = client->core->view;
+    if (lanes->epoch == view_epoch(view))
+        return;
+    lanes->epoch = view_epoch(view);
+    for (uint32_t i = 0; i < client->n_lanes; i++) {
+        struct lane *lane = &client->lanes[i];
+        const uint32_t node = view_home(view, lane->arc);
+        if (node != lane->node)
+            follow(lanes, lane, node);
+        lanes->links[i].heard_ns = now_ns(lanes);
+    }
+}
+
 void lanes_advance(struct lanes *lanes)
 {
     struct client *client = lanes->client;
     bool waits = false, retries = false;
+    follow_view(lanes);
     if (!lanes->waits && !client->n_parts)
         return;
     advance_local(lanes);
@@ -183,13 +223,15 @@ void lanes_advance(struct lanes *lanes)
 
 /* ---- Patience ----------------------------------------------------------------------------------- */
 
-static uint64_t patience_ns(const struct lanes *lanes, bool may_be_held_up)
+static uint64_t patience_ns(const struct lanes *lanes, bool may_be_held_up, bool can_follow)
 {
     const uint64_t deadline_ns = lanes->peers->deadline_ns;
     if (defect(DEFECT_PATIENCE_SHORT))
         return deadline_ns / 32;
     if (defect(DEFECT_PATIENCE_ENDLESS))
         return UINT64_MAX;
+    if (can_follow && !peers_dead(lanes->peers))
+        return 2 * deadline_ns;
     if (may_be_held_up && !peers_dead(lanes->peers) && !lanes->is_pulse)
         return deadline_ns + deadline_ns / 2;
     return deadline_ns;
@@ -203,6 +245,12 @@ bool lanes_is_patient(enum frame_kind kind)
 static bool is_stopped(const struct lanes *lanes)
 {
     return atomic_load_explicit(&lanes->peers->stop, memory_order_relaxed);
+}
+
+/* Whether it is this node that the others go on without. */
+static bool is_given_up(const struct lanes *lanes)
+{
+    return peers_dead(lanes->peers) == lanes->client->core->node + 1;
 }
 
 /* States a failure because another node was given up; `consequence` ends the sentence. */
@@ -224,6 +272,8 @@ static enum tern_status fail_lane(const struct lanes *lanes, const struct lane *
     char consequence[80];
     snprintf(consequence, sizeof consequence, ", and node %" PRIu32 " does not answer without it",
              lane->node);
+    if (is_given_up(lanes))
+        return fail_given_up(lanes, ", and the others go on without it");
     if (peers_dead(peers) && !dead && link->welcomed)
         return fail_given_up(lanes, consequence);
     if (link->refused)
@@ -251,13 +301,15 @@ static enum tern_status fail_lane(const struct lanes *lanes, const struct lane *
 static void look_after(struct lanes *lanes, struct lane *lane, bool patient, uint64_t now)
 {
     struct link *link = lanes_link(lanes, lane);
-    const bool dead = peers_dead(lanes->peers) == lane->node + 1 || is_stopped(lanes);
+    const bool dead =
+        peers_dead(lanes->peers) == lane->node + 1 || is_given_up(lanes) || is_stopped(lanes);
     /* Its silence begins when it waits rightly no longer, because the connection has broken. */
     if (patient && link->welcomed && !dead)
         link->heard_ns = now;
     const uint64_t silent_ns = now > link->heard_ns ? now - link->heard_ns : 0;
     const bool waits_rightly = patient && link->welcomed;
-    if (!dead && (waits_rightly || silent_ns < patience_ns(lanes, link->welcomed)))
+    if (!dead &&
+        (waits_rightly || silent_ns < patience_ns(lanes, link->welcomed, lane_can_follow(lane))))
         return;
     fail_lane(lanes, lane, dead, silent_ns);
     lane_fail(lanes->client, lane, TERN_PEER, tern_error());
@@ -272,7 +324,7 @@ static void look_after_local(struct lanes *lanes, uint64_t now)
     const uint64_t since_ns = held_ns > lanes->local_since_ns ? held_ns : lanes->local_since_ns;
     const uint64_t waited_ns = now > since_ns ? now - since_ns : 0;
     if (!lanes->local_waits || !lane_is_waiting(&lanes->client->local) ||
-        (waited_ns < patience_ns(lanes, true) && !is_stopped(lanes)))
+        (waited_ns < patience_ns(lanes, true, false) && !is_stopped(lanes)))
         return;
     if (peers_dead(lanes->peers))
         fail_given_up(lanes, ", and keys do not come to this node without it");
@@ -284,6 +336,7 @@ static void look_after_local(struct lanes *lanes, uint64_t now)
 
 void lanes_look(struct lanes *lanes, bool patient)
 {
+    follow_view(lanes);
     const uint64_t now = now_ns(lanes);
     const bool anew = now - lanes->looked_ns > lanes->peers->deadline_ns / 2;
     lanes->looked_ns = now;

@@ -11,12 +11,15 @@
  *     learns by its next pulse. A pulse itself has the deadline alone.
  *     Some answers may rightly take long, as that to a barrier: of these, only a broken connection begins to count.
  *  4. A HOLD is a sign of life, of a request that waits rightly, and lets this node's keys on their way take longer.
+ *     If the others go on without this node, everything fails.
  *  5. The failure names the node that was given up, if there is one, and else the node that does not answer.
  *  6. A node's silence counts while the program asks for answers: when nobody looked for half a deadline, the wait
  *     begins anew.
  *  7. Requests for keys that are on their way to this node wait in the lane `local`, and are tried every LOCAL_MS, with
  *     the patience of a connected node.
- *  8. A process other than the one that joined as its node executes nothing: what waits for the old one fails.
+ *  8. When another node has taken over an arc, its lane leads there, and its wait begins anew. Until then a lane waits two
+ *     deadlines for a node whose keys have backups.
+ *  9. A process other than the one that joined as its node executes nothing: what waits for the old one fails.
  *
  * Lanes belong to one thread at a time, as their client does.
  */
@@ -56,7 +59,8 @@ struct lanes {
     struct link *links; /* one for each lane of the client */
     bool
         is_pulse; /* it asks the coordinator who is alive: the coordinator's silence means itself */
-    bool waits;   /* something was unanswered when it last advanced */
+    uint32_t epoch;          /* of the view that the lanes follow */
+    bool waits;              /* something was unanswered when it last advanced */
     bool local_waits;        /* requests wait for keys that come here, */
     uint64_t local_since_ns; /* since then */
     uint64_t looked_ns;      /* when it last looked for nodes that do not answer */

@@ -16,7 +16,7 @@ void order_fini(struct order *order)
 
 static bool may_be_overtaken(const struct core_table *table)
 {
-    return !store_is_homebound(&table->store) || table->technique->counting;
+    return !store_is_homebound(&table->store) || table->technique->counting || table->backup;
 }
 
 bool order_must_wait(const struct order *order, const struct core_table *table,

@@ -20,13 +20,16 @@ bool pulse_ask(struct pulse *pulse)
     return pulse->is_asking;
 }
 
-enum tern_status pulse_hear(struct pulse *pulse, uint32_t *dead)
+enum tern_status pulse_hear(struct pulse *pulse, uint32_t *dead, struct buffer *view)
 {
     pulse->is_asking = false;
     const enum tern_status status = op_end(&pulse->op);
     *dead = status ? COORDINATOR + 1 : (uint32_t)pulse->op.answer.fields.ping_done.dead;
     if (*dead)
         peers_give_up(pulse->lanes->peers, *dead - 1);
+    else if (!status)
+        (void)buffer_append(view, buffer_head(&pulse->op.answer_body),
+                            buffer_size(&pulse->op.answer_body));
     buffer_free(&pulse->op.answer_body);
     return status;
 }

@@ -4,7 +4,9 @@
  *  1. Every quarter of the deadline (pulse_pause_ns) a node sends PING to the coordinator, on lanes of its own, so that
  *     nothing else it waits for can delay it.
  *  2. The answer names a dead node, or none. A coordinator that does not answer is dead itself.
- *  3. A node that was named is given up (peers.h): whatever needs all nodes fails from then on.
+ *  3. The answer also has the present view, if that is later than the node's: the others go on without nodes that it does not
+ *     have. The driver replaces the node's view (backup_change_view).
+ *  4. A node that was named is given up (peers.h): whatever needs all nodes fails from then on.
  *
  * The driver waits for the answer and for the pause. A pulse belongs to one thread.
  */
@@ -25,8 +27,9 @@ void pulse_init(struct pulse *pulse, struct lanes *lanes);
 /* Asks; false when memory runs out or a PING is under way. The op is done when it is answered or has failed. */
 bool pulse_ask(struct pulse *pulse);
 
-/* Ends a PING that is done. Returns its status; *dead is the number of a node that was given up, plus 1, or 0. */
-enum tern_status pulse_hear(struct pulse *pulse, uint32_t *dead);
+/* Ends a PING that is done. Returns its status; *dead is the number of a node that was given up, plus 1, or 0. The bytes of a
+ * view that is later than this node's are appended to `view`, for view_read. */
+enum tern_status pulse_hear(struct pulse *pulse, uint32_t *dead, struct buffer *view);
 
 /* From one PING to the next. */
 uint64_t pulse_pause_ns(const struct peers *peers);

@@ -7,6 +7,7 @@
 
 #include "base/rand.h"
 #include "core/age.h"
+#include "core/backup.h"
 #include "core/defect.h"
 #include "core/reply.h"
 #include "core/technique.h"
@@ -118,9 +119,12 @@ static enum tern_status read_keys(const struct server *server, struct server_lan
         if (store_shard(store, key) != server->shard && !defect(DEFECT_WRONG_SHARD))
             return fail(TERN_PEER, "key %" PRIu64 " of table '%s' is not in shard %" PRIu32, key,
                         store->name, server->shard);
-        if (!store_may_be_asked(store, key) && !defect(DEFECT_WRONG_NODE))
-            return fail(TERN_PEER, "key %" PRIu64 " of table '%s' is not at node %" PRIu32, key,
-                        store->name, server->core->node);
+        if (!store_may_be_asked(store, key) && !defect(DEFECT_WRONG_NODE)) {
+            const enum tern_status lost = backup_check_lost(table, &key, 1);
+            return lost ? lost
+                        : fail(TERN_PEER, "key %" PRIu64 " of table '%s' is not at node %" PRIu32,
+                               key, store->name, server->core->node);
+        }
     }
     return TERN_OK;
 }
@@ -471,8 +475,7 @@ static enum served answer_moved(struct server *server, struct server_lane *lane,
     return SERVED;
 }
 
-/* Whether a table that is not open here may be opened yet. */
-static bool may_be_opened(const struct server *server, uint16_t table)
+bool server_may_open(const struct server *server, uint16_t table)
 {
     return !core_has_closed(server->core, table) && !server->is_leaving;
 }
@@ -483,7 +486,7 @@ static enum served hold_or_refuse(struct server *server, struct server_lane *lan
                                   const struct frame *request, struct buffer *out)
 {
     bool has_closed = core_has_closed(server->core, request->table);
-    server->holds_for_table = may_be_opened(server, request->table);
+    server->holds_for_table = server_may_open(server, request->table);
     if (server->holds_for_table)
         return HELD;
     advance(lane, request->number);
@@ -514,6 +517,17 @@ static bool divert(struct server *server, struct server_lane *lane, struct core_
         *served = answer_moved(server, lane, table, request, out);
     }
     return true;
+}
+
+/* Whether a write that was executed now, or before, is not yet at the node with the backup. */
+static bool is_held_for_batch(struct server *server, struct server_lane *lane,
+                              const struct core_table *table, bool again)
+{
+    if (!again)
+        backup_note(server->backup, lane);
+    const bool is_held = !backup_is_safe(server->backup, table, lane);
+    server->wants_batch |= is_held;
+    return is_held;
 }
 
 /* The client is to send the request again, with its list of keys. */
@@ -563,6 +577,8 @@ static enum served serve_access(struct server *server, struct server_lane *lane,
     if (status)
         return server_fail(server, request, status, out);
     advance(lane, request->number);
+    if (table->backup && is_held_for_batch(server, lane, table, again))
+        return HELD;
     const bool counts = request->flags & FRAME_COUNTED && table->technique->counting;
     bool appended = counts ? server_answer_counts(server, table, request, again, out)
                            : reply_append(out, request, view_epoch(server->core->view), FRAME_DONE,
@@ -700,7 +716,7 @@ static enum served serve_open_probe(struct server *server, struct server_lane *l
                                     const struct frame *request, struct buffer *out)
 {
     bool is_open = find_table(server, request) != NULL;
-    if (!is_open && !may_be_opened(server, request->table))
+    if (!is_open && !server_may_open(server, request->table))
         return hold_or_refuse(server, lane, request, out);
     advance(lane, request->number);
     if (is_open)
@@ -834,15 +850,49 @@ static enum served serve_task(struct server *server, struct server_lane *lane,
                : REFUSED;
 }
 
+/* Rows and records of a node whose backup is here. */
+static enum served serve_batch(struct server *server, struct server_lane *lane,
+                               const struct frame *request, const uint8_t *body, struct buffer *out)
+{
+    if (request->number > lane->executed) {
+        const enum served served = backup_take(server->backup, lane->node, request, body);
+        server->holds_for_table = served == HELD;
+        if (served != SERVED)
+            return served;
+    }
+    advance(lane, request->number);
+    return reply_append(out, request, view_epoch(server->core->view), FRAME_DONE, 0, NULL, 0)
+               ? SERVED
+               : REFUSED;
+}
+
+/* Whether a request came under another view; *served is the outcome then. The coordinator's view may be later than that of its
+ * own node, and those who ask it whether they live need not have the latest. */
+static bool is_of_another_view(struct server *server, const struct server_lane *lane,
+                               const struct frame *request, struct buffer *out, enum served *served)
+{
+    const struct view *view = server->core->view;
+    const uint32_t epoch = view_epoch(view);
+    if (request->kind == FRAME_PING || request->kind == FRAME_JOIN || defect(DEFECT_ANY_EPOCH) ||
+        (request->epoch == epoch &&
+         (view_is_present(view, lane->node) || defect(DEFECT_DEAD_NOT_FENCED))))
+        return false;
+    if (request->epoch > epoch) {
+        server->is_outdated = true;
+        *served = HELD;
+    } else {
+        *served = reply_append(out, request, epoch, FRAME_OUTDATED, 0, NULL, 0) ? SERVED : REFUSED;
+    }
+    return true;
+}
+
 enum served server_request(struct server *server, struct server_lane *lane,
                            const struct frame *request, const uint8_t *body, uint64_t now_ns,
                            struct buffer *out, bool *changed)
 {
-    if (request->epoch != view_epoch(server->core->view) && !defect(DEFECT_ANY_EPOCH)) {
-        fail(TERN_PEER, "node %" PRIu32 " is in epoch %" PRIu32 ", this one in %" PRIu32,
-             lane->node, request->epoch, view_epoch(server->core->view));
-        return REFUSED;
-    }
+    enum served outcome;
+    if (is_of_another_view(server, lane, request, out, &outcome))
+        return outcome;
     if (lane->awaits_list && request->number > lane->awaits_list)
         return SERVED;
     if (request->number == lane->awaits_list)
@@ -858,6 +908,8 @@ enum served server_request(struct server *server, struct server_lane *lane,
     case FRAME_SET:
     case FRAME_COUNT:
         return serve_keys(server, lane, request, body, out);
+    case FRAME_BATCH:
+        return serve_batch(server, lane, request, body, out);
     case FRAME_ROUND:
         return serve_round(server, lane, request, body, out);
     case FRAME_RANGE:

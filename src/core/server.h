@@ -13,6 +13,11 @@
  * A request that names a list of keys (wire/lists.h) that is not known is answered FORGOTTEN and has no effect; later ones of
  * its lane are ignored until it comes again with its list, as they do behind it.
  *
+ * A write to a table with backups is executed, and then held until the next node has it too (backup.h).
+ *
+ * A request under an older view than this node's, or of a node that was given up, has no effect and is answered OUTDATED. One
+ * under a later view is held until this node has that.
+ *
  * A ROUND with FRAME_OPEN_PROBE as its step asks whether this node has opened the table, and is answered at once.
  *
  * A request that cannot be executed yet, because this node has not opened the table or because others
@@ -26,6 +31,8 @@
 #include "core/core.h"
 #include "core/group.h"
 #include "wire/lists.h"
+
+struct backup;
 
 /* What a server remembers of one lane, across connections. */
 struct server_lane {
@@ -43,7 +50,27 @@ struct server_lane {
         awaits_list; /* and the request that comes again with its list, before any other; 0: none */
     struct kept_answer *kept; /* to rounds, one for each table; see server.c */
     size_t n_kept;
+    uint64_t
+        batch; /* that has its last write to a table with backups (backup.h); 0: there was none */
+    bool is_changed; /* the next batch has a record of it */
 };
+
+/* A lane is named by a number of its client's, below 2^32, and the arc (view.h) that it is for. */
+static inline uint64_t lane_with_arc(uint64_t lane, uint32_t arc)
+{
+    return lane | ((uint64_t)arc + 1) << 32;
+}
+
+static inline uint64_t lane_plain(uint64_t id)
+{
+    return id & UINT32_MAX;
+}
+
+/* The arc, which is the called node's own unless it is named. */
+static inline uint32_t lane_arc(uint64_t id, uint32_t called)
+{
+    return id >> 32 ? (uint32_t)(id >> 32) - 1 : called;
+}
 
 /* The last answer to a ROUND about a table. */
 struct kept_answer {
@@ -80,7 +107,10 @@ struct server {
      * kept.n is then to be set to 0. They stay in place until the lane's next request. */
     bool sends_kept;
     struct slice kept;
-    uint32_t lists_most;    /* lists of keys that are kept for a lane; 0: as many as may be */
+    uint32_t lists_most;   /* lists of keys that are kept for a lane; 0: as many as may be */
+    struct backup *backup; /* of the shard's rows (backup.h) */
+    bool wants_batch; /* a request changed rows that have backups: a batch is to be sent soon */
+    bool is_outdated; /* a request came under a later view than this node's */
     struct task_port tasks; /* take is NULL: not yet, such requests are held */
 };
 
@@ -88,6 +118,9 @@ enum tern_status server_init(struct server *server, struct core *core, struct gr
 void server_fini(struct server *server);
 
 void server_lane_fini(struct server_lane *lane);
+
+/* Whether a table that is not open here may be opened yet. */
+bool server_may_open(const struct server *server, uint16_t table);
 
 /* The answer that is kept about a table; NULL: none. */
 struct kept_answer *server_lane_kept(const struct server_lane *lane, uint16_t table);

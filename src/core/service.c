@@ -26,6 +26,9 @@ enum tern_status service_init(struct service *service, struct core *core, uint32
     if (status)
         group_free(group);
     service->server.shard = shard;
+    if (!status)
+        backup_init(&service->backup, service);
+    service->server.backup = &service->backup;
     return status;
 }
 
@@ -38,6 +41,7 @@ void service_fini(struct service *service)
     }
     free(service->lanes);
     keymap_free(&service->lane_slots);
+    backup_fini(&service->backup);
     group_free(service->server.group);
     server_fini(&service->server);
 }
@@ -138,12 +142,9 @@ bool service_is_guest(const struct session *session)
     return !session->known->is_remembered;
 }
 
-bool service_admit(struct service *service, struct session *session)
+/* Remembers a lane from now on; false when memory runs out. */
+static bool remember(struct service *service, struct known_lane *known)
 {
-    struct known_lane *known = session->known;
-    if (known->is_remembered || !has_joined(service, &known->lane) ||
-        defect(DEFECT_GUEST_FORGOTTEN))
-        return true;
     if (!make_room_for_lane(service))
         return false;
     const struct hello hello = {
@@ -154,6 +155,13 @@ bool service_admit(struct service *service, struct session *session)
     keymap_set(&service->lane_slots, key, (uint32_t)service->n_lanes);
     known->is_remembered = true;
     return true;
+}
+
+bool service_admit(struct service *service, struct session *session)
+{
+    struct known_lane *known = session->known;
+    return known->is_remembered || !has_joined(service, &known->lane) ||
+           defect(DEFECT_GUEST_FORGOTTEN) || remember(service, known);
 }
 
 /* Closes an older connection of the same lane: its client has given it up. */
@@ -172,6 +180,26 @@ static void close_older(struct service *service, const struct known_lane *known,
         if (session->known && is_lane_of(session->known, hello))
             service->io->close(service->driver, session);
     }
+}
+
+struct server_lane *service_next_lane(const struct service *service, size_t *at, uint64_t *id)
+{
+    if (*at == service->n_lanes)
+        return NULL;
+    struct known_lane *known = service->lanes[(*at)++];
+    *id = known->id;
+    return &known->lane;
+}
+
+struct server_lane *service_adopt_lane(struct service *service, const struct hello *hello)
+{
+    struct known_lane *known = find_lane(service, hello);
+    if (!known || known->is_remembered)
+        return known ? &known->lane : NULL;
+    if (remember(service, known))
+        return &known->lane;
+    free(known);
+    return NULL;
 }
 
 const struct server_lane *service_lane(const struct service *service, uint32_t node, uint64_t id)
@@ -197,6 +225,14 @@ static bool append_header(struct buffer *out, const struct frame *frame)
     return buffer_append(out, header, sizeof header);
 }
 
+/* Whether the lane that a caller names is for keys that this node has. */
+static bool has_arc(const struct core *core, const struct hello *hello)
+{
+    const uint32_t arc = lane_arc(hello->lane, core->node);
+    return arc == core->node ||
+           (view_has(core->view, arc) && view_home(core->view, arc) == core->node);
+}
+
 enum served service_greet(struct service *service, struct session *session, enum tern_status status,
                           const struct hello *hello, const struct frame *frame, bool may_come,
                           struct buffer *out)
@@ -209,6 +245,11 @@ enum served service_greet(struct service *service, struct session *session, enum
     if (!status && !is_here)
         status = fail(TERN_PEER, "the caller asks for shard %" PRIu32 " of a node with %" PRIu32,
                       hello->shard, core->n_shards);
+    if (!status && !has_arc(core, hello)) {
+        service->server.is_outdated = true;
+        status = fail(TERN_PEER, "node %" PRIu32 " has not taken over the keys of node %" PRIu32,
+                      core->node, lane_arc(hello->lane, core->node));
+    }
     struct known_lane *known = status ? NULL : find_lane(service, hello);
     if (known) {
         close_older(service, known, hello);
@@ -291,6 +332,12 @@ void service_settle(struct service *service)
     if (service->server.wants_round)
         service->io->hurry(service->driver);
     service->server.wants_round = false;
+    if (service->server.wants_batch && service->io->send_batch)
+        service->io->send_batch(service->driver);
+    service->server.wants_batch = false;
+    if (service->server.is_outdated && service->io->fetch_view)
+        service->io->fetch_view(service->driver);
+    service->server.is_outdated = false;
 }
 
 void service_leave(struct service *service)

@@ -11,7 +11,8 @@
  *     tried again after every change: a request that let others go on, a table opened, a round over, a death.
  *  4. Every quarter of the deadline a HOLD tells those that wait rightly: for a table to be opened here, for others to
  *     join, or for anything while this node's own requests wait rightly elsewhere (peers.h).
- *  5. Everything that comes on a member's connection tells the coordinator that it lives.
+ *  5. A lane is for an arc (view.h). One for an arc of another node is refused until this node has taken that over.
+ *  6. Everything that comes on a member's connection tells the coordinator that it lives.
  *
  * A driver has the connections: it authenticates callers, bounds the number of guests and how long they stay, cuts frames
  * and gives them to the service, keeps the frame of a held request at the head of its connection, and sends the service's
@@ -21,6 +22,7 @@
 #define CORE_SERVICE_H
 
 #include "base/keymap.h"
+#include "core/backup.h"
 #include "core/io.h"
 #include "core/peers.h"
 #include "core/server.h"
@@ -46,6 +48,7 @@ struct session {
 
 struct service {
     struct server server;
+    struct backup backup; /* of the shard's rows */
     struct peers *peers;
     const struct io *io;
     void *driver;
@@ -107,6 +110,12 @@ bool service_has_others(const struct service *service);
 
 /* Whether a session is the one that speaks for its lane, whose state is *lane. */
 bool service_is_current(const struct session *session, const struct server_lane **lane);
+
+/* The lanes that are remembered, one after the other; *at is 0 at first. NULL: there are no more. */
+struct server_lane *service_next_lane(const struct service *service, size_t *at, uint64_t *id);
+
+/* The lane of a client whose requests another node has executed until now; NULL when memory runs out. */
+struct server_lane *service_adopt_lane(struct service *service, const struct hello *hello);
 
 /* What is remembered of a lane of the process that joined as a node; NULL if it has not called. */
 const struct server_lane *service_lane(const struct service *service, uint32_t node, uint64_t id);

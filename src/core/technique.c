@@ -4,7 +4,9 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "core/backup.h"
 #include "core/doubling.h"
+#include "store/evict.h"
 
 enum { DEFAULT_STALENESS_MS = 10 };
 
@@ -25,6 +27,25 @@ const struct technique *technique_find(const struct policy *policy, bool is_whol
     if (policy->main != MAIN_AT_HOME || policy->replica == REPLICA_ON_INTENT)
         return &technique_managed;
     return &technique_fixed;
+}
+
+static enum tern_status check_backups(const struct policy *policy, const char *name,
+                                      const struct tern_table_options *options)
+{
+    if (options->backups > TERN_MAX_BACKUPS)
+        return fail(TERN_LIMIT, "table '%s': %" PRIu32 " backups; at most %d is possible", name,
+                    options->backups, TERN_MAX_BACKUPS);
+    if (technique_find(policy, false) != &technique_fixed)
+        return fail(TERN_INVALID,
+                    "table '%s': `backups` are for policy 'static' so far, not for policy '%s'",
+                    name, policy->name);
+    if (options->index == TERN_SKETCH || options->admit || evict_has_rule(options) ||
+        options->placement || options->updater.asks_age)
+        return fail(TERN_INVALID,
+                    "table '%s': `backups` are not possible with sketches, `admit`, eviction, a "
+                    "placement or an updater that asks for the age of updates",
+                    name);
+    return TERN_OK;
 }
 
 enum tern_status technique_check(const struct policy *policy, const char *name,
@@ -67,6 +88,8 @@ enum tern_status technique_check(const struct policy *policy, const char *name,
                     "table '%s': policy '%s' has no replicas that staleness_ms or max_rounds_per_s "
                     "could be about",
                     name, policy->name);
+    if (options->backups)
+        return check_backups(policy, name, options);
     return technique->check ? technique->check(policy, name, options) : TERN_OK;
 }
 
@@ -79,7 +102,7 @@ static bool is_at_home(const void *context, uint64_t key)
 
 struct store_home technique_home(const struct core *core, const struct policy *policy,
                                  const struct tern_table_options *options,
-                                 const struct placed *placed)
+                                 const struct placed *placed, const struct table_backup *backup)
 {
     const enum rows rows = technique_find(policy, false)->rows;
     const uint64_t begin = placed ? 0 : range_begin(core->view, core->node, options->n_keys);
@@ -87,7 +110,13 @@ struct store_home technique_home(const struct core *core, const struct policy *p
     struct store_home home = {.has = placed ? placed_has : is_at_home,
                               .context = placed ? (const void *)placed : core,
                               .placed = placed,
+                              .asks = placed || backup,
+                              .backed = backup,
                               .n_placed = placed ? placed->n_here : 0};
+    if (backup) {
+        home.has = backup_has;
+        home.context = backup;
+    }
     if (rows == ROWS_EVERYWHERE) {
         home.rows_everywhere = true;
         home.end = options->n_keys;

@@ -239,11 +239,11 @@ enum tern_status technique_check(const struct policy *policy, const char *name,
 /* The technique of a policy; `is_whole`: this node, or the memory it shares, has all rows. */
 const struct technique *technique_find(const struct policy *policy, bool is_whole);
 
-/* Where the rows of a table are, for its store. `placed`: the homes that a program chose, which must outlive the store; or
- * NULL. */
+/* Where the rows of a table are, for its store. `placed`: the homes that a program chose; `backup`: the table's backups
+ * (backup.h). Both must outlive the store, or are NULL. */
 struct store_home technique_home(const struct core *core, const struct policy *policy,
                                  const struct tern_table_options *options,
-                                 const struct placed *placed);
+                                 const struct placed *placed, const struct table_backup *backup);
 
 /* Chooses and opens the technique of a table whose store and policy are set; false when memory runs out. */
 bool technique_open(struct core *core, struct core_table *table,

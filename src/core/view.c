@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "core/placement.h"
+#include "wire/bytes.h"
 
 const struct view view_alone = {.capacity = 1, .n_nodes = 1, .n_members = 1};
 
@@ -72,15 +73,121 @@ struct view *view_of_leaders(const struct view *view)
     return made->ring ? made : fail_for_memory(made, view->n_nodes);
 }
 
+/* The ring and the members of the first view serve all that replace it. */
 void view_free(struct view *view)
 {
-    if (!view)
-        return;
-    ring_free(view->ring);
-    free((void *)view->members);
-    free((void *)view->nodes);
-    free((void *)view->ranks);
+    for (struct view *before; view; view = before) {
+        before = view->before;
+        if (!before) {
+            ring_free(view->ring);
+            free((void *)view->members);
+            free((void *)view->nodes);
+            free((void *)view->ranks);
+        }
+        free((void *)view->homes);
+        free(view);
+    }
+}
+
+/* ---- Views that replace others ------------------------------------------------------------------ */
+
+/* Gives the arcs of nodes that are gone to the next that are present. */
+static void pass_on(const bool *is_gone, uint32_t n, uint32_t *homes)
+{
+    for (uint32_t arc = 0; arc < n; arc++) {
+        homes[arc] = arc;
+        while (is_gone[homes[arc]])
+            homes[arc] = (homes[arc] + 1) % n;
+    }
+}
+
+struct view *view_without(struct view *before, uint32_t epoch, const uint32_t *gone, size_t n)
+{
+    const uint32_t n_nodes = before->n_nodes;
+    uint32_t n_gone = 0;
+    struct view *view = malloc(sizeof *view);
+    uint32_t *homes = malloc(n_nodes * sizeof *homes);
+    bool *is_gone = calloc(n_nodes, sizeof *is_gone);
+    if (!view || !homes || !is_gone) {
+        fail(TERN_NO_MEMORY, "no memory for a cluster of %" PRIu32 " nodes", n_nodes);
+        goto failed;
+    }
+    for (size_t i = 0; i < n; i++)
+        is_gone[gone[i]] = true;
+    for (uint32_t i = 0; i < n_nodes; i++) {
+        is_gone[i] |= !view_is_present(before, i);
+        n_gone += is_gone[i];
+    }
+    if (n_gone == n_nodes) {
+        fail(TERN_INVALID, "a view without any node");
+        goto failed;
+    }
+    pass_on(is_gone, n_nodes, homes);
+    free(is_gone);
+    *view = *before;
+    view->epoch = epoch;
+    view->homes = homes;
+    view->before = before;
+    return view;
+
+failed:
+    free(is_gone);
+    free(homes);
     free(view);
+    return NULL;
+}
+
+uint32_t view_backup(const struct view *view, uint32_t node)
+{
+    uint32_t next = (node + 1) % view->n_nodes;
+    while (next != node && !view_is_present(view, next))
+        next = (next + 1) % view->n_nodes;
+    return next;
+}
+
+/* u32 epoch, u32 count, and as many u32 numbers of nodes that were given up, ascending. */
+bool view_write(const struct view *view, struct buffer *out)
+{
+    uint8_t *bytes = buffer_reserve(out, 8 + 4 * (size_t)view->n_nodes);
+    if (!bytes)
+        return false;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < view->n_nodes; i++)
+        if (!view_is_present(view, i))
+            put_u32(bytes + 8 + 4 * n++, i);
+    put_u32(bytes, view->epoch);
+    put_u32(bytes + 4, n);
+    out->end += 8 + 4 * (size_t)n;
+    return true;
+}
+
+struct view *view_read(struct view *before, const uint8_t *bytes, size_t size)
+{
+    const uint32_t n = size >= 8 ? get_u32(bytes + 4) : 0;
+    bool makes_sense = size >= 8 && n < before->n_nodes && size == 8 + 4 * (size_t)n &&
+                       get_u32(bytes) > before->epoch;
+    uint32_t n_known = 0;
+    for (uint32_t i = 0; makes_sense && i < n; i++) {
+        const uint32_t node = get_u32(bytes + 8 + 4 * i);
+        makes_sense = node < before->n_nodes && (i == 0 || node > get_u32(bytes + 8 + 4 * (i - 1)));
+        n_known += makes_sense && !view_is_present(before, node);
+    }
+    for (uint32_t i = 0; makes_sense && i < before->n_nodes; i++)
+        n_known -= !view_is_present(before, i);
+    if (!makes_sense || n_known) {
+        fail(TERN_PEER, "a view came that cannot follow epoch %" PRIu32, before->epoch);
+        return NULL;
+    }
+    uint32_t *gone = malloc((n + 1) * sizeof *gone);
+    if (!gone) {
+        fail(TERN_NO_MEMORY, "no memory for a view");
+        return NULL;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        gone[i] = get_u32(bytes + 8 + 4 * i);
+    struct view *view = view_without(before, get_u32(bytes), gone, n);
+    free(gone);
+    return view;
 }
 
 uint32_t view_n_sharing(const struct view *view, uint32_t leader)

@@ -15,11 +15,15 @@
  *
  * goes through the nodes in the order of their numbers.
  *
- * Today a cluster keeps its nodes, 0 to n - 1, until it ends. Any thread may call anything here.
+ * A cluster begins with the nodes 0 to n - 1. A node that is given up never returns; the others go on without it in the next
+ * view, if their tables have backups (backup.h). The keys of a node are its *arc*, which is named by the number of the node
+ * that had it first. On the ring of node numbers the next node that is present after an arc's own has the arc; the next after
+ * that one has the backup. This file and view.c alone know that. Any thread may call anything here.
  */
 #ifndef CORE_VIEW_H
 #define CORE_VIEW_H
 
+#include "base/buffer.h"
 #include "base/status.h"
 
 enum { VIEW_MAX_NODES = 1 << 16 };
@@ -36,6 +40,8 @@ struct view {
     const uint32_t *nodes;   /* ascending; NULL: 0 .. n_nodes-1 */
     const uint32_t *ranks;   /* by number, its place in `nodes` or VIEW_NO_RANK; NULL as well */
     struct ring *ring;       /* the homes of sparse keys (placement.h) */
+    const uint32_t *homes;   /* by arc: the node that has it now; NULL: each node has its own */
+    struct view *before;     /* the view that this one has replaced, and owns; NULL: none */
 };
 
 /* The view of a node that is in no cluster. */
@@ -44,16 +50,27 @@ extern const struct view view_alone;
 /* A view of the nodes 0 .. n_nodes-1, of which node i is in the member whose first node is members[i]; members == NULL: each is a
  * member of its own. NULL, with a sentence, for less than 1 or more than VIEW_MAX_NODES nodes or when memory runs out. */
 struct view *view_new(uint32_t epoch, uint32_t n_nodes, const uint32_t *members);
+
+/* The view that replaces `before`, and owns it from then on: without the n nodes of `gone`, which may have been given up before.
+ * NULL, with a sentence, when memory runs out or nobody would be left. */
+struct view *view_without(struct view *before, uint32_t epoch, const uint32_t *gone, size_t n);
+
+/* Frees a view and those that it has replaced. */
 void view_free(struct view *view);
 
 /* A view of the same epoch and capacity that has the leaders of a view alone, each a member of its own. */
 struct view *view_of_leaders(const struct view *view);
+/* Appends a view as it is told to others; false when memory runs out. view_read makes the view that follows `before` from it;
+ * NULL, with a sentence, if it is none that can follow, or memory runs out. */
+bool view_write(const struct view *view, struct buffer *out);
+struct view *view_read(struct view *before, const uint8_t *bytes, size_t size);
 
 static inline uint32_t view_epoch(const struct view *view)
 {
     return view->epoch;
 }
 
+/* How many there were in the beginning, which is also the number of arcs. */
 static inline uint32_t view_n_nodes(const struct view *view)
 {
     return view->n_nodes;
@@ -65,7 +82,7 @@ static inline uint32_t view_capacity(const struct view *view)
     return view->capacity;
 }
 
-/* Whether a number, which may come from anybody, is that of a node. */
+/* Whether a number, which may come from anybody, is that of a node, present or given up. */
 static inline bool view_has(const struct view *view, uint64_t node)
 {
     return node < view->capacity && (!view->ranks || view->ranks[node] != VIEW_NO_RANK);
@@ -82,16 +99,35 @@ static inline uint32_t view_at(const struct view *view, uint32_t rank)
     return view->nodes ? view->nodes[rank] : rank;
 }
 
-/* The first node, and the one after a node; view_capacity if there is none. */
-static inline uint32_t view_first(const struct view *view)
+/* The node that has an arc. */
+static inline uint32_t view_home(const struct view *view, uint32_t arc)
 {
-    return view_at(view, 0);
+    return view->homes ? view->homes[arc] : arc;
 }
 
+/* Whether a node has not been given up. */
+static inline bool view_is_present(const struct view *view, uint32_t node)
+{
+    return view_home(view, node) == node;
+}
+
+/* The node that has the backups of a node's arcs; the node itself if it is the only one that is present. */
+uint32_t view_backup(const struct view *view, uint32_t node);
+
+/* The first node, and the one after a node, of those that are present; view_capacity if there is none. */
 static inline uint32_t view_next(const struct view *view, uint32_t node)
 {
-    const uint32_t rank = view_rank(view, node) + 1;
-    return rank < view->n_nodes ? view_at(view, rank) : view->capacity;
+    do
+        node = view_rank(view, node) + 1 < view->n_nodes ? view_at(view, view_rank(view, node) + 1)
+                                                         : view->capacity;
+    while (view->homes && node < view->capacity && !view_is_present(view, node));
+    return node;
+}
+
+static inline uint32_t view_first(const struct view *view)
+{
+    const uint32_t first = view_at(view, 0);
+    return view_is_present(view, first) ? first : view_next(view, first);
 }
 
 #define view_each_while(i, view, condition)                                     \

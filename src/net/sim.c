@@ -393,6 +393,11 @@ void sim_strike(struct sim *sim, enum sim_fault fault, uint64_t longest_ns)
     }
 }
 
+void sim_pause(struct sim *sim, uint32_t node, uint64_t for_ns)
+{
+    extend(sim, &sim->paused_ns[node], for_ns);
+}
+
 uint64_t sim_n_fired(const struct sim *sim, enum sim_fault fault)
 {
     return sim->fired[fault];

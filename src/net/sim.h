@@ -82,6 +82,9 @@ void sim_strike(struct sim *sim, enum sim_fault fault, uint64_t longest_ns);
 /* Cuts both directions between two nodes for `for_ns` from now. */
 void sim_cut(struct sim *sim, uint32_t a, uint32_t b, uint64_t for_ns);
 
+/* A node stands still for so long. */
+void sim_pause(struct sim *sim, uint32_t node, uint64_t for_ns);
+
 /* How often a fault had an effect: connections broken, pieces and events held up. */
 uint64_t sim_n_fired(const struct sim *sim, enum sim_fault fault);
 

@@ -102,6 +102,16 @@ enum tern_status engine_wait(struct engine *engine)
     enum tern_status status = TERN_OK;
     for (uint32_t i = 0; !status && i < n_shards(engine); i++)
         status = round_driver_wait(&engine->shards[i].round_driver);
+    for (uint32_t i = 0; !status && i < n_shards(engine); i++)
+        status = backup_driver_flush(&engine->shards[i].backup_driver);
+    return status;
+}
+
+enum tern_status engine_start_backups(struct engine *engine)
+{
+    enum tern_status status = TERN_OK;
+    for (uint32_t i = 0; !status && i < n_shards(engine); i++)
+        status = backup_driver_start(&engine->shards[i].backup_driver);
     return status;
 }
 
@@ -143,6 +153,14 @@ enum tern_status engine_call(struct remote *remote, uint32_t node, struct op *op
     return status;
 }
 
+void engine_fetch_view(struct engine *engine)
+{
+    pthread_mutex_lock(&engine->pulse_lock);
+    engine->wants_view = true;
+    pthread_cond_signal(&engine->pulse_stop);
+    pthread_mutex_unlock(&engine->pulse_lock);
+}
+
 /* Sleeps until the next pulse; true when the engine is to end. */
 static bool pulse_sleeps(struct engine *engine)
 {
@@ -151,10 +169,39 @@ static bool pulse_sleeps(struct engine *engine)
                              .tv_nsec = (long)(wake % UINT64_C(1000000000))};
     pthread_mutex_lock(&engine->pulse_lock);
     int outcome = 0;
-    while (outcome != ETIMEDOUT && !atomic_load_explicit(&engine->peers.stop, memory_order_relaxed))
+    while (outcome != ETIMEDOUT && !engine->wants_view &&
+           !atomic_load_explicit(&engine->peers.stop, memory_order_relaxed))
         outcome = pthread_cond_timedwait(&engine->pulse_stop, &engine->pulse_lock, &until);
+    engine->wants_view = false;
     pthread_mutex_unlock(&engine->pulse_lock);
     return atomic_load_explicit(&engine->peers.stop, memory_order_relaxed);
+}
+
+/* Replaces the view by a later one. */
+static void change_view(struct engine *engine, const struct buffer *bytes)
+{
+    struct view *next = view_read(engine->views[1], buffer_head(bytes), buffer_size(bytes));
+    if (!next) {
+        log_line("%s", tern_error());
+        return;
+    }
+    struct service *services[STORE_MAX_SHARDS];
+    for (uint32_t i = 0; i < n_shards(engine); i++)
+        services[i] = &engine->shards[i].service;
+    engine_lock(engine);
+    backup_change_view(&engine->core, services, n_shards(engine), next);
+    engine_unlock(engine);
+    engine->views[1] = next;
+    for (uint32_t i = 0; i < view_capacity(next); i++)
+        if (view_is_present(next->before, i) && !view_is_present(next, i))
+            log_notice("node %" PRIu32 " was given up: it gave no sign of life for %.1f s; node "
+                       "%" PRIu32 " has its keys now",
+                       i, (double)engine->peers.deadline_ns / 1e9, view_home(next, i));
+    if (!view_is_present(next, engine->core.node))
+        peers_give_up(&engine->peers, engine->core.node);
+    engine_wake(engine);
+    for (uint32_t i = 0; i < n_shards(engine); i++)
+        backup_driver_hurry(&engine->shards[i].backup_driver);
 }
 
 static void *pulse_main(void *context)
@@ -167,13 +214,17 @@ static void *pulse_main(void *context)
     pulse_init(&pulse, &remote.lanes);
     while (!pulse_sleeps(engine)) {
         uint32_t dead;
+        struct buffer view = {0};
         if (!pulse_ask(&pulse))
             continue;
         remote_nudge(&remote, client_lane(&remote.client, 0));
         remote_wait(&remote, &pulse.op, lanes_is_patient(FRAME_PING));
-        pulse_hear(&pulse, &dead);
+        pulse_hear(&pulse, &dead, &view);
         if (dead)
             member_lose(engine, dead - 1);
+        if (buffer_size(&view))
+            change_view(engine, &view);
+        buffer_free(&view);
     }
     remote_fini(&remote);
     return NULL;
@@ -376,6 +427,8 @@ void engine_end(struct engine *engine)
     pthread_mutex_unlock(&engine->pulse_lock);
     if (engine->has_pulse)
         pthread_join(engine->pulse, NULL);
+    for (uint32_t i = 0; i < n; i++)
+        backup_driver_fini(&engine->shards[i].backup_driver);
     /* All before the first is freed: it gives connections to the others. */
     for (uint32_t i = 0; i < n; i++)
         shard_stop(&engine->shards[i]);

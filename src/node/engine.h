@@ -39,6 +39,7 @@ struct engine {
     bool has_pulse;
     pthread_mutex_t pulse_lock;
     pthread_cond_t pulse_stop; /* on the monotonic clock */
+    bool wants_view;           /* a PING is to be sent soon; under the lock */
 
     atomic_bool is_prompt;        /* what comes is dealt with at once, not when a worker looks */
     struct worker_clocks *clocks; /* of the node's workers (node/admit.h) */
@@ -76,11 +77,17 @@ void engine_unlock_rounds(struct engine *engine);
 void engine_lock(struct engine *engine);
 void engine_unlock(struct engine *engine);
 
+/* Has a PING sent soon, whose answer tells the present view. */
+void engine_fetch_view(struct engine *engine);
+
+/* Starts to send backups of all shards unless that has begun. */
+enum tern_status engine_start_backups(struct engine *engine);
+
 /* Starts the rounds of all shards unless they run; whether they do. */
 enum tern_status engine_start_rounds(struct engine *engine);
 bool engine_has_rounds(const struct engine *engine);
 
-/* Waits, shard by shard, as round_driver_wait and round_driver_wait_changes do. */
+/* Waits, shard by shard, as round_driver_wait and round_driver_wait_changes do; the first also as backup_driver_flush does. */
 enum tern_status engine_wait(struct engine *engine);
 enum tern_status engine_wait_changes(struct engine *engine);
 

@@ -68,7 +68,7 @@ static bool is_proved(const struct handshake *handshake, const struct launch *la
     return prove(handshake, launch, role, right) && CRYPTO_memcmp(proof, right, sizeof right) == 0;
 }
 
-bool hello_call(struct handshake *handshake, const struct core *core, uint32_t lane, uint32_t shard,
+bool hello_call(struct handshake *handshake, const struct core *core, uint64_t lane, uint32_t shard,
                 uint32_t called, struct buffer *out)
 {
     *handshake = (struct handshake){

@@ -36,7 +36,7 @@ struct handshake {
 };
 
 /* The caller's first step: appends HELLO. False when memory or random numbers run out, with a sentence. */
-bool hello_call(struct handshake *handshake, const struct core *core, uint32_t lane, uint32_t shard,
+bool hello_call(struct handshake *handshake, const struct core *core, uint64_t lane, uint32_t shard,
                 uint32_t called, struct buffer *out);
 
 /* The called node's first step: reads HELLO and appends CHALLENGE. */

@@ -40,8 +40,8 @@ static enum tern_status io_connect(void *driver, struct lane *lane)
     enum tern_status status =
         stream_connect(engine->net, engine->peers.addresses[lane->node], &connection->stream);
     connection->is_proved = false;
-    if (!status && !hello_call(&connection->handshake, &engine->core, remote->lane, lane->shard,
-                               lane->node, &connection->out))
+    if (!status && !hello_call(&connection->handshake, &engine->core, lane_name(lane, remote->lane),
+                               lane->shard, lane->node, &connection->out))
         status = TERN_NO_MEMORY;
     return status;
 }
@@ -55,6 +55,12 @@ static void io_arm(void *driver, uint64_t after_ns)
 {
     struct remote *remote = driver;
     remote->look_ns = after_ns;
+}
+
+static void io_fetch_view(void *driver)
+{
+    const struct remote *remote = driver;
+    engine_fetch_view(remote->engine);
 }
 
 /* Has the rest of long values received in the caller's memory, where that is possible. */
@@ -157,7 +163,8 @@ static const struct io socket_io = {.now_ns = io_now_ns,
                                     .connect = io_connect,
                                     .disconnect = io_disconnect,
                                     .advance = io_advance,
-                                    .arm = io_arm};
+                                    .arm = io_arm,
+                                    .fetch_view = io_fetch_view};
 
 /* ---- Making and ending ------------------------------------------------------------------------ */
 

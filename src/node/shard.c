@@ -425,8 +425,25 @@ static void io_hurry(void *driver)
     round_driver_hurry(&shard->round_driver);
 }
 
-static const struct io shard_io = {
-    .now_ns = io_now_ns, .say = io_say, .retry = io_retry, .close = io_close, .hurry = io_hurry};
+static void io_send_batch(void *driver)
+{
+    struct shard *shard = driver;
+    backup_driver_hurry(&shard->backup_driver);
+}
+
+static void io_fetch_view(void *driver)
+{
+    const struct shard *shard = driver;
+    engine_fetch_view(shard->engine);
+}
+
+static const struct io shard_io = {.now_ns = io_now_ns,
+                                   .say = io_say,
+                                   .retry = io_retry,
+                                   .close = io_close,
+                                   .hurry = io_hurry,
+                                   .send_batch = io_send_batch,
+                                   .fetch_view = io_fetch_view};
 
 /* ---- Events ------------------------------------------------------------------------------------- */
 
@@ -602,6 +619,15 @@ void shard_wake(struct shard *shard)
     (void)n; /* it fails only when the count is full, and then the thread is awake */
 }
 
+void shard_retry(struct shard *shard)
+{
+    pthread_mutex_lock(&shard->lock);
+    shard->now_ns = clock_now_ns();
+    service_retry(&shard->service);
+    service_settle(&shard->service);
+    pthread_mutex_unlock(&shard->lock);
+}
+
 /* ---- Beginning and end -------------------------------------------------------------------------- */
 
 /* New connections come to the first shard. */
@@ -645,6 +671,7 @@ void shard_init(struct shard *shard, struct engine *engine, uint32_t number)
                             .max_strangers = max_strangers()};
     pthread_mutex_init(&shard->lock, NULL);
     round_driver_init(&shard->round_driver, shard);
+    backup_driver_init(&shard->backup_driver, shard);
 }
 
 enum tern_status shard_start(struct shard *shard, struct group *group)

@@ -19,6 +19,7 @@
 
 #include "core/intents.h"
 #include "core/service.h"
+#include "node/backup_driver.h"
 #include "node/strangers.h"
 #include "node/round_driver.h"
 
@@ -43,6 +44,7 @@ struct shard {
     bool has_thread;
     _Atomic uint64_t driven_ns; /* when a worker last drove, or tried to */
     struct round_driver round_driver;
+    struct backup_driver backup_driver;
     struct intents *intents; /* of this node's workers; a list, under the lock */
 };
 
@@ -66,6 +68,9 @@ bool shard_is_driven(const struct shard *shard, uint64_t now_ns);
 
 /* Lets held requests be tried again. */
 void shard_wake(struct shard *shard);
+
+/* Tries held requests again at once. The caller holds no lock. */
+void shard_retry(struct shard *shard);
 
 /* Whether other nodes are connected. */
 bool shard_has_others(struct shard *shard);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/backup.h"
 #include "core/technique.h"
 #include "node/admit.h"
 #include "node/explain.h"
@@ -52,7 +53,7 @@ static enum tern_status init_store(const struct tern_node *node, const char *nam
     if (!node->engine)
         return store_init(&table->core.store, name, &table->options, &home);
     const struct core *core = &node->engine->core;
-    home = technique_home(core, &table->policy, &table->options, placed);
+    home = technique_home(core, &table->policy, &table->options, placed, table->core.backup);
     home.hash_seed = hash_seed(node, name);
     struct tern_table_options options = table->options;
     if (table->segment) {
@@ -80,6 +81,19 @@ static enum tern_status open_technique(struct tern_table *table,
     return fail(TERN_NO_MEMORY, "no memory to manage table '%s'", table->core.store.name);
 }
 
+/* In a cluster, what a table with backups has beside its rows. */
+static enum tern_status make_backup(struct tern_table *table)
+{
+    struct engine *engine = table->node->engine;
+    if (!engine || !table->options.backups)
+        return TERN_OK;
+    enum tern_status status = engine_start_backups(engine);
+    if (status)
+        return status;
+    table->core.backup = backup_new(&engine->core, &table->options);
+    return table->core.backup ? TERN_OK : fail(TERN_NO_MEMORY, "no memory for backups of a table");
+}
+
 /* Keeps `placed` if it succeeds. */
 static enum tern_status make(struct tern_node *node, uint32_t id, const char *name,
                              const struct tern_table_options *options, struct placed *placed,
@@ -104,13 +118,16 @@ static enum tern_status make(struct tern_node *node, uint32_t id, const char *na
     made->placement_digest = placed_digest(options->placement);
     made->options.filters = NULL;
     made->segment = segment;
-    enum tern_status status = init_store(node, name, made, placed);
+    enum tern_status status = make_backup(made);
+    if (!status)
+        status = init_store(node, name, made, placed);
     if (!status) {
         status = open_technique(made, options);
         if (status)
             store_fini(&made->core.store);
     }
     if (status) {
+        backup_free(made->core.backup);
         free(made);
         return status;
     }
@@ -165,7 +182,7 @@ static bool is_shared(const struct tern_node *node, const struct tern_table_opti
     struct policy policy;
     policy_find(options->policy, &policy);
     return node->engine && view_n_members(node->engine->core.view) == 1 && !policy.is_apart &&
-           shared_bytes(options);
+           !options->backups && shared_bytes(options);
 }
 
 /* A sketch has no copies, and rows that leave have none: the table is at one node, or in one memory, or its keys stay at home. */
@@ -227,6 +244,7 @@ static enum tern_status agree_on_number(struct tern_node *node, const char *name
     size_t n_bytes = shape_bytes(name, options, shares, shape);
     n_bytes += special_text(options, shape + n_bytes, sizeof shape - n_bytes);
     struct op op = {.fields.table = {generation, *segment},
+                    .table = (uint16_t)options->backups,
                     .payload = shape,
                     .payload_bytes = (uint32_t)n_bytes};
     enum tern_status status = engine_call(&node->opening, 0, &op, FRAME_TABLE);
@@ -294,6 +312,7 @@ static void unmake(struct tern_table *table)
     technique_close(&table->core);
     member_leave(&table->node->member, table->segment);
     store_fini(&table->core.store);
+    backup_free(table->core.backup);
     placed_free(table->placed);
     handle_close(&table->handle);
 }

@@ -273,6 +273,8 @@ enum tern_status table_check_same(const struct tern_table *table,
                     "table '%s' is open with evict_age %" PRIu32 ", evict_at_limit %d and "
                     "evict_floor %" PRIu64,
                     name, then->evict_age, (int)then->evict_at_limit, then->evict_floor);
+    if (then->backups != now->backups)
+        return fail(TERN_MISMATCH, "table '%s' is open with backups %" PRIu32, name, then->backups);
     if (!same_sketch(&then->sketch, &now->sketch))
         return fail(TERN_MISMATCH, "table '%s' is open as a sketch of another size", name);
     if (then->staleness_ms != now->staleness_ms || then->max_rounds_per_s != now->max_rounds_per_s)

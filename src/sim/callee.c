@@ -52,6 +52,26 @@ static enum served greet(struct incoming *incoming, const uint8_t *body, struct 
                          false, out);
 }
 
+/* Executes a request; no write of a node that was given up may count. */
+static enum served execute(struct incoming *incoming, const uint8_t *body, struct buffer *out)
+{
+    struct callee *callee = incoming->callee;
+    const struct frame *request = &incoming->cutter.frame;
+    const struct server_lane *lane;
+    check_caller(incoming);
+    (void)service_is_current(&incoming->session, &lane);
+    const uint32_t from = lane->node;
+    const uint64_t executed = lane->executed;
+    const enum served served =
+        service_request(&callee->service, &incoming->session, request, body, out);
+    const bool is_write = request->kind == FRAME_PUSH || request->kind == FRAME_SET;
+    check_that(callee->check,
+               !is_write || lane->executed == executed || view_is_present(callee->core->view, from),
+               "node %" PRIu32 " executes a %s of node %" PRIu32 ", which was given up",
+               callee->core->node, frame_kind_name(request->kind), from);
+    return served;
+}
+
 /* Executes the requests that have come. False: the connection must be closed. */
 static bool serve(struct incoming *incoming, struct buffer *out)
 {
@@ -60,13 +80,8 @@ static bool serve(struct incoming *incoming, struct buffer *out)
         enum cut cut = cutter_next(&incoming->cutter, FRAME_MAX_BODY_BYTES, &body);
         if (cut != CUT_FRAME)
             return cut == CUT_NOTHING;
-        const bool is_stranger = !incoming->session.known;
-        if (!is_stranger)
-            check_caller(incoming);
-        enum served served = is_stranger
-                                 ? greet(incoming, body, out)
-                                 : service_request(&incoming->callee->service, &incoming->session,
-                                                   &incoming->cutter.frame, body, out);
+        enum served served =
+            incoming->session.known ? execute(incoming, body, out) : greet(incoming, body, out);
         if (served == REFUSED)
             return false;
         if (served == SERVED)

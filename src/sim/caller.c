@@ -37,7 +37,7 @@ static enum tern_status io_connect(void *driver, struct lane *lane)
         return fail(TERN_NO_MEMORY, "no memory for a connection");
     line->end->owner = line;
     struct buffer out = {0};
-    caller_hello(core, caller->id, lane->shard, &out);
+    caller_hello(core, lane_name(lane, caller->id), lane->shard, &out);
     send_out(line, &out);
     return TERN_OK;
 }
@@ -128,7 +128,7 @@ void caller_fini(struct caller *caller)
     caller->lines = NULL;
 }
 
-bool caller_hello(const struct core *core, uint32_t lane, uint32_t shard, struct buffer *out)
+bool caller_hello(const struct core *core, uint64_t lane, uint32_t shard, struct buffer *out)
 {
     uint8_t header[FRAME_HEADER_BYTES], payload[HELLO_BYTES];
     put_u32(payload, core->node);

@@ -41,7 +41,7 @@ enum tern_status caller_init_shard(struct caller *caller, struct sim *sim, struc
 void caller_fini(struct caller *caller);
 
 /* Appends the first frame of a connection. */
-bool caller_hello(const struct core *core, uint32_t lane, uint32_t shard, struct buffer *out);
+bool caller_hello(const struct core *core, uint64_t lane, uint32_t shard, struct buffer *out);
 
 /* Reads it; false if it is not one. */
 bool caller_read_hello(const struct frame *frame, const uint8_t *body, const struct view *view,

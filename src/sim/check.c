@@ -9,15 +9,17 @@
 
 enum { N_COUNTS = LAST_VALUES, MAX_LENGTH = TERN_SIM_MAX_NODES * 2 * WINDOW };
 
-bool check_init(struct check *check, uint32_t n_nodes, uint32_t n_workers, uint64_t seed)
+bool check_init(struct check *check, uint32_t n_nodes, uint32_t n_workers, bool are_backed,
+                uint64_t seed)
 {
     *check = (struct check){.n_workers = n_workers};
-    tables_choose(&check->tables, n_nodes, n_workers, seed);
+    tables_choose(&check->tables, n_nodes, n_workers, are_backed, seed);
     const size_t n_tallies = (size_t)N_COUNTS * KEYS * check->tables.length;
     check->tallies = calloc(n_tallies, sizeof *check->tallies);
     check->seen = calloc(n_workers * n_tallies, sizeof *check->seen);
     check->seen_values = calloc((size_t)n_workers * KEYS, sizeof *check->seen_values);
-    return check->tallies && check->seen && check->seen_values;
+    check->gone = calloc(n_workers, sizeof *check->gone);
+    return check->tallies && check->seen && check->seen_values && check->gone;
 }
 
 void check_fini(struct check *check)
@@ -28,6 +30,7 @@ void check_fini(struct check *check)
     free(check->tallies);
     free(check->seen);
     free(check->seen_values);
+    free(check->gone);
 }
 
 void check_that(struct check *check, bool holds, const char *format, ...)
@@ -167,17 +170,45 @@ void check_write(struct check *check, const struct operation *operation, bool se
 void check_written(struct check *check, const struct operation *operation, bool confirmed)
 {
     const uint32_t element = operation->worker * WINDOW + operation->number % WINDOW;
+    confirmed &= !check->gone[operation->worker];
     for (size_t i = 0; i < operation->n; i++) {
         struct value *value = &check->values[operation->indexes[i]];
         bool at_main = confirmed && operation->copies[i] == USED_MAIN;
-        if (operation->table != LAST_VALUES)
-            tallies_of(check, operation->table, operation->indexes[i])[element].confirmed +=
-                at_main;
-        else if (!confirmed)
+        if (operation->table != LAST_VALUES) {
+            struct tally *tally =
+                &tallies_of(check, operation->table, operation->indexes[i])[element];
+            tally->confirmed += at_main;
+            tally->safe += at_main && operation->was_away[i];
+        } else if (!confirmed)
             value->unknown = true;
         else if (at_main && value->confirmed < operation->bounds[i])
             value->confirmed = operation->bounds[i];
     }
+}
+
+/* ---- Crashes ---------------------------------------------------------------------------------- */
+
+void check_safe(struct check *check, uint32_t worker)
+{
+    for (int table = 0; !check->gone[worker] && table < N_COUNTS; table++)
+        for (uint32_t i = 0; i < KEYS; i++)
+            for (uint32_t e = worker * WINDOW; e < (worker + 1) * WINDOW; e++) {
+                struct tally *tally = &tallies_of(check, (enum sim_table)table, i)[e];
+                tally->safe = tally->confirmed = tally->started;
+            }
+}
+
+void check_gone(struct check *check, uint32_t worker)
+{
+    check->gone[worker] = true;
+    for (int table = 0; table < N_COUNTS; table++)
+        for (uint32_t i = 0; i < KEYS; i++)
+            for (uint32_t e = worker * WINDOW; e < (worker + 1) * WINDOW; e++) {
+                struct tally *tally = &tallies_of(check, (enum sim_table)table, i)[e];
+                tally->confirmed = tally->safe;
+            }
+    for (uint32_t i = worker; i < KEYS; i += check->n_workers)
+        check->values[i].unknown = true;
 }
 
 /* ---- Reads ------------------------------------------------------------------------------------ */
@@ -204,7 +235,7 @@ static int64_t least_count(const struct check *check, const struct operation *op
     if (tables_tracked(&check->tables, operation->table))
         return seen;
     if (operation->copies[i] == USED_MAIN)
-        return most(tally->confirmed, seen);
+        return check->tables.are_backed ? tally->confirmed : most(tally->confirmed, seen);
     /* What an updater has made of a push may be too new for a replica. */
     if (tables_counted(&check->tables, operation->table))
         return 0;
@@ -232,6 +263,8 @@ static int64_t least_value(struct check *check, const struct operation *operatio
     const struct value *value = &check->values[index];
     if (check_writer(check, index) == operation->worker && !check->lenient)
         return value->started;
+    if (check->tables.are_backed)
+        return value->confirmed;
     return operation->copies[i] == USED_MAIN
                ? most(value->confirmed, *seen_value_by(check, operation->worker, index))
                : 0;
@@ -259,8 +292,9 @@ static void seen_counts(struct check *check, const struct operation *operation, 
         const size_t at = i * check->tables.length + e;
         const int64_t count = (int64_t)((uint64_t)operation->values[at] - (uint64_t)initial[e]);
         const bool own = is_exact(check, operation, i, e);
-        const int64_t least =
-            own || operation->copies[i] != USED_EITHER ? operation->bounds[at] : 0;
+        int64_t least = own || operation->copies[i] != USED_EITHER ? operation->bounds[at] : 0;
+        if (check->gone[e / WINDOW] && least > tallies[e].confirmed)
+            least = tallies[e].confirmed;
         const int64_t greatest = own && exact ? operation->bounds[at] : tallies[e].started;
         check_that(check, count >= least && count <= greatest,
                    "operation %" PRIu32 " of worker %" PRIu32 " read %" PRId64
@@ -269,7 +303,8 @@ static void seen_counts(struct check *check, const struct operation *operation, 
                    " wrote there last in its operation %" PRIu32,
                    operation->number, operation->worker, count, e, index,
                    table_name(operation->table), least, greatest, e / WINDOW, tallies[e].last_op);
-        bool grows = operation->copies[i] == USED_MAIN || operation->table == REPLICA_COUNTS;
+        bool grows =
+            operation->copies[i] == USED_MAIN || tables_tracked(&check->tables, operation->table);
         if (grows && count > seen[e] && count <= tallies[e].started)
             seen[e] = (uint32_t)count;
     }
@@ -352,7 +387,8 @@ static void stored_counts(struct check *check, const struct stored *stored)
     for (uint32_t e = 0; e < check->tables.length; e++) {
         const int64_t count = (int64_t)((uint64_t)stored->row[e] - (uint64_t)initial[e]);
         const int64_t certain = stored->is_main ? tallies[e].confirmed : 0;
-        const int64_t least = check->lenient ? certain : tallies[e].started;
+        const int64_t least =
+            check->lenient || check->gone[e / WINDOW] ? certain : tallies[e].started;
         check_that(check, count >= least && count <= tallies[e].started,
                    "in the end node %" PRIu32 " has %" PRId64 " additions in element %" PRIu32
                    " of key %" PRIu32 " of table '%s', not %" PRId64 " to %" PRIu32

@@ -19,6 +19,9 @@
  * updater is to do it at the main copy, what was done to the replica is also shown at some time. In the
  * end, after the last rounds, all replicas show everything.
  *
+ * Where tables have backups and a process crashes, what its workers had done is there if it was safe. Others may have seen more
+ * of it; so there nobody is promised to see what somebody has seen. Nothing else may be lost, and nothing may fail.
+ *
  * Once a process is restarted or a deadline passes, operations may fail with a sentence; from then on
  * what failed counts as started and not as confirmed. Until then nothing may fail.
  */
@@ -32,6 +35,7 @@ enum { SET_STEP = 1000 };
 
 struct tally {
     uint32_t started, confirmed;
+    uint32_t safe;    /* confirmed by another node, or flushed: these survive the worker's own */
     uint32_t last_op; /* the worker's latest operation on it */
 };
 
@@ -53,12 +57,14 @@ struct check {
     const struct core_table *graphs[TERN_SIM_MAX_NODES];  /* GRAPH_COUNTS, likewise */
     struct value values[KEYS];
     int64_t *seen_values; /* [n_workers][KEYS] */
+    bool *gone;           /* by worker: its process has crashed or was given up */
     uint64_t n_checks, n_violations;
     char violation[256];
 };
 
 /* False when memory runs out. The seed chooses the tables. */
-bool check_init(struct check *check, uint32_t n_nodes, uint32_t n_workers, uint64_t seed);
+bool check_init(struct check *check, uint32_t n_nodes, uint32_t n_workers, bool are_backed,
+                uint64_t seed);
 void check_fini(struct check *check);
 
 /* The worker that alone writes a key of LAST_VALUES. */
@@ -85,7 +91,8 @@ struct operation {
     int64_t *values;         /* what is written, or was read: n rows */
     int64_t *bounds;         /* of a pull: what it must return at least, n rows (LAST_VALUES: n) */
     enum used_copy *copies;  /* by key */
-    uint64_t *mains; /* of a pull of GRAPH_COUNTS: the updates that main copies had, by key */
+    uint64_t *mains;      /* of a pull of GRAPH_COUNTS: the updates that main copies had, by key */
+    const bool *was_away; /* by key: another node did it */
 };
 
 /* The values of an operation that adds to counts. */
@@ -115,6 +122,12 @@ void check_stored(struct check *check, const struct stored *stored);
 /* A worker has flushed: the main copy of a key, whose row this is, if it has one, has all that it has written. */
 void check_flushed(struct check *check, uint32_t worker, enum sim_table table, uint32_t index,
                    const int64_t *row);
+
+/* All that a worker has done is at two nodes. */
+void check_safe(struct check *check, uint32_t worker);
+
+/* The process of a worker has crashed, or will be given up: what it did, and was not safe, may be lost. */
+void check_gone(struct check *check, uint32_t worker);
 
 /* Notes a comparison; and when it is not as it must be, keeps the first sentence. */
 __attribute__((format(printf, 3, 4))) void check_that(struct check *check, bool holds,

@@ -91,6 +91,42 @@ static void strike_stale(struct cluster *cluster)
     free(ones);
 }
 
+/* Whether a node may be given up now: one that others can do without, which has nothing left to copy, and no other has. */
+static bool can_be_given_up(const struct cluster *cluster, uint32_t node)
+{
+    const struct run *run = &cluster->run;
+    const struct view *view = cluster->machines[0]->core.view;
+    bool can_be = node != 0 && cluster->machines[node]->state == WORKING;
+    for (uint32_t i = 0; can_be && i < run->n_machines; i++) {
+        const struct machine *machine = cluster->machines[i];
+        can_be = run->check.gone[i * WORKERS]
+                     ? !view_is_present(view, i)
+                     : view_epoch(machine->core.view) == view_epoch(view) &&
+                           machine->n_opened == N_SIM_TABLES && machine_is_backed(machine);
+    }
+    return can_be;
+}
+
+/* A node's process ends, or goes on after the others have given it up. */
+static void strike_for_good(struct cluster *cluster, enum tern_sim_fault fault)
+{
+    struct run *run = &cluster->run;
+    const uint32_t node = (uint32_t)below(cluster, run->n_machines);
+    if (!can_be_given_up(cluster, node))
+        return;
+    cluster->fired[fault]++;
+    for (uint32_t i = 0; i < WORKERS; i++)
+        check_gone(&run->check, node * WORKERS + i);
+    if (fault == TERN_SIM_FREEZE) {
+        cluster->machines[node]->sim_node.may_fail = true;
+        sim_pause(run->sim, node, SIM_DEADLINE_NS * 5 / 4 + below(cluster, SIM_DEADLINE_NS));
+        return;
+    }
+    sim_kill(run->sim, node);
+    machine_free(cluster->machines[node]);
+    cluster->machines[node] = machine_wreck(run, node);
+}
+
 /* What a node has of a table that stays at home is lost. */
 static void lose_table(struct cluster *cluster, const struct machine *machine, enum sim_table table)
 {
@@ -145,6 +181,8 @@ static void strike(struct cluster *cluster, enum tern_sim_fault fault)
         strike_outage(cluster);
     else if (fault == TERN_SIM_STALE)
         strike_stale(cluster);
+    else if (fault == TERN_SIM_CRASH || fault == TERN_SIM_FREEZE)
+        strike_for_good(cluster, fault);
     else
         sim_strike(cluster->run.sim, faults[fault], LONGEST_MS * MS);
 }
@@ -172,7 +210,7 @@ static bool is_complete(const struct machine *machine, enum sim_table table, uin
     const struct core_table *core_table = &machine->tables[table];
     int64_t row[LAST_LENGTH];
     if (is_home || !core_table->technique->admit)
-        return is_home || table == REPLICA_COUNTS;
+        return is_home || core_table->technique->rows == ROWS_EVERYWHERE;
     return core_table->policy->refresh == REFRESH_EACH_CLOCK && promise_shown(core_table, key, row);
 }
 
@@ -182,18 +220,19 @@ static void check_home(struct cluster *cluster, enum sim_table table, uint32_t i
     struct check *check = &cluster->run.check;
     const bool tracked = tables_tracked(&check->tables, table);
     const uint64_t key = table_key(table, index);
-    const uint32_t home =
-        tables_home(&check->tables, cluster->machines[0]->core.view, table, index);
+    const struct view *view = cluster->machines[0]->core.view;
+    const uint32_t arc = tables_home(&check->tables, view, table, index);
+    const uint32_t home = view_home(view, arc);
     for (uint32_t i = 0; i < cluster->run.n_machines; i++) {
         const struct machine *machine = cluster->machines[i];
-        if (!machine->opened[table])
+        if (!machine->opened[table] || check->gone[i * WORKERS])
             continue;
         struct store *store = (struct store *)&machine->tables[table].store;
         const struct entry *entry = store_find(store, key);
         bool has_row = entry && entry_has_row(entry_read(entry));
         const bool is_here = is_complete(machine, table, key, i == home);
         check_that(check,
-                   core_home(&machine->core, store, key) == home &&
+                   core_home(&machine->core, store, key) == arc &&
                        (!has_row || i == home || tracked),
                    "key %" PRIu32 " of table '%s' is at home at node %" PRIu32
                    " and has a row at node %" PRIu32,
@@ -201,10 +240,15 @@ static void check_home(struct cluster *cluster, enum sim_table table, uint32_t i
         int64_t row[LAST_LENGTH];
         bool here;
         if (is_here && (store_pull_one(store, key, row) || !store_pull_new(store, key, row, &here)))
-            check_stored(
-                check,
-                &(struct stored){
-                    .node = i, .table = table, .index = index, .is_main = !tracked, .row = row});
+            check_stored(check, &(struct stored){
+                                    .node = i,
+                                    .table = table,
+                                    .index = index,
+                                    .is_main = !tracked,
+                                    .row = row,
+                                    .state = has_row && i == home && !tracked
+                                                 ? store_state(store, entry_slot(entry_read(entry)))
+                                                 : NULL});
     }
 }
 
@@ -310,8 +354,12 @@ static enum tern_status init_cluster(struct cluster *cluster,
     run->phase = calloc(run->n_machines, sizeof *run->phase);
     cluster->machines = calloc(run->n_machines, sizeof(struct machine *));
     run->machines = cluster->machines;
-    bool ready =
-        check_init(&run->check, run->n_machines, run->n_machines * WORKERS, hash_u64(run->seed));
+    const uint32_t for_good = 1u << TERN_SIM_CRASH | 1u << TERN_SIM_FREEZE;
+    const bool are_backed =
+        run->n_machines > 1 && cluster->faults & for_good && rand_at(run->seed, 3) % 4 == 0;
+    cluster->faults &= are_backed ? ~(1u << TERN_SIM_RESTART | 1u << TERN_SIM_OUTAGE) : ~for_good;
+    bool ready = check_init(&run->check, run->n_machines, run->n_machines * WORKERS, are_backed,
+                            hash_u64(run->seed));
     ready = ready && dists_init(&run->dists, &run->check.tables, rand_at(run->seed, 0));
     if (!ready || !run->sim || !run->joining || !run->phase || !cluster->machines)
         return fail(TERN_NO_MEMORY, "no memory for the simulation");

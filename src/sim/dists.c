@@ -53,7 +53,7 @@ static bool choose_dist(struct dist *dist, const struct tables *tables, struct s
     dist->pool_keys = 1 + (uint32_t)rand_below(stream_next(random), MAX_POOL);
     dist->pool_uses = 1 + (uint32_t)rand_below(stream_next(random), 3);
     choose_weights(dist, kind, random);
-    return tables_managed(tables, dist->table) && make_target(dist, kind);
+    return (tables_managed(tables, dist->table) || tables->are_backed) && make_target(dist, kind);
 }
 
 bool dists_init(struct dists *dists, const struct tables *tables, uint64_t seed)

@@ -30,6 +30,13 @@ enum {
 
 struct machine;
 
+/* Sends the batches of a shard, as node/backup_driver.c does. */
+struct sim_backup {
+    struct caller caller;
+    struct op op;
+    bool is_sending;
+};
+
 /* What all machines of a run share. */
 struct run {
     struct machine *const *machines; /* by node */
@@ -65,10 +72,12 @@ struct machine {
     struct caller control, pulse_caller;
     struct pulse pulse;
     struct sim_rounds rounds[SIM_MAX_SHARDS];
+    struct sim_backup backups[SIM_MAX_SHARDS];
     bool waits;                             /* the work of this phase is done: */
     uint64_t enough_rounds[SIM_MAX_SHARDS]; /* clean ones, for all that was done, */
     struct awaited enough_sweeps;           /* and sweeps */
-    bool flushed;                           /* those rounds have been */
+    uint64_t enough_batches[SIM_MAX_SHARDS];
+    bool flushed; /* those rounds have been */
     struct op call;
     bool calling;
     int64_t given[2]; /* of a call */
@@ -84,6 +93,12 @@ struct machine {
 /* NULL when memory runs out. */
 struct machine *machine_new(struct run *run, uint32_t node, uint64_t incarnation, bool again);
 void machine_free(struct machine *machine);
+
+/* What is left of a machine that has crashed; NULL when memory runs out. */
+struct machine *machine_wreck(struct run *run, uint32_t node);
+
+/* Whether another node has a copy of this one's rows, which may lack the latest changes. */
+bool machine_is_backed(const struct machine *machine);
 
 /* Handles an event of this node. */
 void machine_event(struct machine *machine, const struct sim_event *event);

@@ -91,23 +91,25 @@ void ownership_check(struct machine *const *machines, enum sim_table table, uint
 /* ---- When workers have flushed ------------------------------------------------------------------ */
 
 /* The node with the main copy of a key; NULL if it is on its way. */
-static const struct machine *find_main(const struct run *run, enum sim_table table, uint32_t index)
+static const struct machine *find_main(const struct run *run, const struct view *view,
+                                       enum sim_table table, uint32_t index)
 {
     const bool managed = tables_managed(&run->check.tables, table);
     for (uint32_t i = 0; i < run->n_machines; i++) {
         const struct machine *machine = run->machines[i];
         const struct store *store = &machine->tables[table].store;
         if (machine->opened[table] &&
-            (managed ? is_main(machine, table, index)
-                     : core_home(&machine->core, store, table_key(table, index)) == i))
-            return machine;
+            (managed
+                 ? is_main(machine, table, index)
+                 : view_home(view, core_home(&machine->core, store, table_key(table, index))) == i))
+            return view_epoch(machine->core.view) >= view_epoch(view) ? machine : NULL;
     }
     return NULL;
 }
 
 static void check_key_flushed(const struct machine *machine, enum sim_table table, uint32_t index)
 {
-    const struct machine *owner = find_main(machine->run, table, index);
+    const struct machine *owner = find_main(machine->run, machine->core.view, table, index);
     int64_t row[LAST_LENGTH];
     if (!owner)
         return;

@@ -52,6 +52,7 @@ struct sim_node {
     struct rounds *rounds[SIM_MAX_SHARDS]; /* of its shards */
     uint32_t round_wanted;                 /* bits of shards: the next round is to begin now, */
     uint32_t round_soon;                   /* or as soon as the present one is over */
+    bool may_fail;                         /* it was struck so that others may give it up */
     bool rounds_over;                      /* one has failed: there will be no further one */
 };
 

@@ -86,7 +86,8 @@ uint32_t tables_home(const struct tables *tables, const struct view *view, enum 
     return is_dense(table) ? range_home(view, key, KEYS) : ring_home(view, key);
 }
 
-void tables_choose(struct tables *tables, uint32_t n_nodes, uint32_t n_workers, uint64_t seed)
+void tables_choose(struct tables *tables, uint32_t n_nodes, uint32_t n_workers, bool are_backed,
+                   uint64_t seed)
 {
     static const char *const bounded[] = {"bsp",    "ssp:1",  "ssp:3",     "ssp:10",
                                           "essp:0", "essp:1", "essp:3",    "essp:10",
@@ -118,19 +119,22 @@ void tables_choose(struct tables *tables, uint32_t n_nodes, uint32_t n_workers, 
     };
     *tables = (struct tables){.length = n_workers * WINDOW,
                               .last_length = rand_at(seed, 2) % 2 ? LAST_LENGTH : LAST_SHORT,
-                              .replicas_updated = rand_at(seed, 4) % 2,
+                              .are_backed = are_backed,
+                              .replicas_updated = rand_at(seed, 4) % 2 && !are_backed,
                               .filters = filters[rand_at(seed, 8) % n_filters],
                               .lists_most = (uint32_t)rand_at(seed, 9) % 4,
-                              .graph_updated = rand_at(seed, 10) % 3 == 0,
-                              .has_frequencies = rand_at(seed, 11) % 2,
-                              .sets_mirrored = rand_at(seed, 1) % 4 == 3,
+                              .graph_updated = rand_at(seed, 10) % 3 == 0 && !are_backed,
+                              .has_frequencies = rand_at(seed, 11) % 2 && !are_backed,
+                              .sets_mirrored = rand_at(seed, 1) % 4 == 3 && !are_backed,
                               .round_bytes = (size_t)64 << rand_below(rand_at(seed, 3), 15),
                               .staleness_ms = 1u << rand_below(rand_at(seed, 7), 8),
                               .n_moves = n_moves[rand_below(rand_at(seed, 6), n_n_moves)]};
     for (int i = 0; i < N_SIM_TABLES; i++)
-        policy_find(policies[i], &tables->policies[i]);
+        policy_find(are_backed ? "static" : policies[i], &tables->policies[i]);
     for (uint32_t i = 0; i < LISTED_KEYS; i++)
         tables->listed[i] = table_key(MANAGED_COUNTS, i);
+    if (are_backed)
+        return;
     choose_placements(tables, n_nodes, seed);
     choose_replicas(tables, n_nodes, seed);
 }
@@ -159,6 +163,7 @@ struct tern_table_options tables_options(const struct tables *tables, enum sim_t
         .n_keys = is_dense(table) ? KEYS : 0,
         .length = tables_length(tables, table),
         .policy = tables->policies[table].name,
+        .backups = tables->are_backed,
     };
     if (tables->placements[table].n_keys)
         options.placement = &tables->placements[table];

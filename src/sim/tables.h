@@ -37,6 +37,7 @@ struct tables {
     uint32_t length;       /* of the counting tables */
     uint32_t last_length;  /* of LAST_VALUES: LAST_LENGTH or LAST_SHORT */
     bool replicas_updated; /* tables under `replicate` also have an updater */
+    bool are_backed;       /* all tables are static and have backups */
     const char *filters;   /* of the tables; NULL: none */
     uint32_t lists_most; /* lists of keys that a server remembers of a lane; 0: as many as it may */
     bool sets_mirrored;  /* LAST_VALUES is under `replicate` */
@@ -57,7 +58,8 @@ struct tables {
 };
 
 /* The tables of a run. They stay where they are: the placements point into them. */
-void tables_choose(struct tables *tables, uint32_t n_nodes, uint32_t n_workers, uint64_t seed);
+void tables_choose(struct tables *tables, uint32_t n_nodes, uint32_t n_workers, bool are_backed,
+                   uint64_t seed);
 
 /* The home of a key. */
 uint32_t tables_home(const struct tables *tables, const struct view *view, enum sim_table table,

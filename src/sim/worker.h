@@ -29,6 +29,7 @@ struct slot {
     uint64_t resumed[MAX_KEYS]; /* link.n_resumed of the key's lane at the start */
     uint32_t away[MAX_KEYS];    /* positions of the keys that were not here */
     size_t n_away;
+    bool was_away[MAX_KEYS];  /* whether each key was one of them */
     bool was_local;           /* some of those keys may have been used here after all */
     struct catch_up catch_up; /* of a write that is done: */
     struct awaited awaited;   /* the sweeps that it waits for */

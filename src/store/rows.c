@@ -84,7 +84,8 @@ enum tern_status rows_list(struct store *store, struct rows_share share, struct 
 {
     struct listing listing = {.store = store, .share = share, .to = keys};
     *keys = (struct rows_keys){0};
-    if (store->index == TERN_DENSE && !store->home.rows_move && !store->home.placed) {
+    if (store->index == TERN_DENSE && !store->home.rows_move && !store->home.placed &&
+        !store->home.backed) {
         list_range(store, share, keys);
         return TERN_OK;
     }

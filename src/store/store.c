@@ -155,14 +155,15 @@ static enum tern_status init_counters(struct store *store, const struct tern_tab
 
 static bool init_tracking(struct store *store)
 {
-    if (!store->home.rows_everywhere && !store->home.rows_move)
+    const struct store_home *home = &store->home;
+    if (!home->rows_everywhere && !home->rows_move && !home->backed)
         return true;
     uint64_t n_slots =
         store->index == TERN_DENSE && store->n_keys < TERN_MAX_ROWS ? store->n_keys : TERN_MAX_ROWS;
     for (uint32_t i = 0; i < store->n_shards; i++)
         if (!marks_init(&store->changed[i], n_slots))
             return false;
-    return slabs_init(&store->bases, store->rows.stride) &&
+    return slabs_init(&store->bases, home->backed ? 0 : store->rows.stride) &&
            slabs_init(&store->facts, sizeof(struct slot_facts));
 }
 
@@ -196,7 +197,7 @@ enum tern_status store_init(struct store *store, const char *name,
     init_eviction(store, options);
     store->inlined = store->value_bytes == sizeof(uint32_t) && !store->updater.apply &&
                      store->index != TERN_SKETCH && !store->home.rows_everywhere &&
-                     !store->home.rows_move && !store->evicts;
+                     !store->home.rows_move && !store->home.backed && !store->evicts;
     pthread_mutex_init(&store->slot_lock, NULL);
     size_t element = type_bytes(store->type);
     enum tern_status status = TERN_OK;
@@ -213,7 +214,8 @@ enum tern_status store_init(struct store *store, const char *name,
         store_fini(store);
         return status;
     }
-    store->n_complete = store->n_natural || store->inlined ? n_home(store) : UINT64_MAX;
+    store->n_complete =
+        (store->n_natural || store->inlined) && !store->home.backed ? n_home(store) : UINT64_MAX;
     store->pull = pull_loops_for(store);
     if (store->evicts)
         pull_guard(store);
@@ -370,7 +372,7 @@ void store_reset_state(struct store *store, uint32_t slot)
 static enum entry_state state_of_new(const struct store *store, uint64_t key)
 {
     if (!store->home.rows_everywhere)
-        return ENTRY_OWNED;
+        return store->home.backed ? ENTRY_SHARED : ENTRY_OWNED;
     return store_tracks_main(store, key) ? ENTRY_SHARED : ENTRY_REPLICA;
 }
 

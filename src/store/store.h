@@ -78,6 +78,10 @@ struct store_home {
     uint64_t main_begin, main_end;
     /* Rows come and go; their changes are marked while there are other copies (move.c). */
     bool rows_move;
+    /* Other nodes have backups of the rows: all changes are marked. */
+    bool backed;
+    /* Dense: `has` decides about keys outside the range. */
+    bool asks;
     uint32_t n_shards; /* that the keys are cut into (store_shard); 0 is 1 */
     /* Memory in which several processes have the table (shared.h), which was formatted; all keys are at home here then.
      * NULL: the table is in this process's memory. */
@@ -293,7 +297,7 @@ static inline bool store_is_home(const struct store *store, uint64_t key)
 {
     if (store->index == TERN_DENSE)
         return key - store->home.begin < store->home.end - store->home.begin ||
-               (store->home.placed && store->home.has(store->home.context, key));
+               (store->home.asks && store->home.has(store->home.context, key));
     return store->home.rows_everywhere || !store->home.has ||
            store->home.has(store->home.context, key);
 }

@@ -194,6 +194,8 @@ const char *frame_kind_name(enum frame_kind kind)
         [FRAME_COUNT] = "COUNT",
         [FRAME_TOP] = "TOP",
         [FRAME_FORGOTTEN] = "FORGOTTEN",
+        [FRAME_BATCH] = "BATCH",
+        [FRAME_OUTDATED] = "OUTDATED",
     };
     if ((unsigned)kind >= FRAME_KINDS || names[kind] == NULL)
         return "unknown kind";

@@ -15,7 +15,7 @@
 #include "base/status.h"
 
 enum {
-    FRAME_VERSION = 4,
+    FRAME_VERSION = 5,
     FRAME_HEADER_BYTES = 56,
     FRAME_MAX_KEYS = 1 << 16,
     FRAME_DIGEST_BYTES = 16,    /* of a list of keys */
@@ -60,6 +60,8 @@ enum frame_kind {
     /* A reply: the list that a request names is not known. The sender forgets all lists of its lane, and sends this request
      * and those after it again. */
     FRAME_FORGOTTEN,
+    FRAME_BATCH, /* payload: core/backup.c -> DONE, when it is applied */
+    FRAME_OUTDATED, /* a reply: the request came under an older view and had no effect; PING tells the present one */
     FRAME_KINDS,
 };
 
@@ -118,6 +120,10 @@ union frame_fields {
     struct {
         uint64_t number, step; /* of a sum over all nodes (core/doubling.h); or FRAME_OPEN_PROBE */
     } round;
+    struct {
+        uint64_t begin;   /* of the payload in the batch */
+        uint64_t is_last; /* 1: the batch ends with it */
+    } batch;
     struct {
         uint64_t time, number;
     } task;

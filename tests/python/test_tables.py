@@ -84,6 +84,7 @@ def test_homes_of_keys():
     ({"admit": 1 << 32}, "admit"),
     ({"admit": 100_000}, "admit"),
     ({"hot_factor": -1.0}, "hot_factor"),
+    ({"backups": 9}, "backups"),
 ])
 def test_options_that_make_no_sense(node, options, word):
     with pytest.raises(tern.Error, match=word):

@@ -34,7 +34,7 @@ static void side_init(struct side *side, uint32_t node)
     assert_true(policy_find("adaptive", &side->policy));
     for (uint32_t i = 0; i < TABLES; i++) {
         struct core_table *table = &side->tables[i];
-        struct store_home home = technique_home(&side->core, &side->policy, &options, NULL);
+        struct store_home home = technique_home(&side->core, &side->policy, &options, NULL, NULL);
         ok(store_init(&table->store, "rows", &options, &home));
         table->number = (uint16_t)(FIRST_NUMBER + i);
         table->policy = &side->policy;

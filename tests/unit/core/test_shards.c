@@ -26,7 +26,7 @@ static void side_init(struct side *side, uint32_t node, const char *policy)
     *side = (struct side){.core = {.node = node, .view = view_of(2), .n_shards = SHARDS}};
     assert_true(policy_find(policy, &side->policy));
     struct core_table *table = &side->table;
-    struct store_home home = technique_home(&side->core, &side->policy, &options, NULL);
+    struct store_home home = technique_home(&side->core, &side->policy, &options, NULL, NULL);
     ok(store_init(&table->store, "rows", &options, &home));
     table->number = TABLE;
     table->policy = &side->policy;

@@ -22,7 +22,7 @@ static bool site_open(struct site *site, const struct policy *policy)
 {
     *site = (struct site){.core = {.view = view_of(2)}, .policy = *policy};
     site->options = shape(TERN_DENSE, TERN_I64, N_KEYS, 1);
-    struct store_home home = technique_home(&site->core, &site->policy, &site->options, NULL);
+    struct store_home home = technique_home(&site->core, &site->policy, &site->options, NULL, NULL);
     if (store_init(&site->table.store, "rows", &site->options, &home))
         return false;
     site->table.policy = &site->policy;

@@ -86,6 +86,57 @@ static void the_leaders_of_members_are_a_view(void **state)
     view_free(view);
 }
 
+static void arcs_of_nodes_that_are_gone_go_to_the_next(void **state)
+{
+    (void)state;
+    struct view *view = view_new(1, 5, NULL);
+    view = view_without(view, 2, (const uint32_t[]){2}, 1);
+    view = view_without(view, 3, (const uint32_t[]){4, 3}, 2);
+    assert_non_null(view);
+    assert_int_equal(view_epoch(view), 3);
+    assert_int_equal(view_n_nodes(view), 5);
+    const uint32_t homes[] = {0, 1, 0, 0, 0};
+    for (uint32_t arc = 0; arc < 5; arc++)
+        assert_int_equal(view_home(view, arc), homes[arc]);
+    assert_int_equal(view_home(view->before, 2), 3);
+    assert_int_equal(view_backup(view->before, 1), 3);
+    assert_int_equal(view_backup(view, 0), 1);
+    assert_int_equal(view_backup(view, 1), 0);
+    uint32_t n = 0;
+    view_each (i, view)
+        assert_true(view_is_present(view, i) && i == n++);
+    assert_int_equal(n, 2);
+    assert_null(view_without(view, 4, (const uint32_t[]){0, 1}, 2));
+    view_free(view);
+}
+
+static void a_view_is_read_as_it_was_written(void **state)
+{
+    (void)state;
+    struct view *told = view_without(view_new(1, 4, NULL), 2, (const uint32_t[]){2}, 1);
+    struct view *later = view_new(1, 4, NULL);
+    struct buffer bytes = {0};
+    assert_true(view_write(told, &bytes));
+    uint8_t *head = buffer_head(&bytes);
+    assert_int_equal(buffer_size(&bytes), 12);
+    for (size_t n = 0; n < 12; n++)
+        assert_null(view_read(later, head, n));
+    head[8] = 4; /* no such node */
+    assert_null(view_read(later, head, 12));
+    head[8] = 2;
+    later = view_read(later, head, 12);
+    assert_non_null(later);
+    assert_int_equal(view_epoch(later), 2);
+    assert_false(view_is_present(later, 2));
+    assert_null(view_read(later, head, 12)); /* it has that one */
+    head[0] = 3;
+    head[8] = 1; /* node 2 would return */
+    assert_null(view_read(later, head, 12));
+    buffer_free(&bytes);
+    view_free(told);
+    view_free(later);
+}
+
 static void a_node_in_no_cluster_has_a_view_of_itself(void **state)
 {
     (void)state;
@@ -125,6 +176,8 @@ int main(void)
         cmocka_unit_test(a_view_names_its_nodes_in_order),
         cmocka_unit_test(nodes_are_members_of_their_own_unless_they_share),
         cmocka_unit_test(the_leaders_of_members_are_a_view),
+        cmocka_unit_test(arcs_of_nodes_that_are_gone_go_to_the_next),
+        cmocka_unit_test(a_view_is_read_as_it_was_written),
         cmocka_unit_test(a_node_in_no_cluster_has_a_view_of_itself),
         cmocka_unit_test(the_size_of_a_view_has_limits),
         cmocka_unit_test(a_view_without_memory_is_null),

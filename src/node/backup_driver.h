@@ -1,0 +1,42 @@
+/*
+ * backup_driver - sends the batches of a shard to the node that has its backups (core/backup.h).
+ *
+ * A thread per shard, once a table with backups is open. It sends a batch as soon as others wait for one, and otherwise every
+ * few milliseconds what this node's workers have changed. It takes the shard's lock to make a batch and to note that it is
+ * confirmed, and holds no lock while it waits for the other node.
+ */
+#ifndef NODE_BACKUP_DRIVER_H
+#define NODE_BACKUP_DRIVER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/status.h"
+
+struct shard;
+
+struct backup_driver {
+    struct shard *shard;
+    pthread_t thread;
+    atomic_bool is_running;
+    pthread_mutex_t lock; /* of the following; taken with no other lock but the shard's */
+    pthread_cond_t wanted_now, confirmed;
+    bool wanted; /* a batch is waited for */
+};
+
+void backup_driver_init(struct backup_driver *driver, struct shard *shard);
+
+/* Starts the thread unless it runs. */
+enum tern_status backup_driver_start(struct backup_driver *driver);
+
+/* Ends it, after peers.stop is set. */
+void backup_driver_fini(struct backup_driver *driver);
+
+/* A batch is wanted. Any thread. */
+void backup_driver_hurry(struct backup_driver *driver);
+
+/* Waits until everything that was written at this node before is at the other node. */
+enum tern_status backup_driver_flush(struct backup_driver *driver);
+
+#endif

@@ -1,0 +1,207 @@
+/*
+ * survive - one node of a cluster whose nodes are killed while they work: pushes to random keys of a table with backups, and
+ * checks in the end that every push of every node that is left counts exactly once.
+ *
+ * survive [dense|sparse] [keys] [workers]
+ *
+ * A row has two numbers for each node, of which the node's pushes raise both by one, and behind them the number of pushes that
+ * the updater has applied, which it keeps in its state: so a row that is torn, or has another row's state, is seen. It prints
+ * "ready" before the first step; after each flush "safe" and how many pushes were made before; and works until SIGUSR1. Then
+ * it prints "started" and its pushes, meets the others that are left, compares, and prints "sum", a node and what is in the
+ * table of that node's pushes, for each node; at last "exact" and the number of nodes that are left.
+ */
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <tern/tern.h>
+
+#include "cluster/hold.h"
+#include "cluster/pace.h"
+
+enum { BATCH = 20, MAX_NODES = 8, MAX_WORKERS = 8, LENGTH = 2 * MAX_NODES + 1, HANGS_S = 120 };
+
+static struct tern_node *node;
+static struct tern_table *table;
+static uint32_t self, n_nodes;
+static uint64_t n_keys, n_workers;
+static bool sparse;
+static atomic_bool enough;
+static _Atomic uint64_t n_started;
+
+static void stop_stepping(int signal)
+{
+    (void)signal;
+    atomic_store(&enough, true);
+}
+
+static uint64_t key_of(uint64_t i)
+{
+    return sparse ? i * UINT64_C(0x9e3779b97f4a7c15) : i;
+}
+
+static uint64_t next_random(uint64_t *state)
+{
+    *state += UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t x = *state;
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+/* Adds, and counts in its state how often. */
+static void apply(const struct tern_updater *updater, enum tern_type type, size_t length,
+                  void *value, void *state, const void *update)
+{
+    (void)updater;
+    (void)type;
+    int64_t *row = value, *count = state;
+    const int64_t *by = update;
+    for (size_t i = 0; i + 1 < length; i++)
+        row[i] += by[i];
+    row[length - 1] = ++*count;
+}
+
+struct job {
+    pthread_t thread;
+    uint64_t seed;
+    int64_t *pushed; /* by number of the key */
+};
+
+static void draw(struct job *job, uint64_t *keys, int64_t (*ones)[LENGTH])
+{
+    memset(ones, 0, BATCH * sizeof *ones);
+    for (int i = 0; i < BATCH; i++) {
+        const uint64_t number = next_random(&job->seed) % n_keys;
+        keys[i] = key_of(number);
+        job->pushed[number]++;
+        ones[i][2 * self] = ones[i][2 * self + 1] = 1;
+    }
+}
+
+/* A row is whole, and has its own state. */
+static void check_row(uint64_t key, const int64_t *row)
+{
+    int64_t n = 0;
+    for (uint32_t i = 0; i < n_nodes; i++) {
+        if (row[2 * i] != row[2 * i + 1]) {
+            printf("torn: key %" PRIu64 " has %" PRId64 " and %" PRId64 " of node %" PRIu32 "\n",
+                   key, row[2 * i], row[2 * i + 1], i);
+            exit(1);
+        }
+        n += row[2 * i];
+    }
+    if (n != row[LENGTH - 1]) {
+        printf("state: key %" PRIu64 " has %" PRId64 " pushes, and its updater counted %" PRId64
+               "\n",
+               key, n, row[LENGTH - 1]);
+        exit(1);
+    }
+}
+
+static void *work(void *context)
+{
+    struct job *job = context;
+    struct tern_worker *worker;
+    check(tern_worker_open(node, &worker));
+    uint64_t keys[2][BATCH], tickets[2] = {0};
+    int64_t ones[2][BATCH][LENGTH], values[BATCH][LENGTH];
+    for (uint64_t step = 0; !atomic_load(&enough); step++) {
+        const int turn = step % 2;
+        if (tickets[turn])
+            check(tern_wait(worker, tickets[turn]));
+        draw(job, keys[turn], ones[turn]);
+        atomic_fetch_add(&n_started, BATCH);
+        check(tern_push_start(worker, table, keys[turn], BATCH, ones[turn], &tickets[turn]));
+        if (step % 3 == 0) {
+            check(tern_pull(worker, table, keys[turn], BATCH, values));
+            for (int i = 0; i < BATCH; i++)
+                check_row(keys[turn][i], values[i]);
+        }
+        if (step % 16 == 15 && n_workers == 1) {
+            check(tern_flush(worker));
+            tickets[0] = tickets[1] = 0;
+            printf("safe %" PRIu64 "\n", (step + 1) * BATCH);
+            fflush(stdout);
+        }
+    }
+    check(tern_flush(worker));
+    check(tern_worker_close(worker));
+    return NULL;
+}
+
+/* Compares what is in the table with what this node has pushed, and adds up what it has of each node. */
+static void compare(const struct job *jobs)
+{
+    struct tern_worker *worker;
+    int64_t row[LENGTH], sums[MAX_NODES] = {0};
+    check(tern_worker_open(node, &worker));
+    for (uint64_t i = 0; i < n_keys; i++) {
+        const uint64_t key = key_of(i);
+        int64_t pushed = 0;
+        for (uint64_t w = 0; w < n_workers; w++)
+            pushed += jobs[w].pushed[i];
+        check(tern_pull(worker, table, &key, 1, row));
+        check_row(key, row);
+        if (row[2 * self] != pushed) {
+            printf("inexact: key %" PRIu64 " has %" PRId64 " of %" PRId64 " pushes\n", key,
+                   row[2 * self], pushed);
+            exit(1);
+        }
+        for (uint32_t k = 0; k < n_nodes; k++)
+            sums[k] += row[2 * k];
+    }
+    for (uint32_t k = 0; k < n_nodes; k++)
+        printf("sum %" PRIu32 " %" PRId64 "\n", k, sums[k]);
+    check(tern_worker_close(worker));
+}
+
+int main(int argc, char **argv)
+{
+    hang_after(HANGS_S);
+    sparse = argc > 1 && !strcmp(argv[1], "sparse");
+    n_keys = argc > 2 ? strtoull(argv[2], NULL, 10) : 500;
+    n_workers = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
+    signal(SIGUSR1, stop_stepping);
+    check(tern_node_open(NULL, &node));
+    check(tern_node_self(node, &self, &n_nodes));
+    struct tern_table_options options = {
+        .struct_size = sizeof options,
+        .index = sparse ? TERN_SPARSE : TERN_DENSE,
+        .type = TERN_I64,
+        .n_keys = sparse ? 0 : n_keys,
+        .length = LENGTH,
+        .updater = {.name = "counted", .apply = apply, .state_per_row = 1},
+        .policy = "static",
+        .backups = 1};
+    check(tern_table_open(node, "sums", &options, &table));
+    check(tern_barrier(node));
+    puts("ready");
+    fflush(stdout);
+    struct job jobs[MAX_WORKERS];
+    for (uint64_t i = 0; i < n_workers; i++) {
+        jobs[i] = (struct job){.seed = (self * MAX_WORKERS + i) << 32,
+                               .pushed = calloc(n_keys, sizeof(int64_t))};
+        if (pthread_create(&jobs[i].thread, NULL, work, &jobs[i]))
+            return 1;
+    }
+    for (uint64_t i = 0; i < n_workers; i++)
+        pthread_join(jobs[i].thread, NULL);
+    printf("started %" PRIu64 "\n", atomic_load(&n_started));
+    fflush(stdout);
+    int64_t present = 1;
+    check(tern_all_reduce(node, TERN_I64, 1, &present));
+    compare(jobs);
+    for (uint64_t i = 0; i < n_workers; i++)
+        free(jobs[i].pushed);
+    check(tern_barrier(node));
+    check(tern_table_close(table));
+    check(tern_node_close(node));
+    printf("exact %" PRId64 "\n", present);
+    return 0;
+}

@@ -1,0 +1,121 @@
+# test_survive.sh [KILLS] - nodes of a job whose tables have backups are killed at random moments while all nodes push:
+# the others continue, no call of theirs fails, and each push of theirs counts exactly once. Of the killed nodes' pushes those
+# are there that were safe. At least KILLS (4) are killed, up to two of four nodes in each job.
+. "$(dirname "$0")/lib.sh"
+
+kills_wanted=${1:-4}
+TERN_DEADLINE=$(paced 1)
+TERN_JOIN_DEADLINE=$(paced 20)
+export TERN_DEADLINE TERN_JOIN_DEADLINE
+
+# begin HOW...: starts four nodes and waits until all work.
+begin() {
+    for k in 0 1 2 3; do
+        TERN_LOG=$tmp/$k.log
+        export TERN_LOG
+        rm -f "$tmp/$k.log"
+        start $k 4 "$programs/survive" "$@"
+    done
+    for k in 0 1 2 3; do
+        until_says $k ready || return 1
+    done
+}
+
+# Waits until node K has made more safe pushes.
+until_safer() {
+    n=$(grep -c safe "$tmp/$1.out")
+    tries=0
+    until [ "$(grep -c safe "$tmp/$1.out")" -gt "$n" ]; do
+        tries=$((tries + 1))
+        [ $tries -le "$(paced 3000)" ] || return 1
+        sleep 0.02
+    done
+}
+
+# wind_up K...: ends the work of the nodes that are left, and collects them.
+wind_up() {
+    for k in "$@"; do
+        eval "kill -USR1 \$pid_$k"
+    done
+    collect "$@"
+}
+
+# is_exact N K...: N nodes are left, namely these, and each has found all its pushes, once.
+is_exact() {
+    n_left=$1
+    shift
+    for k in "$@"; do
+        grep -q "^exact $n_left$" "$tmp/$k.out" || return 1
+    done
+}
+
+# has_safe VICTIM K: what node K found of the victim's pushes is at least what was safe.
+has_safe() {
+    safe=$(sed -n 's/^safe //p' "$tmp/$1.out" | tail -1)
+    found=$(sed -n "s/^sum $1 //p" "$tmp/$2.out")
+    [ "${found:-0}" -ge "${safe:-0}" ]
+}
+
+new_unix
+begin dense 300
+until_safer 0
+wind_up 0 1 2 3
+check "nobody is killed: exact sums" is_exact 4 0 1 2 3
+
+n_killed=0
+job=0
+while [ $n_killed -lt "$kills_wanted" ]; do
+    job=$((job + 1))
+    [ $((job % 4)) -ge 2 ] && new_tcp || new_unix
+    index=$([ $((job % 2)) -eq 0 ] && echo sparse || echo dense)
+    begin $index 300
+    first=$((1 + ($(date +%N | sed 's/^0*//;s/^$/0/') / 1000) % 3))
+    sleep "0.$(date +%N | cut -c1-2)"
+    eval "end \$pid_$first"
+    n_killed=$((n_killed + 1))
+    present=$(for k in 0 1 2 3; do [ $k -eq $first ] || echo $k; done)
+    for k in $present; do
+        until_safer "$k"
+    done
+    # shellcheck disable=SC2086
+    second=$(echo $present | cut -d' ' -f$((2 + job % 2)))
+    eval "end \$pid_$second"
+    n_killed=$((n_killed + 1))
+    present=$(for k in $present; do [ "$k" -eq "$second" ] || echo "$k"; done)
+    for k in $present; do
+        until_safer "$k"
+    done
+    # shellcheck disable=SC2086
+    wind_up $present
+    # shellcheck disable=SC2086
+    check "job $job ($index): nodes $first and $second killed, exact sums at the others" is_exact 2 $present
+    check "what node $first had flushed is there" has_safe "$first" 0
+    check "what node $second had flushed is there" has_safe "$second" 0
+done
+
+# A node that stands still for longer than the deadline is given up; what it says afterwards does not count.
+new_unix
+begin dense 300
+kill -STOP "$pid_2"
+for k in 0 1 3; do
+    until_safer $k
+    until_safer $k
+done
+tries=0
+until grep -q "node 2 was given up" "$tmp/0.log" || [ $tries -gt "$(paced 600)" ]; do
+    tries=$((tries + 1))
+    sleep 0.1
+done
+kill -CONT "$pid_2"
+collect 2
+check "a stopped node is told that it was given up" grep -q "node 2 .*was given up" "$err"
+wind_up 0 1 3
+check "the others continue, with exact sums" is_exact 3 0 1 3
+
+# The coordinator cannot be done without.
+new_unix
+begin dense 300
+end "$pid_0"
+collect 1 2 3
+check "node 0 dies: the others stop, and name it" grep -q "TERN_PEER.*node 0" "$err"
+finish

@@ -1,0 +1,192 @@
+/*
+ * Backups: a batch is kept whole or not at all, and the node that has it takes over with every row, state and record.
+ */
+#include "core/backup.h" /* before cmocka, whose macro fail() would hide the function */
+
+#include <string.h>
+
+#include "core/service.h"
+#include "core/technique.h"
+#include "support/check.h"
+#include "wire/bytes.h"
+
+enum { N_NODES = 3, N_KEYS = 30, LENGTH = 2, NUMBER = 5 };
+
+/* One node with one shard and one table. */
+struct site {
+    struct core core;
+    struct view *view;
+    struct peers peers;
+    struct service service;
+    struct policy policy;
+    struct core_table table;
+};
+
+static uint64_t now_ns(void *driver)
+{
+    (void)driver;
+    return 1;
+}
+
+static const struct io no_io = {.now_ns = now_ns};
+
+static void site_init(struct site *site, uint32_t node)
+{
+    *site = (struct site){.core = {.node = node, .n_shards = 1, .incarnation = node + 1}};
+    site->core.view = site->view = view_new(1, N_NODES, NULL);
+    assert_int_equal(peers_init(&site->peers, site->core.view, 1000), TERN_OK);
+    for (uint32_t i = 0; i < N_NODES; i++)
+        site->peers.incarnations[i] = i + 1;
+    assert_int_equal(service_init(&site->service, &site->core, 0, &site->peers, NULL, &no_io, site),
+                     TERN_OK);
+    struct tern_table_options options = {.struct_size = sizeof options,
+                                         .type = TERN_I64,
+                                         .n_keys = N_KEYS,
+                                         .length = LENGTH,
+                                         .policy = "static",
+                                         .backups = 1};
+    assert_true(policy_find("static", &site->policy));
+    struct core_table *table = &site->table;
+    table->policy = &site->policy;
+    table->number = NUMBER;
+    table->backup = backup_new(&site->core, &options);
+    struct store_home home =
+        technique_home(&site->core, &site->policy, &options, NULL, table->backup);
+    assert_int_equal(store_init(&table->store, "table", &options, &home), TERN_OK);
+    const struct technique_setup setup = {.name = "table", .options = &options};
+    assert_true(technique_open(&site->core, table, &setup));
+    site->core.tables[NUMBER] = table;
+}
+
+static void site_fini(struct site *site)
+{
+    technique_close(&site->table);
+    store_fini(&site->table.store);
+    backup_free(site->table.backup);
+    service_fini(&site->service);
+    peers_fini(&site->peers);
+    view_free(site->view);
+}
+
+/* A lane of node 2 has pushed to a key of node 0, as its request of this number. */
+static void push(struct site *site, uint64_t key, int64_t by, uint64_t number)
+{
+    const struct hello hello = {.node = 2, .incarnation = 3, .lane = 7};
+    struct server_lane *lane = service_adopt_lane(&site->service, &hello);
+    assert_non_null(lane);
+    lane->node = hello.node;
+    lane->incarnation = hello.incarnation;
+    assert_int_equal(store_create(&site->table.store, key), TERN_OK);
+    assert_true(store_push_one(&site->table.store, key, (int64_t[LENGTH]){by, by}));
+    lane->executed = number;
+    backup_note(&site->service.backup, lane);
+    assert_false(backup_is_safe(&site->service.backup, &site->table, lane));
+}
+
+static enum served take(struct site *site, const struct slice *batch, size_t n)
+{
+    const struct frame frame = {
+        .kind = FRAME_BATCH, .body_bytes = (uint32_t)n, .fields.batch = {0, 1}};
+    return backup_take(&site->service.backup, 0, &frame, batch->bytes);
+}
+
+static void let_die(struct site *site, uint32_t node)
+{
+    struct service *services[] = {&site->service};
+    struct view *next = view_without(site->view, 2, &node, 1);
+    assert_non_null(next);
+    backup_change_view(&site->core, services, 1, next);
+    site->view = next;
+}
+
+static void the_next_node_takes_over_rows_and_records(void **state)
+{
+    (void)state;
+    struct site home, next;
+    struct slice batch;
+    bool is_last;
+    int64_t row[LENGTH];
+    site_init(&home, 0);
+    site_init(&next, 1);
+    push(&home, 3, 5, 40);
+    assert_true(backup_next(&home.service.backup, &batch, &is_last));
+    assert_true(is_last);
+    assert_int_equal(take(&next, &batch, batch.n), SERVED);
+    assert_true(backup_confirm(&home.service.backup));
+    push(&home, 3, 1, 41); /* which nobody else hears of */
+    assert_false(store_is_home(&next.table.store, 3));
+    let_die(&next, 0);
+    assert_true(store_is_home(&next.table.store, 3));
+    assert_true(store_pull_one(&next.table.store, 3, row));
+    assert_int_equal(row[0], 5);
+    const struct server_lane *lane = service_lane(&next.service, 2, lane_with_arc(7, 0));
+    assert_non_null(lane);
+    assert_int_equal(lane->executed, 40);
+    /* It has them at node 2 again before a write is safe. */
+    assert_int_equal(next.service.backup.peer, 2);
+    assert_false(backup_is_safe(&next.service.backup, &next.table, lane));
+    assert_true(backup_next(&next.service.backup, &batch, &is_last));
+    assert_true(backup_confirm(&next.service.backup));
+    assert_true(backup_is_safe(&next.service.backup, &next.table, lane));
+    site_fini(&home);
+    site_fini(&next);
+}
+
+static void a_broken_batch_has_no_effect(void **state)
+{
+    (void)state;
+    struct site home, next;
+    struct slice batch;
+    bool is_last;
+    uint8_t bytes[512];
+    site_init(&home, 0);
+    site_init(&next, 1);
+    push(&home, 3, 5, 40);
+    push(&home, 4, 5, 41);
+    assert_true(backup_next(&home.service.backup, &batch, &is_last));
+    assert_true(batch.n < sizeof bytes);
+    for (size_t n = 0; n < batch.n; n++)
+        assert_int_equal(take(&next, &batch, n), REFUSED);
+    const size_t at[] = {0, 8, 12, 16, batch.n - 36, batch.n - 4};
+    for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
+        memcpy(bytes, batch.bytes, batch.n);
+        put_u32(bytes + at[i], UINT32_MAX - 1);
+        const struct slice broken = {bytes, batch.n};
+        assert_int_equal(take(&next, &broken, batch.n), REFUSED);
+    }
+    let_die(&next, 0);
+    int64_t row[LENGTH];
+    assert_false(store_pull_one(&next.table.store, 3, row));
+    site_fini(&home);
+    site_fini(&next);
+}
+
+static void an_arc_without_a_complete_copy_is_lost(void **state)
+{
+    (void)state;
+    struct site site;
+    const uint64_t key = 25;
+    site_init(&site, 0);
+    let_die(&site,
+            1); /* node 2 has its keys, and this one a backup of both, which is not there yet */
+    struct service *services[] = {&site.service};
+    struct view *next = view_without(site.view, 3, (const uint32_t[]){2}, 1);
+    backup_change_view(&site.core, services, 1, next);
+    site.view = next;
+    assert_int_equal(backup_check_lost(&site.table, &key, 1), TERN_OK);
+    assert_int_equal(backup_check_lost(&site.table, (const uint64_t[]){15}, 1), TERN_PEER);
+    assert_non_null(strstr(tern_error(), "10 keys of table 'table' are lost"));
+    assert_false(store_is_home(&site.table.store, 15));
+    assert_true(store_is_home(&site.table.store, key));
+    site_fini(&site);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_next_node_takes_over_rows_and_records),
+        cmocka_unit_test(a_broken_batch_has_no_effect),
+        cmocka_unit_test(an_arc_without_a_complete_copy_is_lost),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
