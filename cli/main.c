@@ -28,6 +28,7 @@ static const struct command commands[] = {
     {"predict", "ask a trained model", predict_command},
     {"run", "start a program as several nodes on this host", run_command},
     {"sim", "run simulated clusters over a network that fails", sim_command},
+    {"sketch", "count keys in a sketch, ask it, merge several", sketch_command},
     {"trace", "draw where keys were and when", trace_command},
     {"train", "train a model", train_command},
 };

@@ -310,6 +310,7 @@ struct tern_sketch {
     uint32_t counters;     /* for tern_top, at each node: 40 to 60 bytes each; 0: none */
     double epsilon, delta; /* between 0 and 1; 0 where width or depth is given */
     bool conservative;     /* raise only counters that are too low: lower estimates, slower */
+    uint64_t seed; /* of the hash that gives keys their cells; 0: one that nobody can foresee */
 };
 
 /* What a table is. Zero is the default of every member but struct_size, length and, for dense
@@ -654,9 +655,24 @@ TERN_API enum tern_status tern_sweep(struct tern_worker *worker, struct tern_tab
  * top  gives the k heaviest keys of all nodes, heaviest first: *n of them, fewer if there are no
  *      more. counts[i] is at least the true count, and exceeds it by at most errors[i]
  *      (space-saving); `errors` may be NULL. TERN_INVALID in a table without `sketch.counters`.
+ *
+ * Cells can be saved and added, for instance to merge sketches of equal width, depth and seed (which must
+ * not be 0 then). Cell row * width + i is the i-th of its row.
+ *
+ * read_cells  copies n cells from `first` on as they are at this node, or in the memory that it shares. The
+ *             sums over all nodes (tern_all_reduce) are the sketch of everything that was counted.
+ * add_cells   adds to n cells from `first` on at this node, also to those of keys that are at home elsewhere,
+ *             where no pull finds it: add to a table of a single node. None may be negative. tern_top does
+ *             not learn of it. Counting with conservative update meanwhile may miss what is added.
  */
 TERN_API enum tern_status tern_top(struct tern_worker *worker, struct tern_table *table, size_t k,
                                    uint64_t *keys, int64_t *counts, int64_t *errors, size_t *n);
+TERN_API enum tern_status tern_sketch_read_cells(struct tern_worker *worker,
+                                                 struct tern_table *table, uint64_t first, size_t n,
+                                                 int64_t *cells);
+TERN_API enum tern_status tern_sketch_add_cells(struct tern_worker *worker,
+                                                struct tern_table *table, uint64_t first, size_t n,
+                                                const int64_t *cells);
 
 /*
  * Reads the existing entries with begin <= key < end in ascending order of their keys: at most

@@ -1,5 +1,5 @@
 /*
- * sketch - pushes to and pulls from sketches, and tern_top. Keys at home here are done at once, the others are noted for
+ * sketch - pushes to and pulls from sketches, tern_top, and cells as numbers. Keys at home here are done at once, the others are noted for
  * away.c. See access.h and store/sketch.h.
  */
 #include <inttypes.h>
@@ -160,4 +160,49 @@ enum tern_status tern_top(struct tern_worker *worker, struct tern_table *table, 
     }
     free(found.counters);
     return status;
+}
+
+/* ---- Cells as numbers ------------------------------------------------------------------------------- */
+
+/* Whether n cells from `first` on are cells of a sketch that the worker may use now. */
+static enum tern_status check_cells(struct tern_worker *worker, struct tern_table *table,
+                                    uint64_t first, size_t n, const int64_t *cells)
+{
+    if (!access_allowed(worker, table, &first, n, cells))
+        return access_refuse(worker, table, &first, cells, "cells");
+    const struct sketch *sketch = table->core.store.sketch;
+    const char *name = table->core.store.name;
+    if (!sketch)
+        return fail(TERN_INVALID, "table '%s' has no cells: it is not a sketch", name);
+    const uint64_t n_cells = sketch->width * sketch->depth;
+    if (first > n_cells || n > n_cells - first)
+        return fail(TERN_RANGE,
+                    "%zu cells from %" PRIu64 " on are outside table '%s' of %" PRIu64 " cells", n,
+                    first, name, n_cells);
+    enum tern_status status =
+        worker->pending ? ticket_wait_for_turn(worker, table, NULL, 0) : TERN_OK;
+    return status ? status : access_check_all(worker, table);
+}
+
+enum tern_status tern_sketch_read_cells(struct tern_worker *worker, struct tern_table *table,
+                                        uint64_t first, size_t n, int64_t *cells)
+{
+    enum tern_status status = check_cells(worker, table, first, n, cells);
+    if (!status)
+        sketch_read(table->core.store.sketch, first, n, cells);
+    return status;
+}
+
+enum tern_status tern_sketch_add_cells(struct tern_worker *worker, struct tern_table *table,
+                                       uint64_t first, size_t n, const int64_t *cells)
+{
+    enum tern_status status = check_cells(worker, table, first, n, cells);
+    if (status)
+        return status;
+    for (size_t i = 0; i < n; i++)
+        if (cells[i] < 0)
+            return fail(TERN_INVALID, "table '%s': what is added to cell %" PRIu64 " is negative",
+                        table->core.store.name, first + i);
+    sketch_merge(table->core.store.sketch, first, n, cells);
+    return TERN_OK;
 }

@@ -225,9 +225,10 @@ static size_t special_text(const struct tern_table_options *options, uint8_t *by
     const struct tern_sketch *sketch = &options->sketch;
     int n = 0;
     if (options->index == TERN_SKETCH)
-        n = snprintf((char *)bytes, room, " sketch %" PRIu64 " %" PRIu32 " %a %a %" PRIu32 " %d",
-                     sketch->width, sketch->depth, sketch->epsilon, sketch->delta, sketch->counters,
-                     (int)sketch->conservative);
+        n = snprintf((char *)bytes, room,
+                     " sketch %" PRIu64 " %" PRIu32 " %a %a %" PRIu32 " %d %" PRIu64, sketch->width,
+                     sketch->depth, sketch->epsilon, sketch->delta, sketch->counters,
+                     (int)sketch->conservative, sketch->seed);
     else if (evict_has_rule(options))
         n = snprintf((char *)bytes, room, " evict %" PRIu32 " %d %" PRIu64, options->evict_age,
                      (int)options->evict_at_limit, options->evict_floor);

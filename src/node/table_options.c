@@ -157,7 +157,7 @@ static enum tern_status check_sketch(const char *name, const struct tern_table_o
     const struct tern_sketch *sketch = &options->sketch;
     if (options->index != TERN_SKETCH)
         return sketch->width || sketch->depth || sketch->counters || sketch->epsilon != 0 ||
-                       sketch->delta != 0 || sketch->conservative
+                       sketch->delta != 0 || sketch->conservative || sketch->seed
                    ? fail(TERN_INVALID, "table '%s': `sketch` is for tables with index TERN_SKETCH",
                           name)
                    : TERN_OK;
@@ -234,7 +234,8 @@ static bool same_updater(const struct tern_updater *a, const struct tern_updater
 static bool same_sketch(const struct tern_sketch *a, const struct tern_sketch *b)
 {
     return a->width == b->width && a->depth == b->depth && a->counters == b->counters &&
-           a->epsilon == b->epsilon && a->delta == b->delta && a->conservative == b->conservative;
+           a->epsilon == b->epsilon && a->delta == b->delta && a->conservative == b->conservative &&
+           a->seed == b->seed;
 }
 
 enum tern_status table_check_same(const struct tern_table *table,

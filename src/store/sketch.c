@@ -39,7 +39,7 @@ static struct top *top_of(struct sketch *sketch)
 
 void sketch_init(struct sketch *sketch, const struct tern_table_options *options, uint64_t seed)
 {
-    sketch->seed = hash_u64(seed);
+    sketch->seed = hash_u64(options->sketch.seed ? options->sketch.seed : seed);
     sketch->width = sketch_width(&options->sketch);
     sketch->depth = sketch_depth(&options->sketch);
     sketch->is_conservative = options->sketch.conservative;
@@ -255,6 +255,22 @@ bool sketch_heaviest(struct sketch *sketch, size_t k, struct top_counter *to, si
     *n = top_heaviest(top_of(sketch), k, to);
     latch_release(&sketch->top_latch.latch);
     return true;
+}
+
+void sketch_read(const struct sketch *sketch, uint64_t first, size_t n, int64_t *cells)
+{
+    for (size_t i = 0; i < n; i++)
+        cells[i] = (int64_t)read_cell(sketch, sketch->is_wide, first + i);
+}
+
+void sketch_merge(struct sketch *sketch, uint64_t first, size_t n, const int64_t *cells)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (sketch->is_wide)
+            add_wide(sketch, first + i, (uint64_t)cells[i], false);
+        else
+            add_narrow(sketch, first + i, (uint64_t)cells[i], false);
+    }
 }
 
 /* ---- The store's access --------------------------------------------------------------------------- */

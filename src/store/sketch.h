@@ -49,7 +49,7 @@ uint32_t sketch_depth(const struct tern_sketch *options);
 /* The bytes of a table's sketch; 0 if it is none. */
 uint64_t sketch_bytes(const struct tern_table_options *options);
 
-/* Begins to count, in zeroed memory of that size, aligned to 64 bytes. */
+/* Begins to count, in zeroed memory of that size, aligned to 64 bytes. `seed` is the hash's unless the options have one. */
 void sketch_init(struct sketch *sketch, const struct tern_table_options *options, uint64_t seed);
 
 /* Counts n keys; counts[i], of the table's type and at any address, are not negative. `alone`: no other thread reads or changes
@@ -64,5 +64,9 @@ void sketch_estimate(const struct sketch *sketch, const uint64_t *keys, size_t n
  * False if a wait was given up. */
 bool sketch_heaviest(struct sketch *sketch, size_t k, struct top_counter *to, size_t *n,
                      struct watch *watch);
+
+/* Copies n cells from `first` on, row by row; and adds to them, which leaves the heaviest keys alone. */
+void sketch_read(const struct sketch *sketch, uint64_t first, size_t n, int64_t *cells);
+void sketch_merge(struct sketch *sketch, uint64_t first, size_t n, const int64_t *cells);
 
 #endif

@@ -139,6 +139,41 @@ static void several_nodes_count_each_key_at_its_home(void **state)
     all_held();
 }
 
+/* The sum of two sketches of one shape estimates what both have counted, and a cell stops at the largest number. */
+static void cells_are_read_and_added(void **state)
+{
+    enum { WIDTH = 50, DEPTH = 3, N = WIDTH * DEPTH };
+    struct place *place = *state;
+    struct tern_table_options options = sketch(TERN_I32);
+    options.sketch = (struct tern_sketch){.width = WIDTH, .depth = DEPTH, .seed = 5};
+    struct tern_table *a = table_of(place->node, "a", options),
+                      *b = table_of(place->node, "b", options);
+    const uint64_t keys[] = {3, UINT64_MAX};
+    const int32_t more[] = {7, INT32_MAX};
+    int64_t cells[N], sum = 0;
+    int32_t found[2];
+    ok(tern_push(place->worker, a, keys, 2, (int32_t[]){5, 1}));
+    ok(tern_push(place->worker, b, keys, 2, more));
+    ok(tern_sketch_read_cells(place->worker, a, 0, N, cells));
+    for (size_t i = 0; i < N; i++)
+        sum += cells[i];
+    assert_int_equal(sum, DEPTH * 6);
+    ok(tern_sketch_add_cells(place->worker, b, 0, 10, cells));
+    ok(tern_sketch_add_cells(place->worker, b, 10, N - 10, cells + 10));
+    ok(tern_pull(place->worker, b, keys, 2, found));
+    assert_true(found[0] == 12 && found[1] == INT32_MAX);
+    refused(tern_sketch_read_cells(place->worker, a, 1, N, cells), TERN_RANGE, "'a'", "150");
+    refused(tern_sketch_add_cells(place->worker, a, UINT64_MAX, 2, cells), TERN_RANGE, "'a'");
+    refused(tern_sketch_read_cells(place->worker, a, 0, 1, NULL), TERN_INVALID, "`cells`");
+    cells[1] = -1;
+    refused(tern_sketch_add_cells(place->worker, a, 4, 2, cells), TERN_INVALID, "cell 5",
+            "negative");
+    struct tern_table *rows = table_of(place->node, "rows", shape(TERN_SPARSE, TERN_I64, 0, 1));
+    refused(tern_sketch_read_cells(place->worker, rows, 0, 1, cells), TERN_INVALID, "not a sketch");
+    options.sketch.seed = 6;
+    refused(tern_table_open(place->node, "a", &options, &a), TERN_MISMATCH, "another size");
+}
+
 static void what_a_sketch_cannot_do_gets_a_sentence(void **state)
 {
     struct place *place = *state;
@@ -219,6 +254,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         placed(one_node_counts),
         cmocka_unit_test(several_nodes_count_each_key_at_its_home),
+        placed(cells_are_read_and_added),
         placed(what_a_sketch_cannot_do_gets_a_sentence),
         placed(bad_options_get_a_sentence),
     };
