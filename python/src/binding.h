@@ -93,6 +93,7 @@ PyObject *worker_pull_present(PyObject *self, PyObject *const *arguments, Py_ssi
 PyObject *worker_count(PyObject *self, PyObject *const *arguments, Py_ssize_t n,
                        PyObject *keywords);
 PyObject *worker_top(PyObject *self, PyObject *arguments);
+PyObject *worker_sweep(PyObject *self, PyObject *arguments);
 PyObject *worker_pull(PyObject *self, PyObject *const *arguments, Py_ssize_t n, PyObject *keywords);
 PyObject *worker_push(PyObject *self, PyObject *const *arguments, Py_ssize_t n, PyObject *keywords);
 PyObject *worker_set(PyObject *self, PyObject *const *arguments, Py_ssize_t n, PyObject *keywords);

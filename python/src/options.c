@@ -57,16 +57,16 @@ static bool take_update(PyObject *object, struct tern_updater *updater)
     return true;
 }
 
-/* (width, depth, counters, epsilon, delta, conservative) */
+/* (width, depth, counters, epsilon, delta, conservative, seed) */
 static bool take_sketch(PyObject *object, struct tern_table_options *options)
 {
-    unsigned long long width;
+    unsigned long long width, seed;
     unsigned depth, counters;
     int conservative;
     struct tern_sketch *sketch = &options->sketch;
     if (!PyTuple_Check(object) ||
-        !PyArg_ParseTuple(object, "KIIddp", &width, &depth, &counters, &sketch->epsilon,
-                          &sketch->delta, &conservative)) {
+        !PyArg_ParseTuple(object, "KIIddpK", &width, &depth, &counters, &sketch->epsilon,
+                          &sketch->delta, &conservative, &seed)) {
         PyErr_Clear();
         raise_sentence(TERN_INVALID, "sketch: a tern.Sketch is needed");
         return false;
@@ -75,6 +75,7 @@ static bool take_sketch(PyObject *object, struct tern_table_options *options)
     sketch->depth = depth;
     sketch->counters = counters;
     sketch->conservative = conservative;
+    sketch->seed = seed;
     options->index = TERN_SKETCH;
     return true;
 }
@@ -147,7 +148,7 @@ static bool take_frequencies(PyObject *object, struct table_options *taken)
 
 /* ---- Options that are numbers or text -------------------------------------------------------- */
 
-enum kind { U32, U64, F64, TEXT };
+enum kind { U32, U64, F64, BOOL, TEXT };
 
 static const struct {
     const char *name;
@@ -161,6 +162,9 @@ static const struct {
     {"filters", TEXT, offsetof(struct tern_table_options, filters)},
     {"admit", U32, offsetof(struct tern_table_options, admit)},
     {"expected_keys", U64, offsetof(struct tern_table_options, expected_keys)},
+    {"evict_age", U32, offsetof(struct tern_table_options, evict_age)},
+    {"evict_at_limit", BOOL, offsetof(struct tern_table_options, evict_at_limit)},
+    {"evict_floor", U64, offsetof(struct tern_table_options, evict_floor)},
     {"staleness_ms", U32, offsetof(struct tern_table_options, staleness_ms)},
     {"max_rounds_per_s", U32, offsetof(struct tern_table_options, max_rounds_per_s)},
     {"hot_factor", F64, offsetof(struct tern_table_options, hot_factor)},
@@ -176,6 +180,9 @@ static bool take_plain(PyObject *object, size_t i, struct tern_table_options *op
     switch (plain[i].kind) {
     case TEXT:
         return (*(const char **)to = PyUnicode_AsUTF8AndSize(object, NULL));
+    case BOOL:
+        *(bool *)to = PyObject_IsTrue(object) > 0;
+        return !PyErr_Occurred();
     case F64:
         *(double *)to = PyFloat_AsDouble(object);
         return !PyErr_Occurred();

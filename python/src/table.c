@@ -155,6 +155,7 @@ static PyObject *stats_dict(const struct tern_table_stats *stats)
                   COUNT(redirected),
                   COUNT(counted_keys),
                   COUNT(dropped_keys),
+                  COUNT(removed_rows),
                   COUNT(checked_keys),
                   COUNT(fetched_within),
                   COUNT(fetched_between)};

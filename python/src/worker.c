@@ -361,6 +361,10 @@ static PyMethodDef methods[] = {
     {"top", worker_top, METH_VARARGS,
      "top(table, k)\n\nThe k heaviest keys of a sketch, heaviest first: arrays of keys, of counts, "
      "and of how much each count may be too high."},
+    {"sweep", worker_sweep, METH_VARARGS,
+     "sweep(table, function)\n\nRemoves the rows of this node for which function(key, row) is "
+     "true; `row` is a copy. Returns their number. The function cannot call Tern; if it raises, "
+     "rows that it was asked about before are gone."},
     {"push", KEYWORDS(worker_push),
      "push(table, keys, updates, wait=True)\n\nHands updates to the table's updater. Without "
      "`wait` it returns a "

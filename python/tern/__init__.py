@@ -143,7 +143,8 @@ class Updater(_NamedTuple):
 
 class Sketch(_NamedTuple):
     """The size of a sketch: cells of a row and rows, or an error of at most epsilon times all counts for all but a share
-    of delta of the keys. `counters` are for Worker.top. `conservative` estimates are lower, and pushes slower.
+    of delta of the keys. `counters` are for Worker.top. `conservative` estimates are lower, and pushes slower. `seed` is the
+    hash's; 0 draws one.
     """
 
     width: int = 0
@@ -152,6 +153,7 @@ class Sketch(_NamedTuple):
     epsilon: float = 0.0
     delta: float = 0.0
     conservative: bool = False
+    seed: int = 0
 
 
 class Placement(_NamedTuple):
@@ -334,11 +336,12 @@ class Node(_tern.Node):
         "zeros,fixed:8" make messages shorter (docs/filters.md).
 
         Further options, as in struct tern_table_options: `admit` and `expected_keys` (rows for frequent keys only),
+        `evict_age`, `evict_at_limit` and `evict_floor` (rules by which rows leave; Worker.sweep removes chosen ones),
         `sketch` (a Sketch: the table counts keys in memory of a fixed size), `placement` (a Placement: homes of keys),
         `staleness_ms`, `max_rounds_per_s`, `hot_factor`, `backups` (docs/survive.md).
         """
-        unknown = options.keys() - {"admit", "expected_keys", "sketch", "placement", "staleness_ms", "max_rounds_per_s",
-                                    "hot_factor", "backups"}
+        unknown = options.keys() - {"admit", "expected_keys", "evict_age", "evict_at_limit", "evict_floor", "sketch", "placement",
+                                    "staleness_ms", "max_rounds_per_s", "hot_factor", "backups"}
         if unknown:
             raise TypeError(f"table: there is no option {min(unknown)!r}")
         return Table(self, name, {

@@ -37,6 +37,39 @@ def test_counts(node, worker):
             worker.count(table, np.array([1, 2]), counts)
 
 
+def test_rows_leave_by_a_function(node, worker):
+    table = node.table("t", length=2)
+    keys = np.arange(100, dtype=np.uint64)
+    worker.push(table, keys, np.stack([keys, keys], 1).astype(np.float32))
+    assert worker.sweep(table, lambda key, row: row[0] == key and key % 4 == 0) == 25
+    present = worker.pull_present(table, keys)[1]
+    assert not present[::4].any() and present.sum() == 75 and table.stats()["removed_rows"] == 25
+
+    def raises(key, row):
+        raise KeyError(key)
+
+    with pytest.raises(KeyError):
+        worker.sweep(table, raises)
+    with pytest.raises(tern.Error, match="cannot call Tern"):
+        worker.sweep(table, lambda key, row: worker.pull(table, keys))
+    with pytest.raises(ValueError, match="function"):
+        worker.sweep(table, 3)
+    assert worker.pull_present(table, keys)[1].sum() == 75
+
+
+def test_rows_leave_by_age_and_limit(node, worker):
+    old = node.table("old", evict_age=3, evict_floor=10)
+    worker.push(old, np.arange(50), np.ones((50, 1), np.float32))
+    for _ in range(20):
+        worker.advance()
+    assert old.stats()["rows"] == 10
+    full = node.table("full", length=64, memory_limit=2 << 20, evict_at_limit=True)
+    for start in range(0, 40_000, 1000):
+        worker.push(full, np.arange(start, start + 1000), np.ones((1000, 64), np.float32))
+    stats = full.stats()
+    assert stats["memory_bytes"] <= 2 << 20 and stats["removed_rows"] > 30_000
+
+
 def test_a_sketch_counts_any_number_of_keys(node, worker):
     table = node.table("t", dtype="int64", sketch=tern.Sketch(epsilon=0.001, delta=0.01, counters=100))
     keys = np.random.default_rng(1).zipf(1.5, 20_000).astype(np.uint64)
