@@ -60,7 +60,8 @@ static void count_raw(int64_t *cells, const uint64_t *keys, size_t n, const int6
     uint64_t found[2][GROUP][MAX_DEPTH];
     size_t n_before = fetch(cells, keys, n, found[0]), at = 0;
     for (unsigned turn = 1; n_before; turn ^= 1) {
-        const size_t next = at + n_before, n_next = fetch(cells, keys + next, n - next, found[turn]);
+        const size_t next = at + n_before,
+                     n_next = fetch(cells, keys + next, n - next, found[turn]);
         for (size_t i = 0; i < n_before; i++)
             for (uint32_t row = 0; row < depth; row++)
                 cells[found[turn ^ 1][i][row]] += counts[at + i];

@@ -73,8 +73,8 @@ static bool find_shape(struct sketch_shape *shape)
         return false;
     const double width = args.width ? (double)args.width : ceil(exp(1) / args.epsilon);
     const double depth = args.depth ? (double)args.depth : ceil(log(1 / args.delta));
-    *shape = (struct sketch_shape){.seed = (uint64_t)args.seed,
-                                   .is_conservative = args.conservative};
+    *shape =
+        (struct sketch_shape){.seed = (uint64_t)args.seed, .is_conservative = args.conservative};
     if (width > (double)TERN_MAX_SKETCH_WIDTH || depth > TERN_MAX_SKETCH_DEPTH) {
         complain("--epsilon or --delta is too small: a sketch has at most 2^40 cells in each of %d "
                  "rows",
@@ -107,8 +107,8 @@ int sketch_count_command(int argc, char **argv)
         .shape = shape,
         .n_nodes = (size_t)args.n_nodes,
         .n_top = (size_t)args.n_top,
-        .n_counters = (uint32_t)(counters < TERN_MAX_SKETCH_COUNTERS ? counters
-                                                                      : TERN_MAX_SKETCH_COUNTERS),
+        .n_counters =
+            (uint32_t)(counters < TERN_MAX_SKETCH_COUNTERS ? counters : TERN_MAX_SKETCH_COUNTERS),
         .out = args.out}));
 }
 
@@ -146,15 +146,17 @@ int sketch_query_command(int argc, char **argv)
 /* ---- tern sketch merge ----------------------------------------------------------------------- */
 
 static const struct option merge_options[] = {
-    {"out", OPTION_STRING, &args.out, .takes = "FILE", .help = "where the sum goes", .aliases = "o"},
+    {"out", OPTION_STRING, &args.out, .takes = "FILE", .help = "where the sum goes",
+     .aliases = "o"},
 };
 
 static const struct option_set merge_set = {
     .program = "tern sketch merge",
     .about = "Adds up sketches of the same width, depth, seed and kind of update.",
-    .notes = "The result is the sketch of all that was counted. Its counts of the heaviest keys are\n"
-             "not too low, and have their largest errors; it lists as many keys as the longest list\n"
-             "of the files.",
+    .notes =
+        "The result is the sketch of all that was counted. Its counts of the heaviest keys are\n"
+        "not too low, and have their largest errors; it lists as many keys as the longest list\n"
+        "of the files.",
     .options = merge_options,
     .n_options = sizeof merge_options / sizeof *merge_options,
     .operands = "FILE...",
@@ -170,8 +172,7 @@ int sketch_merge_command(int argc, char **argv)
         complain("which ones, and where to? tern sketch merge --out FILE FILE...");
         return EXIT_USAGE;
     }
-    return train_end(
-        sketch_merge(args.operands.at, args.operands.n, args.out));
+    return train_end(sketch_merge(args.operands.at, args.operands.n, args.out));
 }
 
 /* ---- tern sketch ----------------------------------------------------------------------------- */

@@ -227,13 +227,11 @@ void sketch_write_header(struct sketch_writer *writer, const struct sketch_shape
     uint64_t names = 0, none = 0;
     for (size_t i = 0; i < n_heavy; i++)
         names += heavy[i].name_bytes;
-    const uint64_t numbers[] = {shape->width,
-                                shape->seed,
-                                (uint64_t)sum,
-                                shape->depth | (uint64_t)shape->is_conservative << 32,
-                                n_heavy,
-                                names,
-                                none};
+    const uint64_t numbers[] = {
+        shape->width,  shape->seed,
+        (uint64_t)sum, shape->depth | (uint64_t)shape->is_conservative << 32,
+        n_heavy,       names,
+        none};
     _Static_assert(sizeof magic + sizeof numbers == SKETCH_HEADER_BYTES, "the header");
     put(writer, magic, sizeof magic);
     put(writer, numbers, sizeof numbers);

@@ -43,9 +43,8 @@ static bool estimate_lines(struct sketch_node *node)
 static bool estimate_all(const struct sketch_view *view, const char *const *keys, size_t n_keys)
 {
     struct sketch_node node;
-    bool ok =
-        sketch_node_open(&node, 0, 1, &view->shape, 0) && sketch_node_add(&node, view) &&
-        (n_keys > 0 || estimate_lines(&node));
+    bool ok = sketch_node_open(&node, 0, 1, &view->shape, 0) && sketch_node_add(&node, view) &&
+              (n_keys > 0 || estimate_lines(&node));
     for (size_t i = 0; ok && i < n_keys; i++)
         ok = estimate(&node, keys[i], strlen(keys[i]));
     return sketch_node_close(&node) && ok;
