@@ -252,6 +252,82 @@ static void memory_may_run_out_at_any_point(void **state)
     }
 }
 
+/* ---- Rows that leave ------------------------------------------------------------------------- */
+
+enum { N_CHURNED = 40000, AT_ONCE = 1000 };
+
+static bool is_odd(void *context, uint64_t key, const void *value)
+{
+    (void)context;
+    (void)value;
+    return key % 2;
+}
+
+/* The call succeeds, or fails for want of memory and succeeds when memory is there again. */
+#define in_the_end(n_refused, call)                                       \
+    do {                                                                  \
+        enum tern_status status_ = (call);                                \
+        if (status_ == TERN_OK)                                           \
+            break;                                                        \
+        alloc_fail_at(0);                                                 \
+        check_refused(status_, TERN_NO_MEMORY, #call, __FILE__, __LINE__, \
+                      (const char *const[]){"memory", NULL});             \
+        ++*(n_refused);                                                   \
+        ok(call);                                                         \
+    } while (0)
+
+/* Pushes more new keys than a table has room for, sweeps it, and pushes again. A push that was refused may be done in part
+ * (tern.h), so that the keys of the last one hold 1 or 2. */
+static void churn(struct place *place, size_t *n_refused)
+{
+    struct tern_table_options options = shape(TERN_SPARSE, TERN_F32, 0, LENGTH);
+    options.memory_limit_bytes = TERN_MIN_EVICT_BYTES;
+    options.evict_at_limit = true;
+    struct tern_table *table = NULL;
+    uint64_t keys[AT_ONCE], n = 0;
+    bool present[AT_ONCE];
+    in_the_end(n_refused, tern_table_open(place->node, "churned", &options, &table));
+    for (int half = 0; half < 2; half++) {
+        for (uint64_t first = 0; first < N_CHURNED; first += AT_ONCE) {
+            for (uint64_t i = 0; i < AT_ONCE; i++)
+                keys[i] = first + i;
+            in_the_end(n_refused, tern_push(place->worker, table, keys, AT_ONCE, ones));
+        }
+        ok(tern_pull_present(place->worker, table, keys, AT_ONCE, seen, present));
+        for (size_t i = 0; i < AT_ONCE; i++)
+            assert_true(present[i] &&
+                        (seen[i * LENGTH] == 1 || (*n_refused && seen[i * LENGTH] == 2)));
+        in_the_end(n_refused, tern_sweep(place->worker, table, is_odd, NULL, &n));
+        ok(tern_pull_present(place->worker, table, keys, AT_ONCE, seen, present));
+        for (size_t i = 0; i < AT_ONCE; i++)
+            assert_true(present[i] == (keys[i] % 2 == 0));
+        assert_true(stats_of(table).memory_bytes <= TERN_MIN_EVICT_BYTES);
+    }
+    alloc_fail_at(0);
+    ok(tern_table_close(table));
+}
+
+static void any_allocation_may_fail_while_rows_leave(void **state)
+{
+    struct place *place = *state;
+    size_t n_refused = 0;
+    churn(place, &n_refused);
+    assert_int_equal(n_refused, 0);
+    const uint64_t before = alloc_count();
+    churn(place, &n_refused);
+    const uint64_t n_allocations = alloc_count() - before;
+    for (uint64_t n = 1; n <= n_allocations; n++) {
+        size_t refused_now = 0;
+        alloc_fail_at(n);
+        churn(place, &refused_now);
+        assert_true(refused_now <= 1);
+        n_refused += refused_now;
+    }
+    print_message("%llu allocations, %zu calls refused\n", (unsigned long long)n_allocations,
+                  n_refused);
+    assert_true(n_refused > 0);
+}
+
 /* Reads all entries: at most `most`, all elements x. */
 static size_t count_entries_of(struct place *place, struct tern_table *table, size_t most, float x)
 {
@@ -341,6 +417,7 @@ int main(void)
         placed(reading_missing_keys_of_initial_value_zero_allocates_nothing),
         cmocka_unit_test(any_single_allocation_may_fail),
         cmocka_unit_test(memory_may_run_out_at_any_point),
+        placed(any_allocation_may_fail_while_rows_leave),
         placed(entries_left_by_a_refused_write_have_their_initial_value),
         cmocka_unit_test(without_memory_existing_rows_can_be_used_and_all_be_closed),
         cmocka_unit_test(a_node_of_a_cluster_may_run_out_of_memory_when_it_is_opened),
