@@ -54,7 +54,7 @@ KERNEL_USED     := $(patsubst %,src/kernel/%.c,$(or $(KERNELS_$(ARCH)),scalar))
 LIB_SRC  := $(filter-out src/nd/%.c $(KERNEL_FILES),$(sort $(wildcard src/*/*.c))) $(KERNEL_USED)
 # libternnd has code of base/ of its own, so that it needs nothing of libtern but public calls.
 ND_SRC   := $(sort $(wildcard src/nd/*.c))
-ND_BASE  := src/base/buffer.c src/base/handle.c src/base/text.c src/base/thread.c src/wire/json.c
+ND_BASE  := src/base/buffer.c src/base/handle.c src/base/invariant.c src/base/text.c src/base/thread.c src/wire/json.c
 # OpenBLAS multiplies matrices where its development files are; OPENBLAS= leaves it out.
 OPENBLAS ?= $(shell pkg-config --exists openblas 2>/dev/null && echo 1)
 ND_LIBS  := -lz $(if $(OPENBLAS),$(shell pkg-config --libs openblas))

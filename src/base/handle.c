@@ -4,7 +4,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+#include "base/lock.h"
+
+static struct lock lock = LOCK_INITIALIZER(RANK_PROCESS);
 static struct handle *closed[HANDLE_KEPT];
 static size_t n_closed;
 static struct handle *opened; /* a list */
@@ -14,12 +16,12 @@ static bool was_forked;
 
 static void before_fork(void)
 {
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
 }
 
 static void after_fork(void)
 {
-    pthread_mutex_unlock(&lock);
+    lock_release(&lock);
 }
 
 static void mark_forked(void)
@@ -28,7 +30,7 @@ static void mark_forked(void)
     for (struct handle *handle = opened; handle; handle = handle->next)
         atomic_store_explicit(&handle->kind, HANDLE_FORKED, memory_order_relaxed);
     opened = NULL;
-    pthread_mutex_unlock(&lock);
+    lock_release(&lock);
 }
 
 static void watch_forks(void)
@@ -38,9 +40,9 @@ static void watch_forks(void)
 
 bool handle_was_forked(void)
 {
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     bool was = was_forked;
-    pthread_mutex_unlock(&lock);
+    lock_release(&lock);
     return was;
 }
 
@@ -50,14 +52,14 @@ void handle_init(struct handle *handle, enum handle_kind kind)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, watch_forks);
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     atomic_store_explicit(&handle->kind, kind, memory_order_relaxed);
     handle->before = NULL;
     handle->next = opened;
     if (opened)
         opened->before = handle;
     opened = handle;
-    pthread_mutex_unlock(&lock);
+    lock_release(&lock);
 }
 
 static const char *kind_name(uint32_t kind)
@@ -107,7 +109,7 @@ enum tern_status handle_refuse(const struct handle *handle, enum handle_kind kin
 
 void handle_close(struct handle *handle)
 {
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     atomic_store_explicit(&handle->kind, HANDLE_CLOSED, memory_order_relaxed);
     *(handle->before ? &handle->before->next : &opened) = handle->next;
     if (handle->next)
@@ -115,6 +117,6 @@ void handle_close(struct handle *handle)
     struct handle **kept = &closed[n_closed++ % HANDLE_KEPT];
     struct handle *oldest = *kept;
     *kept = handle;
-    pthread_mutex_unlock(&lock);
+    lock_release(&lock);
     free(oldest);
 }

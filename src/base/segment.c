@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -12,12 +11,13 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/pages.h"
 
 enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
 
 /* Those that were made here. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock lock = LOCK_INITIALIZER(RANK_PROCESS);
 static struct segment *made_here;
 
 static enum tern_status refuse(int error)
@@ -95,10 +95,10 @@ enum tern_status segment_new(size_t bytes, uint16_t maker, struct segment **segm
         close(fd);
         return refuse(error);
     }
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     made->next = made_here;
     made_here = made;
-    pthread_mutex_unlock(&lock);
+    lock_release(&lock);
     *segment = made;
     return TERN_OK;
 }
@@ -138,12 +138,12 @@ enum tern_status segment_map(int fd, size_t bytes, uint64_t number, struct segme
 
 int segment_descriptor(uint64_t number)
 {
-    pthread_mutex_lock(&lock);
+    lock_take(&lock);
     const struct segment *found = made_here;
     while (found && found->number != number)
         found = found->next;
     int fd = found ? fcntl(found->fd, F_DUPFD_CLOEXEC, 0) : -1;
-    pthread_mutex_unlock(&lock);
+    lock_release(&lock);
     return fd;
 }
 
@@ -152,12 +152,12 @@ void segment_close(struct segment *segment)
     if (!segment)
         return;
     if (segment->fd >= 0) {
-        pthread_mutex_lock(&lock);
+        lock_take(&lock);
         struct segment **at = &made_here;
         while (*at != segment)
             at = &(*at)->next;
         *at = segment->next;
-        pthread_mutex_unlock(&lock);
+        lock_release(&lock);
         close(segment->fd);
     }
     munmap(segment->memory, whole_pages(segment->bytes));

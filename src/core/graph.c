@@ -85,7 +85,7 @@ static bool has_replica(const struct core_table *table, uint64_t key)
 static struct graph_replica *latch(const struct graph *graph, uint32_t number)
 {
     struct graph_replica *replica = &graph->replicas[number - 1];
-    (void)latch_take(&replica->latch, NULL);
+    (void)latch_take(&replica->latch, RANK_COUNTING, NULL);
     return replica;
 }
 
@@ -100,7 +100,7 @@ static void settle(struct core_table *table)
     for (uint32_t i = 1; i <= graph->n_replicas; i++) {
         struct graph_replica *replica = latch(graph, i);
         replica->is_valid = false;
-        latch_release(&replica->latch);
+        latch_release(&replica->latch, RANK_COUNTING);
     }
 }
 
@@ -175,7 +175,7 @@ static size_t read_unchecked(const struct core_table *table, const uint64_t *key
         else
             away[n_left++] = away[i];
         if (replica)
-            latch_release(&replica->latch);
+            latch_release(&replica->latch, RANK_COUNTING);
     }
     return n_left;
 }
@@ -186,7 +186,7 @@ static bool look(const struct graph *graph, uint32_t number, uint64_t *count)
     struct graph_replica *replica = latch(graph, number);
     const bool is_valid = replica->is_valid;
     *count = replica->main + replica->own;
-    latch_release(&replica->latch);
+    latch_release(&replica->latch, RANK_COUNTING);
     return is_valid;
 }
 
@@ -255,7 +255,7 @@ static void install(const struct graph *graph, uint32_t number, uint64_t count, 
         replica->is_valid = true;
         memcpy(value_of(graph, number), value, graph->store->value_bytes);
     }
-    latch_release(&replica->latch);
+    latch_release(&replica->latch, RANK_COUNTING);
 }
 
 static void note_behind(struct graph *graph, uint64_t updates)
@@ -290,7 +290,7 @@ static void take_replica(struct graph *graph, struct counted *counted, uint64_t 
     counted->is_known = replica->is_valid && now >= counted->count;
     if (counted->is_known)
         memcpy(value, value_of(graph, counted->replica), graph->store->value_bytes);
-    latch_release(&replica->latch);
+    latch_release(&replica->latch, RANK_COUNTING);
     counted->count = now;
     counted->is_current = now >= count;
     if (counted->is_known)
@@ -403,7 +403,7 @@ static bool confirm(const struct core_table *table, const struct op *op, size_t 
             if (told / 2 > replica->top)
                 replica->top = told / 2;
         }
-        latch_release(&replica->latch);
+        latch_release(&replica->latch, RANK_COUNTING);
     }
     add(&graph->counts.bytes, answer.n);
     return at == end;

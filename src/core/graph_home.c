@@ -16,7 +16,7 @@ static struct graph_stripe *stripe_of(struct graph *graph, uint64_t key)
 static struct graph_stripe *latch(struct graph *graph, uint64_t key)
 {
     struct graph_stripe *stripe = stripe_of(graph, key);
-    (void)latch_take(&stripe->latch, NULL);
+    (void)latch_take(&stripe->latch, RANK_COUNTING, NULL);
     return stripe;
 }
 
@@ -59,7 +59,7 @@ uint64_t graph_count(struct graph *graph, uint64_t key)
 {
     struct graph_stripe *stripe = latch(graph, key);
     const uint64_t count = count_in(stripe, key);
-    latch_release(&stripe->latch);
+    latch_release(&stripe->latch, RANK_COUNTING);
     return count;
 }
 
@@ -71,7 +71,7 @@ enum tern_status graph_reserve(struct core_table *table, const uint64_t *keys, s
             continue;
         struct graph_stripe *stripe = latch(table->state, keys[i]);
         has_room = add_key(stripe, keys[i]);
-        latch_release(&stripe->latch);
+        latch_release(&stripe->latch, RANK_COUNTING);
     }
     return has_room ? TERN_OK
                     : fail(TERN_NO_MEMORY, "no memory to count the updates of table '%s'",
@@ -88,7 +88,7 @@ uint64_t graph_write(struct core_table *table, enum frame_kind kind, uint64_t ke
     if (done && !(defect(DEFECT_GRAPH_UPDATE_UNCOUNTED) && key % 4 == 1))
         stripe->counts[number - 1]++;
     const uint64_t count = stripe->counts[number - 1];
-    latch_release(&stripe->latch);
+    latch_release(&stripe->latch, RANK_COUNTING);
     return 2 * count;
 }
 
@@ -107,7 +107,7 @@ static enum tern_status read_main(struct core_table *table, uint64_t key, char *
     if (!store_pull_one(&table->store, key, value))
         status = store_pull_new(&table->store, key, value, &here);
     *count = count_in(stripe, key);
-    latch_release(&stripe->latch);
+    latch_release(&stripe->latch, RANK_COUNTING);
     return status;
 }
 

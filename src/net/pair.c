@@ -11,11 +11,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/lock.h"
 
 /* The system doubles the figure to have room for its own records, which are large beside small
  * writes, and has a limit of its own that only the privileged pass. */
@@ -60,7 +61,7 @@ struct door {
     char name[ADDRESS_TEXT_BYTES];
 };
 
-static pthread_mutex_t doors_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock doors_lock = LOCK_INITIALIZER(RANK_PROCESS);
 static struct door *doors; /* a list */
 
 bool door_is_meant(const char *address)
@@ -80,12 +81,12 @@ static struct door **find_door(const char *name)
 /* Hangs a door, unless there is one of its name. */
 static bool hang(struct door *door)
 {
-    pthread_mutex_lock(&doors_lock);
+    lock_take(&doors_lock);
     struct door **link = find_door(door->name);
     bool is_free = *link == NULL;
     if (is_free)
         *link = door;
-    pthread_mutex_unlock(&doors_lock);
+    lock_release(&doors_lock);
     return is_free;
 }
 
@@ -121,9 +122,9 @@ enum tern_status door_open(const char *name, struct door **door)
 
 void door_close(struct door *door)
 {
-    pthread_mutex_lock(&doors_lock);
+    lock_take(&doors_lock);
     *find_door(door->name) = door->next;
-    pthread_mutex_unlock(&doors_lock);
+    lock_release(&doors_lock);
     struct stream *waiting;
     while ((waiting = door_answer(door, NULL)) != NULL)
         stream_close(waiting);
@@ -138,14 +139,14 @@ int door_fd(const struct door *door)
 /* Hands an end to whoever listens; NULL, or why it was not taken. */
 static const char *hand_over(const char *name, int fd)
 {
-    pthread_mutex_lock(&doors_lock);
+    lock_take(&doors_lock);
     const struct door *door = *find_door(name);
     const char *why = NULL;
     if (door == NULL)
         why = "nobody listens there";
     else if (write(door->connect_fd, &fd, sizeof fd) != (ssize_t)sizeof fd)
         why = "too many others are waiting there";
-    pthread_mutex_unlock(&doors_lock);
+    lock_release(&doors_lock);
     return why;
 }
 

@@ -15,12 +15,8 @@ enum { LOOK_MS = 2 }; /* the longest wait in one memory before looking again */
 
 void admit_init(struct tern_node *node)
 {
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&node->clocks_change, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    pthread_mutex_init(&node->clocks_lock, NULL);
+    condition_init(&node->clocks_change);
+    lock_init(&node->clocks_lock, RANK_CLOCKS, 0);
     worker_clocks_init(&node->clocks);
 }
 
@@ -28,7 +24,7 @@ void admit_fini(struct tern_node *node)
 {
     worker_clocks_fini(&node->clocks);
     pthread_cond_destroy(&node->clocks_change);
-    pthread_mutex_destroy(&node->clocks_lock);
+    lock_fini(&node->clocks_lock);
 }
 
 /* A worker's clock as others count it. */
@@ -77,9 +73,9 @@ static void io_hurry(void *driver)
 static struct node_clock io_clock(void *driver)
 {
     struct tern_node *node = ((const struct tern_worker *)driver)->node;
-    pthread_mutex_lock(&node->clocks_lock);
+    lock_take(&node->clocks_lock);
     const struct node_clock clock = worker_clocks_now(&node->clocks);
-    pthread_mutex_unlock(&node->clocks_lock);
+    lock_release(&node->clocks_lock);
     return clock;
 }
 
@@ -93,13 +89,13 @@ static bool io_tell(void *driver, uint64_t clock)
 {
     const struct tern_worker *worker = driver;
     struct tern_node *node = worker->node;
-    pthread_mutex_lock(&node->clocks_lock);
+    lock_take(&node->clocks_lock);
     const bool changed = worker_clocks_set(&node->clocks, worker->clock_index, clock);
     if (changed) {
         publish(node);
         pthread_cond_broadcast(&node->clocks_change);
     }
-    pthread_mutex_unlock(&node->clocks_lock);
+    lock_release(&node->clocks_lock);
     return changed;
 }
 
@@ -108,14 +104,14 @@ static void io_enter_shard(void *driver, uint32_t shard)
 {
     struct engine *engine = ((const struct tern_worker *)driver)->node->engine;
     if (engine)
-        lock_take(&engine->shards[shard].lock, RANK_SHARD, shard);
+        lock_take(&engine->shards[shard].lock);
 }
 
 static void io_leave_shard(void *driver, uint32_t shard)
 {
     struct engine *engine = ((const struct tern_worker *)driver)->node->engine;
     if (engine)
-        lock_release(&engine->shards[shard].lock, RANK_SHARD, shard);
+        lock_release(&engine->shards[shard].lock);
 }
 
 static void io_enter_rounds(void *driver)
@@ -164,33 +160,33 @@ void admit_begin(struct tern_node *node)
     const bool is_first = !atomic_exchange(&node->has_clocks, true);
     if (node->engine)
         atomic_store_explicit(&node->engine->is_prompt, true, memory_order_relaxed);
-    pthread_mutex_lock(&node->clocks_lock);
+    lock_take(&node->clocks_lock);
     for (struct tern_worker *worker = node->workers; is_first && worker; worker = worker->next)
         if (worker->clock_index != NO_WORKER &&
             node->clocks.min.values[worker->clock_index] != CLOCK_RESTS)
             worker_clocks_set(&node->clocks, worker->clock_index,
                               atomic_load_explicit(&worker->clock, memory_order_relaxed));
     publish(node);
-    pthread_mutex_unlock(&node->clocks_lock);
+    lock_release(&node->clocks_lock);
 }
 
 void admit_end(struct tern_node *node)
 {
-    pthread_mutex_lock(&node->clocks_lock);
-    pthread_mutex_unlock(&node->clocks_lock);
+    lock_take(&node->clocks_lock);
+    lock_release(&node->clocks_lock);
 }
 
 /* A worker that is opened when others have gone on already takes part from its first update on. */
 enum tern_status admit_open(struct tern_worker *worker)
 {
     struct tern_node *node = worker->node;
-    pthread_mutex_lock(&node->clocks_lock);
+    lock_take(&node->clocks_lock);
     worker->rests = node->clocks.highest > 0;
     bool opened = worker_clocks_open(&node->clocks, (uint32_t)worker->number,
                                      worker->rests ? CLOCK_RESTS : 0, &worker->clock_index);
     if (!opened)
         worker->clock_index = NO_WORKER;
-    pthread_mutex_unlock(&node->clocks_lock);
+    lock_release(&node->clocks_lock);
     return opened ? TERN_OK : fail(TERN_NO_MEMORY, "no memory to open a worker");
 }
 
@@ -200,9 +196,9 @@ void admit_close(struct tern_worker *worker)
     if (worker->clock_index == NO_WORKER)
         return;
     tell(worker, CLOCK_RESTS);
-    pthread_mutex_lock(&node->clocks_lock);
+    lock_take(&node->clocks_lock);
     worker_clocks_close(&node->clocks, worker->clock_index);
-    pthread_mutex_unlock(&node->clocks_lock);
+    lock_release(&node->clocks_lock);
 }
 
 void admit_advanced(struct tern_worker *worker)
@@ -224,12 +220,9 @@ enum tern_status tern_worker_rest(struct tern_worker *worker)
 
 static void wait_single(struct tern_node *node)
 {
-    uint64_t end = clock_now_ns() + LOOK_MS * MS;
-    struct timespec until = {.tv_sec = (time_t)(end / UINT64_C(1000000000)),
-                             .tv_nsec = (long)(end % UINT64_C(1000000000))};
-    pthread_mutex_lock(&node->clocks_lock);
-    pthread_cond_timedwait(&node->clocks_change, &node->clocks_lock, &until);
-    pthread_mutex_unlock(&node->clocks_lock);
+    lock_take(&node->clocks_lock);
+    lock_wait_until(&node->clocks_lock, &node->clocks_change, clock_now_ns() + LOOK_MS * MS);
+    lock_release(&node->clocks_lock);
 }
 
 /* Waits for another process to come further in a table that is shared. `seen` is what its bell read before. */
@@ -371,9 +364,9 @@ void admit_after(struct tern_worker *worker, const struct tern_table *table, enu
 void admit_settle_all(struct tern_node *node)
 {
     struct engine *engine = node->engine;
-    pthread_mutex_lock(&engine->shards[0].lock);
+    lock_take(&engine->shards[0].lock);
     admit_settle(&engine->core);
-    pthread_mutex_unlock(&engine->shards[0].lock);
+    lock_release(&engine->shards[0].lock);
 }
 
 enum tern_status tern_worker_get_stats(struct tern_worker *worker, struct tern_worker_stats *stats)

@@ -1,8 +1,6 @@
 /* backup_driver - see backup_driver.h. */
 #include "node/backup_driver.h"
 
-#include <errno.h>
-
 #include "base/clock.h"
 #include "base/thread.h"
 #include "node/engine.h"
@@ -19,13 +17,9 @@ enum {
 void backup_driver_init(struct backup_driver *driver, struct shard *shard)
 {
     *driver = (struct backup_driver){.shard = shard};
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_mutex_init(&driver->lock, NULL);
-    pthread_cond_init(&driver->wanted_now, &monotonic);
-    pthread_cond_init(&driver->confirmed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    lock_init(&driver->lock, RANK_THREADS, 0);
+    condition_init(&driver->wanted_now);
+    condition_init(&driver->confirmed);
 }
 
 static bool is_over(const struct backup_driver *driver)
@@ -33,30 +27,23 @@ static bool is_over(const struct backup_driver *driver)
     return atomic_load_explicit(&driver->shard->engine->peers.stop, memory_order_relaxed);
 }
 
-static struct timespec after_ms(uint64_t ms)
-{
-    const uint64_t at_ns = clock_now_ns() + ms * MS;
-    return (struct timespec){.tv_sec = (time_t)(at_ns / UINT64_C(1000000000)),
-                             .tv_nsec = (long)(at_ns % UINT64_C(1000000000))};
-}
-
 /* Sleeps until a batch is wanted, or the time is over. */
 static void sleep_until_wanted(struct backup_driver *driver, uint64_t ms)
 {
-    const struct timespec until = after_ms(ms);
-    int outcome = 0;
-    pthread_mutex_lock(&driver->lock);
-    while (!driver->wanted && outcome != ETIMEDOUT && !is_over(driver))
-        outcome = pthread_cond_timedwait(&driver->wanted_now, &driver->lock, &until);
+    const uint64_t end_ns = clock_now_ns() + ms * MS;
+    bool in_time = true;
+    lock_take(&driver->lock);
+    while (!driver->wanted && in_time && !is_over(driver))
+        in_time = lock_wait_until(&driver->lock, &driver->wanted_now, end_ns);
     driver->wanted = false;
-    pthread_mutex_unlock(&driver->lock);
+    lock_release(&driver->lock);
 }
 
 static void tell_confirmed(struct backup_driver *driver)
 {
-    pthread_mutex_lock(&driver->lock);
+    lock_take(&driver->lock);
     pthread_cond_broadcast(&driver->confirmed);
-    pthread_mutex_unlock(&driver->lock);
+    lock_release(&driver->lock);
 }
 
 /* Sends the next frame of a batch. False: there was none, or it could not be sent. */
@@ -67,11 +54,11 @@ static bool send_next(struct backup_driver *driver, struct remote *remote, uint6
     struct slice payload;
     bool is_last;
     *pause_ms = PAUSE_MS;
-    pthread_mutex_lock(&shard->lock);
+    lock_take(&shard->lock);
     const bool has_one = backup_next(backup, &payload, &is_last);
     const uint32_t peer = backup->peer;
     struct op op = {.fields.batch = {backup->n_sent, is_last}};
-    pthread_mutex_unlock(&shard->lock);
+    lock_release(&shard->lock);
     if (!has_one) {
         tell_confirmed(driver);
         return false;
@@ -83,9 +70,9 @@ static bool send_next(struct backup_driver *driver, struct remote *remote, uint6
     if (status)
         return false;
     buffer_free(&op.answer_body);
-    pthread_mutex_lock(&shard->lock);
+    lock_take(&shard->lock);
     const bool is_confirmed = backup_confirm(backup);
-    pthread_mutex_unlock(&shard->lock);
+    lock_release(&shard->lock);
     if (!is_confirmed)
         return true;
     shard_retry(shard);
@@ -124,15 +111,15 @@ void backup_driver_fini(struct backup_driver *driver)
         pthread_join(driver->thread, NULL);
     pthread_cond_destroy(&driver->wanted_now);
     pthread_cond_destroy(&driver->confirmed);
-    pthread_mutex_destroy(&driver->lock);
+    lock_fini(&driver->lock);
 }
 
 void backup_driver_hurry(struct backup_driver *driver)
 {
-    pthread_mutex_lock(&driver->lock);
+    lock_take(&driver->lock);
     driver->wanted = true;
     pthread_cond_signal(&driver->wanted_now);
-    pthread_mutex_unlock(&driver->lock);
+    lock_release(&driver->lock);
 }
 
 enum tern_status backup_driver_flush(struct backup_driver *driver)
@@ -140,13 +127,13 @@ enum tern_status backup_driver_flush(struct backup_driver *driver)
     struct shard *shard = driver->shard;
     if (!atomic_load_explicit(&driver->is_running, memory_order_relaxed))
         return TERN_OK;
-    pthread_mutex_lock(&shard->lock);
+    lock_take(&shard->lock);
     const uint64_t batch = backup_last(&shard->service.backup);
-    pthread_mutex_unlock(&shard->lock);
+    lock_release(&shard->lock);
     for (;;) {
-        pthread_mutex_lock(&shard->lock);
+        lock_take(&shard->lock);
         const bool is_done = backup_is_flushed(&shard->service.backup, batch);
-        pthread_mutex_unlock(&shard->lock);
+        lock_release(&shard->lock);
         if (is_done)
             return TERN_OK;
         enum tern_status status = peers_check_dead(&shard->engine->peers);
@@ -155,9 +142,8 @@ enum tern_status backup_driver_flush(struct backup_driver *driver)
         if (is_over(driver))
             return fail(TERN_CLOSED, "the node was closed before its backup had all rows");
         backup_driver_hurry(driver);
-        const struct timespec until = after_ms(LOOK_MS);
-        pthread_mutex_lock(&driver->lock);
-        pthread_cond_timedwait(&driver->confirmed, &driver->lock, &until);
-        pthread_mutex_unlock(&driver->lock);
+        lock_take(&driver->lock);
+        lock_wait_until(&driver->lock, &driver->confirmed, clock_now_ns() + LOOK_MS * MS);
+        lock_release(&driver->lock);
     }
 }

@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "base/lock.h"
 #include "base/status.h"
 
 struct shard;
@@ -20,7 +21,7 @@ struct backup_driver {
     struct shard *shard;
     pthread_t thread;
     atomic_bool is_running;
-    pthread_mutex_t lock; /* of the following; taken with no other lock but the shard's */
+    struct lock lock; /* of the following */
     pthread_cond_t wanted_now, confirmed;
     bool wanted; /* a batch is waited for */
 };

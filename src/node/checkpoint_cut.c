@@ -156,7 +156,7 @@ enum tern_status cut_take(struct tern_node *node, const struct tern_note *notes,
     tern_node_self(node, &share.i, &share.n);
     struct manifest_part part = {.node = share.i};
     to->manifest.n_nodes = share.n;
-    pthread_mutex_lock(&node->lock);
+    lock_take(&node->lock);
     enum tern_status status = exclusive_suspend(node);
     for (size_t i = 0; !status && i < TERN_MAX_TABLES; i++)
         if (node->tables[i])
@@ -164,6 +164,6 @@ enum tern_status cut_take(struct tern_node *node, const struct tern_note *notes,
     if (!status)
         status = add_clocks(to, node, share.i);
     exclusive_close(node);
-    pthread_mutex_unlock(&node->lock);
+    lock_release(&node->lock);
     return status ? status : add_notes(to, notes, n_notes, share.i);
 }

@@ -1,7 +1,6 @@
 /* engine - see engine.h. */
 #include "node/engine.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
@@ -73,13 +72,13 @@ void engine_unlock_rounds(struct engine *engine)
 void engine_lock(struct engine *engine)
 {
     for (uint32_t i = 0; i < n_shards(engine); i++)
-        pthread_mutex_lock(&engine->shards[i].lock);
+        lock_take(&engine->shards[i].lock);
 }
 
 void engine_unlock(struct engine *engine)
 {
     for (uint32_t i = 0; i < n_shards(engine); i++)
-        pthread_mutex_unlock(&engine->shards[i].lock);
+        lock_release(&engine->shards[i].lock);
 }
 
 enum tern_status engine_start_rounds(struct engine *engine)
@@ -155,25 +154,23 @@ enum tern_status engine_call(struct remote *remote, uint32_t node, struct op *op
 
 void engine_fetch_view(struct engine *engine)
 {
-    pthread_mutex_lock(&engine->pulse_lock);
+    lock_take(&engine->pulse_lock);
     engine->wants_view = true;
     pthread_cond_signal(&engine->pulse_stop);
-    pthread_mutex_unlock(&engine->pulse_lock);
+    lock_release(&engine->pulse_lock);
 }
 
 /* Sleeps until the next pulse; true when the engine is to end. */
 static bool pulse_sleeps(struct engine *engine)
 {
     uint64_t wake = clock_now_ns() + pulse_pause_ns(&engine->peers);
-    struct timespec until = {.tv_sec = (time_t)(wake / UINT64_C(1000000000)),
-                             .tv_nsec = (long)(wake % UINT64_C(1000000000))};
-    pthread_mutex_lock(&engine->pulse_lock);
-    int outcome = 0;
-    while (outcome != ETIMEDOUT && !engine->wants_view &&
+    bool in_time = true;
+    lock_take(&engine->pulse_lock);
+    while (in_time && !engine->wants_view &&
            !atomic_load_explicit(&engine->peers.stop, memory_order_relaxed))
-        outcome = pthread_cond_timedwait(&engine->pulse_stop, &engine->pulse_lock, &until);
+        in_time = lock_wait_until(&engine->pulse_lock, &engine->pulse_stop, wake);
     engine->wants_view = false;
-    pthread_mutex_unlock(&engine->pulse_lock);
+    lock_release(&engine->pulse_lock);
     return atomic_load_explicit(&engine->peers.stop, memory_order_relaxed);
 }
 
@@ -298,7 +295,7 @@ static enum tern_status ask_to_join(struct engine *engine, bool *is_absent)
     if (n < 1 || n > STORE_MAX_SHARDS)
         status = fail(TERN_PEER, "the coordinator said that nodes have %" PRIu64 " shards", n);
     if (!status) {
-        pthread_mutex_lock(&engine->shards[0].lock);
+        lock_take(&engine->shards[0].lock);
         engine->core.n_shards = (uint32_t)n;
         status = peers_read_roster(&engine->peers, buffer_head(&op.answer_body),
                                    buffer_size(&op.answer_body));
@@ -310,7 +307,7 @@ static enum tern_status ask_to_join(struct engine *engine, bool *is_absent)
             status = take_view(engine);
         if (!status)
             find_neighbours(engine);
-        pthread_mutex_unlock(&engine->shards[0].lock);
+        lock_release(&engine->shards[0].lock);
         buffer_free(&op.answer_body);
     }
     remote_fini(&remote);
@@ -421,10 +418,10 @@ void engine_end(struct engine *engine)
     const uint32_t n = n_shards(engine);
     for (uint32_t i = 0; i < n; i++)
         round_driver_fini(&engine->shards[i].round_driver);
-    pthread_mutex_lock(&engine->pulse_lock);
+    lock_take(&engine->pulse_lock);
     atomic_store_explicit(&engine->peers.stop, true, memory_order_release);
     pthread_cond_signal(&engine->pulse_stop);
-    pthread_mutex_unlock(&engine->pulse_lock);
+    lock_release(&engine->pulse_lock);
     if (engine->has_pulse)
         pthread_join(engine->pulse, NULL);
     for (uint32_t i = 0; i < n; i++)
@@ -441,13 +438,13 @@ void engine_end(struct engine *engine)
     peers_fini(&engine->peers);
     free(engine->spare_lanes);
     pthread_cond_destroy(&engine->pulse_stop);
-    pthread_mutex_destroy(&engine->pulse_lock);
-    pthread_mutex_destroy(&engine->lane_lock);
+    lock_fini(&engine->pulse_lock);
+    lock_fini(&engine->lane_lock);
 }
 
 bool engine_take_lane(struct engine *engine, uint32_t *lane)
 {
-    pthread_mutex_lock(&engine->lane_lock);
+    lock_take(&engine->lane_lock);
     bool taken = engine->n_spare_lanes > 0;
     if (taken) {
         *lane = engine->spare_lanes[--engine->n_spare_lanes];
@@ -460,15 +457,15 @@ bool engine_take_lane(struct engine *engine, uint32_t *lane)
             *lane = engine->n_own_lanes++;
         }
     }
-    pthread_mutex_unlock(&engine->lane_lock);
+    lock_release(&engine->lane_lock);
     return taken;
 }
 
 void engine_give_lane(struct engine *engine, uint32_t lane)
 {
-    pthread_mutex_lock(&engine->lane_lock);
+    lock_take(&engine->lane_lock);
     engine->spare_lanes[engine->n_spare_lanes++] = lane;
-    pthread_mutex_unlock(&engine->lane_lock);
+    lock_release(&engine->lane_lock);
 }
 
 /* Each worker has a connection to each other node, so the usual 1024 files are soon too few. */
@@ -487,13 +484,9 @@ enum tern_status engine_start(struct engine *engine, const struct launch *launch
     raise_file_limit();
     *engine =
         (struct engine){.launch = *launch, .views = views, .takes_newcomers = true, .n_shards = 1};
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&engine->pulse_stop, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    pthread_mutex_init(&engine->pulse_lock, NULL);
-    pthread_mutex_init(&engine->lane_lock, NULL);
+    condition_init(&engine->pulse_stop);
+    lock_init(&engine->pulse_lock, RANK_THREADS, 0);
+    lock_init(&engine->lane_lock, RANK_THREADS, 0);
     shard_init(&engine->shards[0], engine, 0);
 
     struct group *group = NULL;
@@ -543,9 +536,9 @@ static void linger(struct engine *engine)
 static void open_no_more(struct engine *engine)
 {
     for (uint32_t i = 0; i < n_shards(engine); i++) {
-        pthread_mutex_lock(&engine->shards[i].lock);
+        lock_take(&engine->shards[i].lock);
         service_leave(&engine->shards[i].service);
-        pthread_mutex_unlock(&engine->shards[i].lock);
+        lock_release(&engine->shards[i].lock);
     }
     engine_wake(engine);
 }

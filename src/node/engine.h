@@ -13,6 +13,7 @@
 
 #include <pthread.h>
 
+#include "base/lock.h"
 #include "core/peers.h"
 #include "core/worker_clocks.h"
 #include "net/stream.h"
@@ -37,18 +38,18 @@ struct engine {
 
     pthread_t pulse;
     bool has_pulse;
-    pthread_mutex_t pulse_lock;
+    struct lock pulse_lock;
     pthread_cond_t pulse_stop; /* on the monotonic clock */
     bool wants_view;           /* a PING is to be sent soon; under the lock */
 
     atomic_bool is_prompt;        /* what comes is dealt with at once, not when a worker looks */
     struct worker_clocks *clocks; /* of the node's workers (node/admit.h) */
-    pthread_mutex_t *clocks_lock;
+    struct lock *clocks_lock;
     uint32_t n_generations; /* of managers made so far; under the node's lock */
 
     /* Numbers of this node's own lanes. Those not in use any more are used again, because other nodes remember
      * each; there is room for all. */
-    pthread_mutex_t lane_lock;
+    struct lock lane_lock;
     uint32_t *spare_lanes;
     uint32_t n_spare_lanes, n_own_lanes;
 };

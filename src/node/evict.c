@@ -6,11 +6,11 @@
 void evict_advanced(struct tern_worker *worker, uint64_t clock)
 {
     struct tern_node *node = worker->node;
-    pthread_mutex_lock(&node->lock);
+    lock_take(&node->lock);
     for (uint32_t i = 0; i < TERN_MAX_TABLES; i++)
         if (node->tables[i] && node->tables[i]->options.evict_age)
             evict_advance(&node->tables[i]->core.store, clock);
-    pthread_mutex_unlock(&node->lock);
+    lock_release(&node->lock);
 }
 
 enum tern_status tern_sweep(struct tern_worker *worker, struct tern_table *table,

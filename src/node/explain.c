@@ -60,10 +60,10 @@ enum tern_status tern_why(struct tern_table *table, uint64_t key, char *text, si
                        "(TERN_SHARE=0 ends "
                        "that).\n");
     } else {
-        pthread_mutex_t *lock = &engine->shards[store_shard(&table->core.store, key)].lock;
-        pthread_mutex_lock(lock);
+        struct lock *lock = &engine->shards[store_shard(&table->core.store, key)].lock;
+        lock_take(lock);
         table->core.technique->explain(&engine->core, &table->core, key, &out);
-        pthread_mutex_unlock(lock);
+        lock_release(lock);
     }
     return TERN_OK;
 }
@@ -247,12 +247,12 @@ static enum tern_status stop_shards(const struct tern_table *table)
     enum tern_status status = TERN_OK;
     char sentence[STATUS_SENTENCE_BYTES] = "";
     for (uint32_t i = table->core.store.n_shards; i-- > 0;) {
-        pthread_mutex_t *lock = &table->node->engine->shards[i].lock;
-        pthread_mutex_lock(lock);
+        struct lock *lock = &table->node->engine->shards[i].lock;
+        lock_take(lock);
         struct recording **recording = recording_of(&table->core, i);
         struct trace_file *file = (struct trace_file *)*recording;
         *recording = NULL;
-        pthread_mutex_unlock(lock);
+        lock_release(lock);
         enum tern_status ended = file ? finish(file) : TERN_OK;
         if (ended && !status) {
             status = ended;
@@ -270,7 +270,7 @@ static enum tern_status start_shards(struct tern_table *table, const uint64_t *k
         return fail(TERN_BUSY, "table '%s' is being traced; stop that first",
                     table->core.store.name);
     for (uint32_t i = 0; i < table->core.store.n_shards; i++) {
-        pthread_mutex_t *lock = &table->node->engine->shards[i].lock;
+        struct lock *lock = &table->node->engine->shards[i].lock;
         struct trace_file *file = NULL;
         enum tern_status status = file_open(table, i, keys, n, path, &file);
         if (status) {
@@ -279,10 +279,10 @@ static enum tern_status start_shards(struct tern_table *table, const uint64_t *k
             (void)stop_shards(table);
             return fail(status, "%s", sentence);
         }
-        pthread_mutex_lock(lock);
+        lock_take(lock);
         record_begin(table, file, keys, n);
         *recording_of(&table->core, i) = &file->recording;
-        pthread_mutex_unlock(lock);
+        lock_release(lock);
     }
     return TERN_OK;
 }
@@ -355,11 +355,11 @@ bool explain_has_events(const struct shard *shard)
 void explain_write(struct shard *shard)
 {
     for (uint32_t i = 0; i < TERN_MAX_TABLES; i++) {
-        pthread_mutex_lock(&shard->lock);
+        lock_take(&shard->lock);
         struct trace_file *file = (struct trace_file *)full_recording(shard, i);
         if (file)
             recording_take(&file->recording, &file->taken);
-        pthread_mutex_unlock(&shard->lock);
+        lock_release(&shard->lock);
         if (file)
             put_taken(file);
     }

@@ -79,9 +79,9 @@ enum tern_status intent_add(struct tern_worker *worker, const struct tern_table 
                             enum intent_kind kind, const uint64_t *keys, size_t n, uint64_t start,
                             uint64_t end)
 {
-    pthread_mutex_lock(&worker->intents_lock);
+    lock_take(&worker->intents_lock);
     enum tern_status status = add(worker, table, kind, keys, n, start, end);
-    pthread_mutex_unlock(&worker->intents_lock);
+    lock_release(&worker->intents_lock);
     return status;
 }
 

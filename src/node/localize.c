@@ -33,9 +33,9 @@ static void want(struct tern_table *table, const uint64_t *keys, size_t n)
     for (size_t i = 0; i < n; i++) {
         const uint32_t number = store_shard(store, keys[i]);
         struct shard *shard = &table->node->engine->shards[number];
-        pthread_mutex_lock(&shard->lock);
+        lock_take(&shard->lock);
         table->core.technique->want(&table->core, number, &keys[i], 1);
-        pthread_mutex_unlock(&shard->lock);
+        lock_release(&shard->lock);
     }
 }
 
@@ -46,11 +46,11 @@ static void note_use(struct tern_worker *worker, struct tern_table *table, const
 {
     enum { SAMPLED = 4, MOST = 256 };
     uint64_t hot[MOST];
-    pthread_mutex_t *lock = &worker->node->engine->shards[0].lock;
-    if (worker->n_localized++ % SAMPLED || pthread_mutex_trylock(lock))
+    struct lock *lock = &worker->node->engine->shards[0].lock;
+    if (worker->n_localized++ % SAMPLED || !lock_try(lock))
         return;
     size_t found = table->core.technique->learn(&table->core, keys, n, hot, MOST);
-    pthread_mutex_unlock(lock);
+    lock_release(lock);
     want(table, hot, found);
 }
 

@@ -9,7 +9,7 @@
 void member_init(struct member *member, uint32_t n_processes, uint64_t deadline_ns)
 {
     *member = (struct member){.n_processes = n_processes, .deadline_ns = deadline_ns};
-    pthread_mutex_init(&member->lock, NULL);
+    lock_init(&member->lock, RANK_SEGMENTS, 0);
 }
 
 static void free_segment(struct table_segment *segment)
@@ -24,7 +24,7 @@ void member_fini(struct member *member)
         next = segment->next;
         free_segment(segment);
     }
-    pthread_mutex_destroy(&member->lock);
+    lock_fini(&member->lock);
 }
 
 static uint64_t segment_bytes(const struct member *member, const struct tern_table_options *options)
@@ -45,10 +45,10 @@ static struct table_segment *add(struct member *member, struct segment *memory,
     made->shared = memory->memory;
     made->board = (struct board *)((char *)memory->memory + shared_bytes(options));
     atomic_fetch_add(&made->shared->n_processes, 1);
-    pthread_mutex_lock(&member->lock);
+    lock_take(&member->lock);
     made->next = member->segments;
     member->segments = made;
-    pthread_mutex_unlock(&member->lock);
+    lock_release(&member->lock);
     return made;
 }
 
@@ -76,13 +76,13 @@ static void drop(struct member *member, struct table_segment *segment)
 static struct table_segment *find(struct member *member, struct table_segment *offered,
                                   uint64_t number)
 {
-    pthread_mutex_lock(&member->lock);
+    lock_take(&member->lock);
     if (offered && offered->segment->number != number)
         drop(member, offered);
     struct table_segment *found = member->segments;
     while (found && found->segment->number != number)
         found = found->next;
-    pthread_mutex_unlock(&member->lock);
+    lock_release(&member->lock);
     return found;
 }
 
@@ -112,16 +112,16 @@ void member_use(struct member *member, struct table_segment *segment)
 {
     if (!segment)
         return;
-    pthread_mutex_lock(&member->lock);
+    lock_take(&member->lock);
     segment->is_open = true;
-    pthread_mutex_unlock(&member->lock);
+    lock_release(&member->lock);
 }
 
 void member_leave(struct member *member, struct table_segment *segment)
 {
     if (!segment)
         return;
-    pthread_mutex_lock(&member->lock);
+    lock_take(&member->lock);
     segment->is_open = false;
     /* Those that nobody will ask this process for. */
     for (struct table_segment *other = member->segments, *next; other; other = next) {
@@ -129,7 +129,7 @@ void member_leave(struct member *member, struct table_segment *segment)
         if (!other->is_open && atomic_load(&other->shared->n_processes) >= member->n_processes)
             drop(member, other);
     }
-    pthread_mutex_unlock(&member->lock);
+    lock_release(&member->lock);
 }
 
 void member_lose(struct engine *engine, uint32_t node)

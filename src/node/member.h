@@ -17,8 +17,7 @@
 #ifndef NODE_MEMBER_H
 #define NODE_MEMBER_H
 
-#include <pthread.h>
-
+#include "base/lock.h"
 #include "base/segment.h"
 #include "base/status.h"
 #include "core/board.h"
@@ -36,7 +35,7 @@ struct table_segment {
 };
 
 struct member {
-    pthread_mutex_t lock;
+    struct lock lock;
     struct table_segment *segments; /* a list */
     uint32_t n_processes;
     uint64_t deadline_ns;

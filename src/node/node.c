@@ -115,8 +115,8 @@ enum tern_status tern_node_open(const struct tern_node_options *options, struct 
     admit_init(made);
     member_init(&made->member, launch.n_nodes, launch.deadline_ns);
     made->hash_seed = random_seed();
-    pthread_mutex_init(&made->lock, NULL);
-    pthread_mutex_init(&made->control_lock, NULL);
+    lock_init(&made->lock, RANK_NODE, 0);
+    lock_init(&made->control_lock, RANK_CONTROL, 0);
     if (launch.n_nodes > 1)
         status = join(made, &launch);
     if (!status) {
@@ -129,8 +129,8 @@ enum tern_status tern_node_open(const struct tern_node_options *options, struct 
         free_views(made);
         member_fini(&made->member);
         admit_fini(made);
-        pthread_mutex_destroy(&made->control_lock);
-        pthread_mutex_destroy(&made->lock);
+        lock_fini(&made->control_lock);
+        lock_fini(&made->lock);
         free(made);
         return status;
     }
@@ -152,9 +152,9 @@ enum tern_status tern_node_close(struct tern_node *node)
 {
     if (!handle_is((const struct handle *)node, HANDLE_NODE))
         return handle_refuse((const struct handle *)node, HANDLE_NODE);
-    pthread_mutex_lock(&node->lock);
+    lock_take(&node->lock);
     size_t n_workers = count_workers(node);
-    pthread_mutex_unlock(&node->lock);
+    lock_release(&node->lock);
     if (n_workers)
         return fail(TERN_BUSY, "%zu worker%s of the node %s still open; close %s first", n_workers,
                     n_workers == 1 ? "" : "s", n_workers == 1 ? "is" : "are",
@@ -171,17 +171,17 @@ enum tern_status tern_node_close(struct tern_node *node)
     free_views(node);
     member_fini(&node->member);
     admit_fini(node);
-    pthread_mutex_destroy(&node->control_lock);
-    pthread_mutex_destroy(&node->lock);
+    lock_fini(&node->control_lock);
+    lock_fini(&node->lock);
     handle_close(&node->handle);
     return status;
 }
 
 enum tern_status node_call(struct tern_node *node, struct op *op, enum frame_kind kind)
 {
-    pthread_mutex_lock(&node->control_lock);
+    lock_take(&node->control_lock);
     enum tern_status status = engine_call(&node->control, 0, op, kind);
-    pthread_mutex_unlock(&node->control_lock);
+    lock_release(&node->control_lock);
     return status;
 }
 

@@ -19,6 +19,7 @@
 
 #include "base/handle.h"
 #include "base/keymap.h"
+#include "base/lock.h"
 #include "core/order.h"
 #include "core/technique.h"
 #include "node/engine.h"
@@ -55,7 +56,7 @@ struct workspace {
 
 struct tern_node {
     struct handle handle;
-    pthread_mutex_t lock;
+    struct lock lock;
     struct tern_table *tables[TERN_MAX_TABLES];
     struct tern_worker *workers; /* a list */
     struct tern_dist *dists[TERN_MAX_DISTS];
@@ -65,7 +66,7 @@ struct tern_node {
     /* In a cluster. */
     struct engine *engine; /* NULL: a single node */
     struct view *views[2]; /* engine.h; NULL: a single node */
-    pthread_mutex_t control_lock;
+    struct lock control_lock;
     struct remote
         control; /* for calls to the coordinator that all make at once; under control_lock */
     struct remote opening; /* for opening tables, which must not wait behind them; under lock */
@@ -81,7 +82,7 @@ struct tern_node {
     atomic_bool
         has_clocks; /* there is, or was, such a table: from then on workers tell their clocks */
     atomic_bool has_ages; /* there is, or was, a table with evict_age */
-    pthread_mutex_t clocks_lock;
+    struct lock clocks_lock;
     pthread_cond_t clocks_change; /* on the monotonic clock */
     struct worker_clocks clocks;
     _Atomic uint64_t min_clock; /* the lowest of them, for readers without the lock */
@@ -161,14 +162,14 @@ struct tern_worker {
     struct sampling *sampling;                 /* its samples (sample.c); NULL: none so far */
     struct remote *remote;                     /* NULL: a single node */
     struct intents *intents[STORE_MAX_SHARDS]; /* the same, by shard */
-    pthread_mutex_t intents_lock; /* of adding to them: any thread may, until the worker closes */
-    bool takes_intents;           /* under intents_lock */
-    uint64_t n_localized;         /* calls of tern_localize */
-    uint64_t drive_ns;            /* when it takes its next turn at the rounds */
-    uint32_t clock_index;         /* its clock in node->clocks; what it is there is admit.c's */
-    uint64_t clock_ahead;         /* what that is ahead of `clock` */
-    bool rests, is_limited; /* it holds nobody back; it has pushed to tables bounded by value */
-    double update_size;     /* of the update that is under way (admit.c) */
+    struct lock intents_lock; /* of adding to them: any thread may, until the worker closes */
+    bool takes_intents;       /* under intents_lock */
+    uint64_t n_localized;     /* calls of tern_localize */
+    uint64_t drive_ns;        /* when it takes its next turn at the rounds */
+    uint32_t clock_index;     /* its clock in node->clocks; what it is there is admit.c's */
+    uint64_t clock_ahead;     /* what that is ahead of `clock` */
+    bool rests, is_limited;   /* it holds nobody back; it has pushed to tables bounded by value */
+    double update_size;       /* of the update that is under way (admit.c) */
     uint64_t opened_ns;
     _Atomic uint64_t waited_ns;             /* for bounded tables */
     struct pending *pending, *last_pending; /* a list, oldest first */

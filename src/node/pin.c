@@ -91,9 +91,9 @@ enum tern_status tern_unpin(struct tern_worker *worker, struct tern_table *table
 /* The table whose rows are pinned stays open meanwhile. */
 static struct store *pinned_store(struct tern_node *node, size_t id)
 {
-    pthread_mutex_lock(&node->lock);
+    lock_take(&node->lock);
     struct store *store = &node->tables[id]->core.store;
-    pthread_mutex_unlock(&node->lock);
+    lock_release(&node->lock);
     return store;
 }
 

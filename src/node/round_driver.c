@@ -1,7 +1,6 @@
 /* round_driver - see round_driver.h. */
 #include "node/round_driver.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>
@@ -9,7 +8,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/invariant.h"
 #include "base/interrupt.h"
 #include "base/thread.h"
 #include "core/rounds.h"
@@ -40,22 +38,18 @@ struct rounding {
 void round_driver_init(struct round_driver *driver, struct shard *shard)
 {
     *driver = (struct round_driver){.shard = shard};
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&driver->nap_end, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    pthread_mutex_init(&driver->lock, NULL);
-    pthread_mutex_init(&driver->nap_lock, NULL);
+    condition_init(&driver->nap_end);
+    lock_init(&driver->lock, RANK_ROUNDS, shard->number);
+    lock_init(&driver->nap_lock, RANK_THREADS, 0);
 }
 
 static void wake(struct round_driver *driver, bool stop)
 {
-    pthread_mutex_lock(&driver->nap_lock);
+    lock_take(&driver->nap_lock);
     driver->wanted = true;
     driver->stop |= stop;
     pthread_cond_signal(&driver->nap_end);
-    pthread_mutex_unlock(&driver->nap_lock);
+    lock_release(&driver->nap_lock);
 }
 
 void round_driver_poke(struct round_driver *driver, bool is_urgent)
@@ -76,13 +70,13 @@ static uint64_t io_now_ns(void *context)
 static void io_enter(void *context)
 {
     const struct round_driver *driver = context;
-    lock_take(&driver->shard->lock, RANK_SHARD, driver->shard->number);
+    lock_take(&driver->shard->lock);
 }
 
 static void io_leave(void *context)
 {
     const struct round_driver *driver = context;
-    lock_release(&driver->shard->lock, RANK_SHARD, driver->shard->number);
+    lock_release(&driver->shard->lock);
 }
 
 static void io_wake(void *context)
@@ -95,9 +89,9 @@ static struct node_clock io_clock(void *context)
 {
     const struct round_driver *driver = context;
     struct engine *engine = driver->shard->engine;
-    pthread_mutex_lock(engine->clocks_lock);
+    lock_take(engine->clocks_lock);
     struct node_clock clock = worker_clocks_now(engine->clocks);
-    pthread_mutex_unlock(engine->clocks_lock);
+    lock_release(engine->clocks_lock);
     return clock;
 }
 
@@ -115,9 +109,9 @@ static void step(struct rounding *rounding, uint64_t now_ns, bool works)
     status_back();
     if (rounding->rounds.n_ended == n_ended)
         return;
-    pthread_mutex_lock(&shard->lock);
+    lock_take(&shard->lock);
     bool has_events = explain_has_events(shard);
-    pthread_mutex_unlock(&shard->lock);
+    lock_release(&shard->lock);
     if (has_events)
         explain_write(shard);
 }
@@ -125,10 +119,10 @@ static void step(struct rounding *rounding, uint64_t now_ns, bool works)
 void round_driver_drive(struct round_driver *driver, uint64_t now_ns)
 {
     if (!atomic_load_explicit(&driver->is_running, memory_order_acquire) ||
-        !lock_try(&driver->lock, RANK_ROUNDS, driver->shard->number))
+        !lock_try(&driver->lock))
         return;
     step(driver->rounding, now_ns, true);
-    lock_release(&driver->lock, RANK_ROUNDS, driver->shard->number);
+    lock_release(&driver->lock);
 }
 
 /* Sleeps until a round is wanted, if it may be woken for that, or the pause, if there is any, is over;
@@ -137,18 +131,16 @@ static bool nap(struct round_driver *driver, uint64_t pause_ns, bool may_be_poke
 {
     enum nap naps = !may_be_poked ? NAP_NONE : pause_ns > SHORT_MS * MS ? NAP_LONG : NAP_SHORT;
     uint64_t end = clock_now_ns() + pause_ns;
-    struct timespec until = {.tv_sec = (time_t)(end / UINT64_C(1000000000)),
-                             .tv_nsec = (long)(end % UINT64_C(1000000000))};
     atomic_store_explicit(&driver->naps, naps, memory_order_seq_cst);
-    pthread_mutex_lock(&driver->nap_lock);
-    int outcome = pause_ns ? 0 : ETIMEDOUT;
-    while (outcome != ETIMEDOUT && !driver->stop && !driver->wanted)
-        outcome = pthread_cond_timedwait(&driver->nap_end, &driver->nap_lock, &until);
+    lock_take(&driver->nap_lock);
+    bool in_time = pause_ns;
+    while (in_time && !driver->stop && !driver->wanted)
+        in_time = lock_wait_until(&driver->nap_lock, &driver->nap_end, end);
     if (driver->wanted)
         rounds_want(&driver->rounding->rounds);
     driver->wanted = false;
     bool goes_on = !driver->stop;
-    pthread_mutex_unlock(&driver->nap_lock);
+    lock_release(&driver->nap_lock);
     atomic_store_explicit(&driver->naps, NAP_NONE, memory_order_relaxed);
     return goes_on;
 }
@@ -164,7 +156,7 @@ static void *sync_main(void *context)
         uint64_t now_ns = clock_now_ns(), pause_ns = DRIVEN_NS;
         bool is_driven = shard_is_driven(driver->shard, now_ns);
         if (!is_driven) {
-            lock_take(&driver->lock, RANK_ROUNDS, driver->shard->number);
+            lock_take(&driver->lock);
             now_ns = clock_now_ns();
             step(rounding, now_ns, false);
             if (round->runs)
@@ -173,7 +165,7 @@ static void *sync_main(void *context)
             pause_ns = round->runs ? 0 : next_ns > now_ns ? next_ns - now_ns : 1;
             if (rounds->trouble)
                 pause_ns = IDLE_MS * MS;
-            lock_release(&driver->lock, RANK_ROUNDS, driver->shard->number);
+            lock_release(&driver->lock);
         }
         goes_on = nap(driver, pause_ns, !is_driven);
     }
@@ -210,14 +202,14 @@ void round_driver_fini(struct round_driver *driver)
     wake(driver, true);
     if (driver->has_thread)
         pthread_join(driver->thread, NULL);
-    pthread_mutex_lock(&driver->shard->lock);
+    lock_take(&driver->shard->lock);
     driver->shard->service.server.rounds_status = TERN_OK;
-    pthread_mutex_unlock(&driver->shard->lock);
+    lock_release(&driver->shard->lock);
     if (driver->rounding)
         rounding_free(driver->rounding);
     pthread_cond_destroy(&driver->nap_end);
-    pthread_mutex_destroy(&driver->nap_lock);
-    pthread_mutex_destroy(&driver->lock);
+    lock_fini(&driver->nap_lock);
+    lock_fini(&driver->lock);
 }
 
 enum tern_status round_driver_start(struct round_driver *driver)
@@ -238,12 +230,12 @@ enum tern_status round_driver_start(struct round_driver *driver)
 
 void round_driver_lock(struct round_driver *driver)
 {
-    lock_take(&driver->lock, RANK_ROUNDS, driver->shard->number);
+    lock_take(&driver->lock);
 }
 
 void round_driver_unlock(struct round_driver *driver)
 {
-    lock_release(&driver->lock, RANK_ROUNDS, driver->shard->number);
+    lock_release(&driver->lock);
 }
 
 void round_driver_hurry(struct round_driver *driver)
@@ -278,14 +270,14 @@ enum tern_status round_driver_help(struct round_driver *driver, uint64_t since_n
         sched_yield();
         return TERN_OK;
     }
-    if (!lock_try(&driver->lock, RANK_ROUNDS, driver->shard->number)) {
+    if (!lock_try(&driver->lock)) {
         poll(&(struct pollfd){.fd = shard->epoll_fd, .events = POLLIN}, 1, HELP_MS);
         return TERN_OK;
     }
     status = rounds_status(&driver->rounding->rounds);
     if (!status)
         remote_wait_driving(&driver->rounding->remote, HELP_MS);
-    lock_release(&driver->lock, RANK_ROUNDS, driver->shard->number);
+    lock_release(&driver->lock);
     return status;
 }
 
@@ -299,9 +291,9 @@ static enum tern_status drive(struct round_driver *driver)
     if (!round->runs && !round->awaits)
         return TERN_OK;
     /* Others may ask this node before they answer, and nobody else may be there to serve them. */
-    lock_release(&driver->lock, RANK_ROUNDS, driver->shard->number);
+    lock_release(&driver->lock);
     engine_drive(driver->shard->engine, clock_now_ns());
-    lock_take(&driver->lock, RANK_ROUNDS, driver->shard->number);
+    lock_take(&driver->lock);
     if (round->runs)
         remote_wait_for_any(&rounding->remote, 1);
     else

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/lock.h"
 #include "base/status.h"
 
 struct rounding; /* the rounds and their connections */
@@ -22,9 +23,9 @@ struct round_driver {
     pthread_t thread;
     bool has_thread;
     atomic_bool is_running; /* there are rounds to be driven */
-    pthread_mutex_t lock;   /* of the rounds' state; a table is removed under it */
+    struct lock lock;       /* of the rounds' state; a table is removed under it */
     /* The thread's pause between rounds. */
-    pthread_mutex_t nap_lock;
+    struct lock nap_lock;
     pthread_cond_t nap_end; /* on the monotonic clock */
     bool stop, wanted;      /* under nap_lock */
     atomic_int naps;        /* enum nap */

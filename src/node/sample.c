@@ -56,7 +56,7 @@ static enum tern_status add_dist(struct tern_dist *dist, uint64_t seed)
     uint64_t self = node->engine ? node->engine->core.node : 0;
     enum tern_status status = TERN_OK;
     uint32_t id = 0;
-    pthread_mutex_lock(&node->lock);
+    lock_take(&node->lock);
     while (id < TERN_MAX_DISTS && node->dists[id])
         id++;
     if (id == TERN_MAX_DISTS) {
@@ -69,7 +69,7 @@ static enum tern_status add_dist(struct tern_dist *dist, uint64_t seed)
         dist->table->n_dists++;
         node->dists[id] = dist;
     }
-    pthread_mutex_unlock(&node->lock);
+    lock_release(&node->lock);
     return status;
 }
 
@@ -132,7 +132,7 @@ enum tern_status tern_dist_close(struct tern_dist *dist)
     struct tern_node *node = dist->node;
     enum tern_status status = TERN_OK;
     uint64_t n_open = 0;
-    pthread_mutex_lock(&node->lock);
+    lock_take(&node->lock);
     for (const struct tern_worker *worker = node->workers; worker; worker = worker->next)
         if (worker->sampling)
             /* Acquire: partner of the release in end_sample. */
@@ -147,7 +147,7 @@ enum tern_status tern_dist_close(struct tern_dist *dist)
                  n_open == 1 ? "is" : "are", n_open == 1 ? "it" : "them");
     else
         end_dist(dist);
-    pthread_mutex_unlock(&node->lock);
+    lock_release(&node->lock);
     return status;
 }
 
@@ -287,9 +287,9 @@ static enum tern_status find_sampling(struct tern_worker *worker, const struct t
     struct sampling *made = calloc(1, sizeof *made);
     if (!made)
         return out_of_memory(dist);
-    pthread_mutex_lock(&worker->node->lock);
+    lock_take(&worker->node->lock);
     worker->sampling = made;
-    pthread_mutex_unlock(&worker->node->lock);
+    lock_release(&worker->node->lock);
     return TERN_OK;
 }
 

@@ -317,7 +317,7 @@ static void hand_over(struct shard *shard, struct incoming *incoming, struct sha
     epoll_ctl(shard->epoll_fd, EPOLL_CTL_DEL, event.data.fd, &event);
     remove_incoming(shard, incoming);
     incoming->session.held = false;
-    pthread_mutex_lock(&to->lock);
+    lock_take(&to->lock);
     to->now_ns = shard->now_ns;
     if (!add_incoming(to, incoming)) {
         connection_fini(&incoming->connection);
@@ -327,7 +327,7 @@ static void hand_over(struct shard *shard, struct incoming *incoming, struct sha
     } else {
         handle_event(to, incoming, 0);
     }
-    pthread_mutex_unlock(&to->lock);
+    lock_release(&to->lock);
 }
 
 /* Takes newcomers, or lets them wait in the listener's queue. They come to the first shard. */
@@ -557,7 +557,7 @@ static void handle_events(struct shard *shard, const struct epoll_event *events,
 static void say_farewell(struct shard *shard)
 {
     uint64_t end = clock_now_ns() + FAREWELL_MS * MS;
-    pthread_mutex_lock(&shard->lock); /* the first shard may still give connections to this one */
+    lock_take(&shard->lock); /* the first shard may still give connections to this one */
     for (struct session *at = shard->service.sessions; at; at = at->next) {
         struct connection *connection = &((struct incoming *)at)->connection;
         while (connection_write(connection, false) && connection_unsent(connection)) {
@@ -566,7 +566,7 @@ static void say_farewell(struct shard *shard)
                 break;
         }
     }
-    pthread_mutex_unlock(&shard->lock);
+    lock_release(&shard->lock);
 }
 
 bool shard_is_driven(const struct shard *shard, uint64_t now_ns)
@@ -579,12 +579,12 @@ bool shard_is_driven(const struct shard *shard, uint64_t now_ns)
 void shard_drive(struct shard *shard, uint64_t now_ns)
 {
     atomic_store_explicit(&shard->driven_ns, now_ns, memory_order_relaxed);
-    if (pthread_mutex_trylock(&shard->lock) == 0) {
+    if (lock_try(&shard->lock)) {
         struct epoll_event events[EVENTS];
         int n = epoll_wait(shard->epoll_fd, events, EVENTS, 0);
         if (n > 0)
             handle_events(shard, events, n);
-        pthread_mutex_unlock(&shard->lock);
+        lock_release(&shard->lock);
     }
     round_driver_drive(&shard->round_driver, now_ns);
 }
@@ -603,9 +603,9 @@ static void *service_main(void *context)
         uint64_t now_ns = clock_now_ns();
         if (shard_is_driven(shard, now_ns) && now_ns < ticked_ns + TICK_MS * MS)
             continue;
-        pthread_mutex_lock(&shard->lock);
+        lock_take(&shard->lock);
         handle_events(shard, events, is_driven || n < 0 ? 0 : n);
-        pthread_mutex_unlock(&shard->lock);
+        lock_release(&shard->lock);
         ticked_ns = now_ns;
     }
     say_farewell(shard);
@@ -621,11 +621,11 @@ void shard_wake(struct shard *shard)
 
 void shard_retry(struct shard *shard)
 {
-    pthread_mutex_lock(&shard->lock);
+    lock_take(&shard->lock);
     shard->now_ns = clock_now_ns();
     service_retry(&shard->service);
     service_settle(&shard->service);
-    pthread_mutex_unlock(&shard->lock);
+    lock_release(&shard->lock);
 }
 
 /* ---- Beginning and end -------------------------------------------------------------------------- */
@@ -669,7 +669,7 @@ void shard_init(struct shard *shard, struct engine *engine, uint32_t number)
                             .epoll_fd = -1,
                             .wake_fd = -1,
                             .max_strangers = max_strangers()};
-    pthread_mutex_init(&shard->lock, NULL);
+    lock_init(&shard->lock, RANK_SHARD, number);
     round_driver_init(&shard->round_driver, shard);
     backup_driver_init(&shard->backup_driver, shard);
 }
@@ -712,14 +712,14 @@ void shard_end(struct shard *shard)
     if (shard->wake_fd >= 0)
         close(shard->wake_fd);
     service_fini(&shard->service);
-    pthread_mutex_destroy(&shard->lock);
+    lock_fini(&shard->lock);
 }
 
 bool shard_has_others(struct shard *shard)
 {
     bool connected;
-    pthread_mutex_lock(&shard->lock);
+    lock_take(&shard->lock);
     connected = service_has_others(&shard->service);
-    pthread_mutex_unlock(&shard->lock);
+    lock_release(&shard->lock);
     return connected;
 }

@@ -17,6 +17,7 @@
 
 #include <pthread.h>
 
+#include "base/lock.h"
 #include "core/intents.h"
 #include "core/service.h"
 #include "node/backup_driver.h"
@@ -29,7 +30,7 @@ struct incoming;
 struct shard {
     struct engine *engine;
     uint32_t number;
-    pthread_mutex_t lock;
+    struct lock lock;
     struct service service;
     uint64_t now_ns;         /* when the present events are handled */
     struct incoming **by_fd; /* connections by descriptor; NULL: none has this one */

@@ -391,11 +391,11 @@ enum tern_status tern_table_open(struct tern_node *node, const char *name,
     status = placed_new(node->engine ? &node->engine->core : NULL, name, options, &placed);
     if (status)
         return status;
-    pthread_mutex_lock(&node->lock);
+    lock_take(&node->lock);
     status = open_locked(node, name, options, &placed, &opened);
     if (!status)
         opened->n_open++;
-    pthread_mutex_unlock(&node->lock);
+    lock_release(&node->lock);
     placed_free(placed);
     if (!status)
         *table = opened;
@@ -422,7 +422,7 @@ enum tern_status tern_table_close(struct tern_table *table)
         return handle_refuse((const struct handle *)table, HANDLE_TABLE);
     struct tern_node *node = table->node;
     enum tern_status status = TERN_OK;
-    pthread_mutex_lock(&node->lock);
+    lock_take(&node->lock);
     uint64_t n_pins = atomic_load_explicit(&table->core.store.n_pins, memory_order_relaxed);
     uint64_t n_under_way = atomic_load_explicit(&table->n_under_way, memory_order_acquire);
     if (table->n_open > 1)
@@ -443,6 +443,6 @@ enum tern_status tern_table_close(struct tern_table *table)
                  table->n_dists == 1 ? "is" : "are");
     else
         table_end(table);
-    pthread_mutex_unlock(&node->lock);
+    lock_release(&node->lock);
     return status;
 }

@@ -32,12 +32,12 @@ static void add_technique(const struct tern_table *table, struct tern_table_stat
 {
     const struct core_table *core = &table->core;
     for (uint32_t i = 0; core->state && core->technique->stats && i < core->store.n_shards; i++) {
-        pthread_mutex_t *lock = &table->node->engine->shards[i].lock;
-        pthread_mutex_lock(lock);
+        struct lock *lock = &table->node->engine->shards[i].lock;
+        lock_take(lock);
         core->technique->stats(core, i, stats);
         stats->sent_bytes -= core->savings[i].sent;
         stats->received_bytes -= core->savings[i].received;
-        pthread_mutex_unlock(lock);
+        lock_release(lock);
     }
     uint64_t n = 0;
     for (int i = 0; i < TERN_STALENESS_STEPS; i++)
@@ -69,11 +69,11 @@ enum tern_status tern_table_get_stats(struct tern_table *table, struct tern_tabl
                     stats->struct_size, sizeof *stats);
     struct tern_node *node = table->node;
     struct counts sum = {0};
-    pthread_mutex_lock(&node->lock);
+    lock_take(&node->lock);
     counts_sum(&sum, &table->ended);
     for (const struct tern_worker *worker = node->workers; worker; worker = worker->next)
         counts_sum(&sum, &worker->space->counts[table->id]);
-    pthread_mutex_unlock(&node->lock);
+    lock_release(&node->lock);
 
     const struct store *store = &table->core.store;
     const struct filter_counts *saved = &table->core.saved;

@@ -62,9 +62,9 @@ enum tern_status tern_function_register(struct tern_node *node, const char *name
         return status;
     if (!function)
         return fail(TERN_INVALID, "tern_function_register: the function '%s' is NULL", name);
-    pthread_mutex_lock(&node->tasks->lock);
+    lock_take(&node->tasks->lock);
     status = add(node->tasks, name, function, context);
-    pthread_mutex_unlock(&node->tasks->lock);
+    lock_release(&node->tasks->lock);
     return status;
 }
 
@@ -237,7 +237,7 @@ static enum tern_status submit(const struct tern_worker *worker, struct caller *
                                const struct task_order *order, uint64_t *id)
 {
     struct tasks *tasks = worker->node->tasks;
-    pthread_mutex_lock(&tasks->lock);
+    lock_take(&tasks->lock);
     enum tern_status status = check_own_part(tasks, order);
     if (!status && worker->is_pool_thread)
         status = check_depth(tasks);
@@ -250,7 +250,7 @@ static enum tern_status submit(const struct tern_worker *worker, struct caller *
         tasks_start(tasks, caller);
         pthread_cond_broadcast(&tasks->finished);
     }
-    pthread_mutex_unlock(&tasks->lock);
+    lock_release(&tasks->lock);
     return status;
 }
 
@@ -314,9 +314,9 @@ enum tern_status tern_task_test(struct tern_worker *worker, uint64_t id, bool *d
     if (!done)
         return fail(TERN_INVALID, "tern_task_test: the pointer `done` is NULL");
     struct tasks *tasks = worker->node->tasks;
-    pthread_mutex_lock(&tasks->lock);
+    lock_take(&tasks->lock);
     bool ended = schedule_ended(worker->caller->schedule, id, &status);
-    pthread_mutex_unlock(&tasks->lock);
+    lock_release(&tasks->lock);
     if (!status)
         *done = ended;
     return status;
@@ -331,10 +331,10 @@ enum tern_status tern_task_delay(struct tern_worker *worker, uint64_t delay)
     if (!caller)
         return TERN_NO_MEMORY;
     struct tasks *tasks = worker->node->tasks;
-    pthread_mutex_lock(&tasks->lock);
+    lock_take(&tasks->lock);
     schedule_set_delay(caller->schedule, delay);
     tasks_start(tasks, caller);
-    pthread_mutex_unlock(&tasks->lock);
+    lock_release(&tasks->lock);
     return TERN_OK;
 }
 
@@ -356,8 +356,8 @@ enum tern_status tern_task_progress(struct tern_worker *worker, uint32_t node, u
     *id = 0;
     if (!worker->caller)
         return TERN_OK;
-    pthread_mutex_lock(&tasks->lock);
+    lock_take(&tasks->lock);
     *id = schedule_progress(worker->caller->schedule, node, begin, end ? end : UINT64_MAX);
-    pthread_mutex_unlock(&tasks->lock);
+    lock_release(&tasks->lock);
     return TERN_OK;
 }

@@ -98,9 +98,9 @@ static void call(const struct function *function, struct tern_worker *worker,
 static void run(struct tasks *tasks, struct tern_worker *worker, const struct inbox_task *task,
                 struct outcome *outcome)
 {
-    pthread_mutex_lock(&tasks->lock);
+    lock_take(&tasks->lock);
     const struct function *function = tasks_find(tasks, task->name);
-    pthread_mutex_unlock(&tasks->lock);
+    lock_release(&tasks->lock);
     if (task->is_one_too_many) {
         fail(TERN_LIMIT, "%d MiB of tasks wait there; wait for some before submitting more",
              INBOX_MAX_BYTES >> 20);
@@ -171,7 +171,7 @@ static struct inbox_task *next_task(struct tasks *tasks)
     struct inbox_task *task = NULL;
     while (!tasks->stop && !(task = inbox_next(tasks->inbox))) {
         tasks->n_idle++;
-        pthread_cond_wait(&tasks->work, &tasks->lock);
+        lock_wait(&tasks->lock, &tasks->work);
         tasks->n_idle--;
     }
     return task;
@@ -192,9 +192,9 @@ static void *pool_main(void *context)
     for (;;) {
         while (!message && !(message = message_new(MAX_SENTENCE)))
             usleep(RETRY_US);
-        pthread_mutex_lock(&tasks->lock);
+        lock_take(&tasks->lock);
         struct inbox_task *task = next_task(tasks);
-        pthread_mutex_unlock(&tasks->lock);
+        lock_release(&tasks->lock);
         if (!task)
             break;
         struct outcome outcome = {0};
@@ -203,9 +203,9 @@ static void *pool_main(void *context)
             outcome_fail(&outcome, status, tern_error());
         else
             run(tasks, worker, task, &outcome);
-        pthread_mutex_lock(&tasks->lock);
+        lock_take(&tasks->lock);
         report(tasks, task, &outcome, &message);
-        pthread_mutex_unlock(&tasks->lock);
+        lock_release(&tasks->lock);
         free(outcome.result);
         free(task);
     }
@@ -239,11 +239,11 @@ void pool_call(struct tasks *tasks)
 
 void pool_end(struct tasks *tasks)
 {
-    pthread_mutex_lock(&tasks->lock);
+    lock_take(&tasks->lock);
     tasks->stop = true;
     pthread_cond_broadcast(&tasks->work);
     pthread_cond_broadcast(&tasks->finished);
-    pthread_mutex_unlock(&tasks->lock);
+    lock_release(&tasks->lock);
     for (size_t i = 0; i < tasks->n_pool; i++)
         pthread_join(tasks->pool[i], NULL);
 }

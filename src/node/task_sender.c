@@ -79,14 +79,14 @@ static bool undelivered(struct round *round, struct message *message, enum tern_
     struct tasks *tasks = round->tasks;
     bool again = message->kind == FRAME_FINISHED && message->fields.finished.number &&
                  status == TERN_PEER && !is_dead(round, message->node);
-    pthread_mutex_lock(&tasks->lock);
+    lock_take(&tasks->lock);
     if (message->kind == FRAME_TASK)
         tasks_finish(tasks, message->worker, message->id, message->node, status, tern_error(),
                      strlen(tern_error()));
     else if (!message->fields.finished.number)
         tasks_fail_node(tasks, message->node, tern_error());
     again &= !tasks->stop;
-    pthread_mutex_unlock(&tasks->lock);
+    lock_release(&tasks->lock);
     return again;
 }
 
@@ -111,10 +111,10 @@ static void post(struct round *round, struct message *message)
 static void post_outbox(struct round *round)
 {
     struct tasks *tasks = round->tasks;
-    pthread_mutex_lock(&tasks->lock);
+    lock_take(&tasks->lock);
     struct message *message = tasks->outbox;
     tasks->outbox = tasks->last_message = NULL;
-    pthread_mutex_unlock(&tasks->lock);
+    lock_release(&tasks->lock);
     while (message) {
         struct message *next = message->next;
         post(round, message);
@@ -181,11 +181,11 @@ static void watch(struct round *round)
     if (ask)
         round->asked_ns = now;
     view_each (node, tasks->view) {
-        pthread_mutex_lock(&tasks->lock);
+        lock_take(&tasks->lock);
         bool waits = node != tasks->self && tasks_wait_for(tasks, node);
         if (waits && is_dead(round, node))
             tasks_fail_node(tasks, node, "the node has died");
-        pthread_mutex_unlock(&tasks->lock);
+        lock_release(&tasks->lock);
         round->has_tasks |= waits;
         if (waits && ask && !is_under_way_to(round, node))
             ask_for_sign(round, node);
@@ -196,9 +196,9 @@ static void watch(struct round *round)
 
 static bool is_over(struct tasks *tasks)
 {
-    pthread_mutex_lock(&tasks->lock);
+    lock_take(&tasks->lock);
     bool stop = tasks->stop;
-    pthread_mutex_unlock(&tasks->lock);
+    lock_release(&tasks->lock);
     return stop;
 }
 

@@ -5,7 +5,6 @@
  */
 #include "node/tasks.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,13 +119,10 @@ static bool wait_until(struct tasks *tasks, uint64_t end_ns)
     bool looks = interrupt_is_set() && (!end_ns || look_ns < end_ns);
     if (looks)
         end_ns = look_ns;
-    if (!end_ns) {
-        pthread_cond_wait(&tasks->finished, &tasks->lock);
-        return true;
-    }
-    struct timespec until = {.tv_sec = (time_t)(end_ns / (1000 * MS)),
-                             .tv_nsec = (long)(end_ns % (1000 * MS))};
-    return pthread_cond_timedwait(&tasks->finished, &tasks->lock, &until) != ETIMEDOUT || looks;
+    if (end_ns)
+        return lock_wait_until(&tasks->lock, &tasks->finished, end_ns) || looks;
+    lock_wait(&tasks->lock, &tasks->finished);
+    return true;
 }
 
 static bool has_ended(struct schedule *schedule, uint64_t id, enum tern_status *status)
@@ -149,7 +145,7 @@ enum tern_status tasks_wait(struct tasks *tasks, const struct tern_worker *worke
     uint64_t end_ns = timeout_ms ? clock_now_ns() + timeout_ms * MS : 0;
     enum tern_status status = TERN_OK;
     bool in_time = true;
-    pthread_mutex_lock(&tasks->lock);
+    lock_take(&tasks->lock);
     /* A thread of the pool that waits makes room for another, which may run what it waits for. */
     tasks->n_waiting += worker->is_pool_thread;
     if (worker->is_pool_thread)
@@ -163,12 +159,12 @@ enum tern_status tasks_wait(struct tasks *tasks, const struct tern_worker *worke
             in_time = wait_until(tasks, end_ns);
         if (status || !interrupt_is_set())
             continue;
-        pthread_mutex_unlock(&tasks->lock);
+        lock_release(&tasks->lock);
         status = interrupt_check();
-        pthread_mutex_lock(&tasks->lock);
+        lock_take(&tasks->lock);
     }
     tasks->n_waiting -= worker->is_pool_thread;
-    pthread_mutex_unlock(&tasks->lock);
+    lock_release(&tasks->lock);
     return status;
 }
 
@@ -227,11 +223,11 @@ static enum tern_status take(void *context, uint32_t from, const struct frame *r
                              const uint8_t *body)
 {
     struct tasks *tasks = context;
-    pthread_mutex_lock(&tasks->lock);
+    lock_take(&tasks->lock);
     enum tern_status status = request->kind == FRAME_TASK
                                   ? take_task(tasks, from, request, body)
                                   : take_finished(tasks, from, request, body);
-    pthread_mutex_unlock(&tasks->lock);
+    lock_release(&tasks->lock);
     return status;
 }
 
@@ -243,9 +239,9 @@ static void open_port(struct tasks *tasks)
     struct engine *engine = tasks->node->engine;
     if (!engine)
         return;
-    pthread_mutex_lock(&engine->shards[0].lock);
+    lock_take(&engine->shards[0].lock);
     engine->shards[0].service.server.tasks = (struct task_port){.context = tasks, .take = take};
-    pthread_mutex_unlock(&engine->shards[0].lock);
+    lock_release(&engine->shards[0].lock);
     shard_wake(&engine->shards[0]);
 }
 
@@ -254,9 +250,9 @@ static void close_port(struct tasks *tasks)
     struct engine *engine = tasks->node->engine;
     if (!engine)
         return;
-    pthread_mutex_lock(&engine->shards[0].lock);
+    lock_take(&engine->shards[0].lock);
     engine->shards[0].service.server.tasks.take = NULL;
-    pthread_mutex_unlock(&engine->shards[0].lock);
+    lock_release(&engine->shards[0].lock);
 }
 
 struct tasks *tasks_new(struct tern_node *node)
@@ -274,13 +270,9 @@ struct tasks *tasks_new(struct tern_node *node)
     tasks->self = node->engine ? node->engine->core.node : 0;
     tasks->view = view;
     tasks->wake_fd = -1;
-    pthread_mutex_init(&tasks->lock, NULL);
+    lock_init(&tasks->lock, RANK_TASKS, 0);
     pthread_cond_init(&tasks->work, NULL);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&tasks->finished, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    condition_init(&tasks->finished);
     open_port(tasks);
     return tasks;
 }
@@ -295,7 +287,7 @@ void tasks_free(struct tasks *tasks)
         free(tasks->functions[i]);
     pthread_cond_destroy(&tasks->finished);
     pthread_cond_destroy(&tasks->work);
-    pthread_mutex_destroy(&tasks->lock);
+    lock_fini(&tasks->lock);
     free(tasks);
 }
 
@@ -313,10 +305,10 @@ struct caller *tasks_caller(struct tern_worker *worker)
         return NULL;
     }
     caller->worker = worker->number;
-    pthread_mutex_lock(&tasks->lock);
+    lock_take(&tasks->lock);
     caller->next = tasks->callers;
     tasks->callers = caller;
-    pthread_mutex_unlock(&tasks->lock);
+    lock_release(&tasks->lock);
     worker->caller = caller;
     return caller;
 }
@@ -327,14 +319,14 @@ enum tern_status tasks_end_worker(struct tern_worker *worker)
     struct caller *caller = worker->caller;
     if (!caller)
         return TERN_OK;
-    pthread_mutex_lock(&tasks->lock);
+    lock_take(&tasks->lock);
     bool idle = schedule_is_idle(caller->schedule) || tasks->stop;
     struct caller **link = &tasks->callers;
     while (idle && *link != caller)
         link = &(*link)->next;
     if (idle)
         *link = caller->next;
-    pthread_mutex_unlock(&tasks->lock);
+    lock_release(&tasks->lock);
     if (!idle)
         return fail(TERN_BUSY, "tasks of the worker have not finished; wait for them first");
     worker->caller = NULL;

@@ -20,6 +20,7 @@
 
 #include <pthread.h>
 
+#include "base/lock.h"
 #include "core/client.h"
 #include "core/inbox.h"
 #include "core/schedule.h"
@@ -62,7 +63,7 @@ struct tasks {
     struct tern_node *node;
     uint32_t self;
     const struct view *view;
-    pthread_mutex_t lock;
+    struct lock lock;
     bool stop;
 
     struct function *functions[TERN_MAX_FUNCTIONS];

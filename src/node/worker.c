@@ -32,10 +32,10 @@ static enum tern_status connect_worker(struct tern_worker *worker)
     worker->remote->drives = true;
     for (uint32_t i = 0; i < n_shards; i++) {
         struct shard *shard = &engine->shards[i];
-        pthread_mutex_lock(&shard->lock);
+        lock_take(&shard->lock);
         worker->intents[i]->next = shard->intents;
         shard->intents = worker->intents[i];
-        pthread_mutex_unlock(&shard->lock);
+        lock_release(&shard->lock);
     }
     return TERN_OK;
 }
@@ -54,7 +54,7 @@ enum tern_status node_open_worker(struct tern_node *node, bool is_pool_thread,
     made->space = space;
     made->is_pool_thread = is_pool_thread;
     made->opened_ns = clock_now_ns();
-    pthread_mutex_init(&made->intents_lock, NULL);
+    lock_init(&made->intents_lock, RANK_INTENTS, 0);
     made->takes_intents = node->engine != NULL;
     enum tern_status status = node->engine ? connect_worker(made) : TERN_OK;
     if (status) {
@@ -64,14 +64,14 @@ enum tern_status node_open_worker(struct tern_node *node, bool is_pool_thread,
     }
     handle_init(&made->handle, HANDLE_WORKER);
 
-    pthread_mutex_lock(&node->lock);
+    lock_take(&node->lock);
     made->number = node->n_workers_opened++;
     status = admit_open(made); /* before a table that is being opened finds it in the list */
     made->next = node->workers;
     node->workers = made;
     if (!status)
         status = exclusive_open(made);
-    pthread_mutex_unlock(&node->lock);
+    lock_release(&node->lock);
     if (status) {
         tern_worker_close(made);
         return status;
@@ -99,23 +99,23 @@ static void end_intents(struct shard *shard, struct intents *intents)
         round_driver_poke(&shard->round_driver, true);
         return;
     }
-    pthread_mutex_lock(&shard->lock);
+    lock_take(&shard->lock);
     struct intents **link = &shard->intents;
     while (*link != intents)
         link = &(*link)->next;
     *link = intents->next;
-    pthread_mutex_unlock(&shard->lock);
+    lock_release(&shard->lock);
     intents_free(intents);
 }
 
 /* A loader thread may be about to add an intent: it waits for the lock, and finds that it came too late. */
 static void end_all_intents(struct tern_worker *worker)
 {
-    pthread_mutex_lock(&worker->intents_lock);
+    lock_take(&worker->intents_lock);
     worker->takes_intents = false;
     for (uint32_t i = 0; i < STORE_MAX_SHARDS && worker->intents[i]; i++)
         end_intents(&worker->node->engine->shards[i], worker->intents[i]);
-    pthread_mutex_unlock(&worker->intents_lock);
+    lock_release(&worker->intents_lock);
 }
 
 enum tern_status tern_worker_close(struct tern_worker *worker)
@@ -134,7 +134,7 @@ enum tern_status tern_worker_close(struct tern_worker *worker)
         remote_fini(worker->remote);
         free(worker->remote);
     }
-    pthread_mutex_lock(&node->lock);
+    lock_take(&node->lock);
     struct tern_worker **link = &node->workers;
     while (*link != worker)
         link = &(*link)->next;
@@ -146,7 +146,7 @@ enum tern_status tern_worker_close(struct tern_worker *worker)
     for (size_t i = 0; i < TERN_MAX_TABLES; i++)
         if (node->tables[i])
             counts_sum(&node->tables[i]->ended, &worker->space->counts[i]);
-    pthread_mutex_unlock(&node->lock);
+    lock_release(&node->lock);
     free(worker->space->away);
     free(worker->space->gathered);
     order_fini(&worker->space->order);

@@ -67,7 +67,7 @@ bool admission_count(struct admission *admission, uint64_t key, uint32_t n, stru
     size_t number;
     const struct counters counters = find(admission, key, &number);
     struct latch *latch = &admission->latches[number % ADMISSION_LATCHES].latch;
-    if (!latch_take(latch, watch))
+    if (!latch_take(latch, RANK_SLOTS, watch))
         return true;
     uint64_t count = UINT64_MAX;
     for (unsigned i = 0; i < DEPTH; i++) {
@@ -80,7 +80,7 @@ bool admission_count(struct admission *admission, uint64_t key, uint32_t n, stru
     for (unsigned i = 0; i < DEPTH; i++)
         if (get(admission, counters.line, counters.at[i]) < count)
             put(admission, counters.line, counters.at[i], count);
-    latch_release(latch);
+    latch_release(latch, RANK_SLOTS);
     atomic_fetch_add_explicit(&admission->n_counted, n, memory_order_relaxed);
     return count > admission->most;
 }

@@ -150,6 +150,7 @@ static inline bool entry_try_latch(struct entry *entry, uint64_t word)
 /* Latches the entry, which had *word; false if the wait was given up (base/spin.h). */
 static inline bool entry_latch(struct entry *entry, struct watch *watch, uint64_t *word)
 {
+    rank_waits(RANK_ENTRY, 0);
     for (struct spin spin = {0};;) {
         *word = atomic_load_explicit(&entry->word, memory_order_relaxed);
         if (!(*word & ENTRY_LATCHED) && entry_try_latch(entry, *word))

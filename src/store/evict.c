@@ -206,7 +206,7 @@ static size_t clear_stripe(struct store *store, uint64_t key)
 bool evict_make_room(struct store *store, uint64_t key, bool for_index)
 {
     struct eviction *eviction = eviction_of(store);
-    if (!store->evict_at_limit || !latch_take(&eviction->latch, store->watch))
+    if (!store->evict_at_limit || !latch_take(&eviction->latch, RANK_EVICTION, store->watch))
         return false;
     size_t n = 0;
     if (!eviction->n_left)
@@ -218,7 +218,7 @@ bool evict_make_room(struct store *store, uint64_t key, bool for_index)
             look_around(store, share / 2 ? share / 2 : 1);
     }
     eviction->n_left -= n < eviction->n_left ? n : eviction->n_left;
-    latch_release(&eviction->latch);
+    latch_release(&eviction->latch, RANK_EVICTION);
     return n;
 }
 

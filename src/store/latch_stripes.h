@@ -39,6 +39,7 @@ static inline bool stripe_try_latch(struct latch_stripe *stripe)
 /* False if the wait was given up (base/spin.h). */
 static inline bool stripe_latch(struct latch_stripe *stripe, struct watch *watch)
 {
+    rank_waits(RANK_VALUES, 0);
     for (struct spin spin = {0}; !stripe_try_latch(stripe);)
         if (!spin_again(&spin, watch))
             return false;

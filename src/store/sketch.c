@@ -151,7 +151,7 @@ static bool add_conservatively(struct sketch *sketch, bool wide, uint64_t key,
                                const uint64_t *cells, uint64_t n, struct watch *watch)
 {
     struct latch *latch = &sketch->latches[hash_of(sketch, key) % SKETCH_LATCHES].latch;
-    if (!latch_take(latch, watch))
+    if (!latch_take(latch, RANK_SLOTS, watch))
         return false;
     const uint64_t least = lowest(sketch, wide, cells);
     const uint64_t to = wide ? add_up_wide(least, n) : add_up_narrow(least, n);
@@ -161,7 +161,7 @@ static bool add_conservatively(struct sketch *sketch, bool wide, uint64_t key,
         else
             raise_narrow(sketch, cells[row], to);
     }
-    latch_release(latch);
+    latch_release(latch, RANK_SLOTS);
     return true;
 }
 
@@ -211,14 +211,14 @@ static bool tell_top(struct sketch *sketch, const uint64_t *keys, size_t n, cons
                      struct watch *watch)
 {
     uint64_t cells[TERN_MAX_SKETCH_DEPTH];
-    if (!latch_take(&sketch->top_latch.latch, watch))
+    if (!latch_take(&sketch->top_latch.latch, RANK_SLOTS, watch))
         return false;
     for (size_t i = 0; i < n; i++) {
         find_cells(sketch, keys[i], cells);
         top_add(top_of(sketch), keys[i], count_at(counts, sketch->is_wide, i),
                 lowest(sketch, sketch->is_wide, cells));
     }
-    latch_release(&sketch->top_latch.latch);
+    latch_release(&sketch->top_latch.latch, RANK_SLOTS);
     return true;
 }
 
@@ -250,10 +250,10 @@ void sketch_estimate(const struct sketch *sketch, const uint64_t *keys, size_t n
 bool sketch_heaviest(struct sketch *sketch, size_t k, struct top_counter *to, size_t *n,
                      struct watch *watch)
 {
-    if (!latch_take(&sketch->top_latch.latch, watch))
+    if (!latch_take(&sketch->top_latch.latch, RANK_SLOTS, watch))
         return false;
     *n = top_heaviest(top_of(sketch), k, to);
-    latch_release(&sketch->top_latch.latch);
+    latch_release(&sketch->top_latch.latch, RANK_SLOTS);
     return true;
 }
 

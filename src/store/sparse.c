@@ -188,11 +188,11 @@ static struct index_line *lines_of_size(struct sparse *sparse, unsigned bits, un
                    ? (struct index_line *)((uintptr_t)sparse + sparse->room) +
                          ((uint64_t)bank << (sparse->room_bits + 1)) + (UINT64_C(1) << bits)
                    : NULL;
-    latch_take(&sparse->latch, NULL);
+    latch_take(&sparse->latch, RANK_INDEX, NULL);
     if (!sparse->lines[bank][bits])
         sparse->lines[bank][bits] = pages_new(sizeof(struct index_line) << bits);
     struct index_line *lines = sparse->lines[bank][bits];
-    latch_release(&sparse->latch);
+    latch_release(&sparse->latch, RANK_INDEX);
     return lines;
 }
 
@@ -200,14 +200,14 @@ static struct index_line *lines_of_size(struct sparse *sparse, unsigned bits, un
  * sparse_uniform's reader gets to see. If the wait is given up it stays as it was: readers check what they find. */
 static void note_uniform(struct sparse *sparse, struct watch *watch)
 {
-    if (!latch_take(&sparse->latch, watch))
+    if (!latch_take(&sparse->latch, RANK_INDEX, watch))
         return;
     uintptr_t uniform = atomic_load_explicit(&sparse->arrays[0], memory_order_acquire);
     for (int i = 1; i < SPARSE_STRIPES; i++)
         if (atomic_load_explicit(&sparse->arrays[i], memory_order_acquire) != uniform)
             uniform = 0;
     atomic_store_explicit(&sparse->uniform, uniform, memory_order_release);
-    latch_release(&sparse->latch);
+    latch_release(&sparse->latch, RANK_INDEX);
 }
 
 /* Gives the memory of an old array back. */
@@ -350,7 +350,7 @@ struct entry *sparse_insert(struct sparse *sparse, uint64_t key, uint64_t limit_
 {
     unsigned stripe = stripe_of(sparse_hash(sparse, key));
     const bool latches = !fault(FAULT_INDEX_UNLATCHED);
-    if (latches && !latch_take(&sparse->stripes[stripe].latch, watch))
+    if (latches && !latch_take(&sparse->stripes[stripe].latch, RANK_INDEX_STRIPE, watch))
         return NULL;
     struct entry *entry = sparse_search(sparse, key);
     fault_point();
@@ -364,7 +364,7 @@ struct entry *sparse_insert(struct sparse *sparse, uint64_t key, uint64_t limit_
         sparse->stripes[stripe].n_keys++;
     }
     if (latches && !(grows && fault(FAULT_STRIPE_KEPT)))
-        latch_release(&sparse->stripes[stripe].latch);
+        latch_release(&sparse->stripes[stripe].latch, RANK_INDEX_STRIPE);
     return entry;
 }
 
@@ -377,7 +377,7 @@ bool sparse_visit_lines(struct sparse *sparse, unsigned stripe, uint64_t first, 
                         void (*visit)(void *, uint64_t key, uint64_t word), void *context,
                         struct watch *watch)
 {
-    if (!latch_take(&sparse->stripes[stripe].latch, watch))
+    if (!latch_take(&sparse->stripes[stripe].latch, RANK_INDEX_STRIPE, watch))
         return false;
     uintptr_t array = sparse_array(sparse, stripe);
     const uint64_t all = n_lines(array), end = n < all && first < all - n ? first + n : all;
@@ -389,7 +389,7 @@ bool sparse_visit_lines(struct sparse *sparse, unsigned stripe, uint64_t first, 
                       word);
         }
     }
-    latch_release(&sparse->stripes[stripe].latch);
+    latch_release(&sparse->stripes[stripe].latch, RANK_INDEX_STRIPE);
     return true;
 }
 

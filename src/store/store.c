@@ -198,7 +198,7 @@ enum tern_status store_init(struct store *store, const char *name,
     store->inlined = store->value_bytes == sizeof(uint32_t) && !store->updater.apply &&
                      store->index != TERN_SKETCH && !store->home.rows_everywhere &&
                      !store->home.rows_move && !store->home.backed && !store->evicts;
-    pthread_mutex_init(&store->slot_lock, NULL);
+    lock_init(&store->slot_lock, RANK_SLOTS, 0);
     size_t element = type_bytes(store->type);
     enum tern_status status = TERN_OK;
     if (!slabs_init(&store->rows, slabs_stride(store->value_bytes, element)) ||
@@ -247,7 +247,7 @@ void store_fini(struct store *store)
     slabs_fini(&store->written);
     for (uint32_t i = 0; i < store->n_shards; i++)
         marks_fini(&store->changed[i]);
-    pthread_mutex_destroy(&store->slot_lock);
+    lock_fini(&store->slot_lock);
 }
 
 uint64_t store_memory_bytes(const struct store *store)
@@ -313,7 +313,7 @@ bool store_take_free(struct store *store, uint32_t *slot)
 {
     struct store_counts *counts = store->counts;
     if (!atomic_load_explicit(&counts->n_free, memory_order_relaxed) ||
-        !latch_take(&counts->free_latch, store->watch))
+        !latch_take(&counts->free_latch, RANK_SLOTS, store->watch))
         return false;
     const bool taken = counts->first_free;
     if (taken) {
@@ -321,7 +321,7 @@ bool store_take_free(struct store *store, uint32_t *slot)
         memcpy(&counts->first_free, slabs_at(&store->rows, *slot), sizeof counts->first_free);
         atomic_fetch_sub_explicit(&counts->n_free, 1, memory_order_relaxed);
     }
-    latch_release(&counts->free_latch);
+    latch_release(&counts->free_latch, RANK_SLOTS);
     return taken;
 }
 
@@ -329,9 +329,9 @@ bool store_take_slot(struct store *store, uint32_t *slot)
 {
     if (store_take_free(store, slot))
         return true;
-    pthread_mutex_lock(&store->slot_lock);
+    lock_take(&store->slot_lock);
     const bool taken = new_slot(store, slot);
-    pthread_mutex_unlock(&store->slot_lock);
+    lock_release(&store->slot_lock);
     return taken;
 }
 
@@ -339,12 +339,12 @@ bool store_take_slot(struct store *store, uint32_t *slot)
 void store_give_slot(struct store *store, uint32_t slot)
 {
     struct store_counts *counts = store->counts;
-    if (!latch_take(&counts->free_latch, store->watch))
+    if (!latch_take(&counts->free_latch, RANK_SLOTS, store->watch))
         return;
     memcpy(slabs_at(&store->rows, slot), &counts->first_free, sizeof counts->first_free);
     counts->first_free = slot + 1;
     atomic_fetch_add_explicit(&counts->n_free, 1, memory_order_relaxed);
-    latch_release(&counts->free_latch);
+    latch_release(&counts->free_latch, RANK_SLOTS);
 }
 
 /* A slot for the row of a key that is at home here. */
@@ -556,9 +556,9 @@ static bool move_to_slabs(struct store *store, uint64_t key)
 static _Atomic uint32_t *pin_count(struct store *store, uint32_t slot)
 {
     if (!slabs_has(&store->pins, slot)) {
-        pthread_mutex_lock(&store->slot_lock);
+        lock_take(&store->slot_lock);
         bool added = slabs_add(&store->pins, slot);
-        pthread_mutex_unlock(&store->slot_lock);
+        lock_release(&store->slot_lock);
         if (!added)
             return NULL;
     }

@@ -26,9 +26,8 @@
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
 
-#include <pthread.h>
-
 #include "base/hash.h"
+#include "base/lock.h"
 #include "base/status.h"
 #include "kernel/kernel.h"
 #include "store/admission.h"
@@ -179,7 +178,7 @@ struct store {
     _Atomic uint64_t next_slot; /* the next that is not natural; changed under slot_lock */
     uint64_t limit_bytes;       /* UINT64_MAX: none */
     uint64_t counter_bytes;     /* of `admission` or `sketch` */
-    pthread_mutex_t slot_lock;
+    struct lock slot_lock;
     struct slabs pins; /* how often each slot is pinned */
 
     /* Of tables whose rows leave by a rule (evict.h). */

@@ -524,9 +524,9 @@ static void *work_in_turns(void *context)
         tern_worker_open(node, &last) || tern_pull(last, table, keys, N_NODES, values);
     for (int i = 0; i < N_NODES; i++)
         member->n_wrong += values[i] != N_NODES * STEPS;
-    pthread_mutex_lock(&node->engine->shards[0].lock);
+    lock_take(&node->engine->shards[0].lock);
     member->n_wrong += node->engine->shards[0].service.n_lanes >= STEPS;
-    pthread_mutex_unlock(&node->engine->shards[0].lock);
+    lock_release(&node->engine->shards[0].lock);
     member->n_wrong += tern_worker_close(last) || tern_node_close(node);
     return NULL;
 }
@@ -592,9 +592,9 @@ static void *use_shards(void *context)
     member->n_wrong += node->engine->core.n_shards != SHARDS || node->engine->n_shards != SHARDS;
     for (uint32_t i = 0; i < SHARDS; i++) {
         struct shard *shard = &node->engine->shards[i];
-        pthread_mutex_lock(&shard->lock);
+        lock_take(&shard->lock);
         member->n_wrong += shard->service.n_lanes == 0;
-        pthread_mutex_unlock(&shard->lock);
+        lock_release(&shard->lock);
     }
     member->n_wrong += tern_worker_close(worker) || tern_node_close(node);
     return NULL;

@@ -154,7 +154,7 @@ static void leave(struct store *store, enum left left, uint64_t key)
         latch_take(
             &store->sparse->stripes[sparse_hash(store->sparse, key) >> (64 - SPARSE_STRIPE_BITS)]
                  .latch,
-            NULL);
+            RANK_INDEX_STRIPE, NULL);
 }
 
 /* A child attaches the memory, takes a latch and stops or dies: the rest of the test has certainty. */
