@@ -48,7 +48,7 @@ enum {
 
 static struct {
     int64_t n_nodes;
-    bool over_unix, over_tcp, no_share, no_prefix;
+    bool over_unix, over_tcp, no_share, no_prefix, survive;
     const char *link, *deadline;
 } args;
 
@@ -64,6 +64,8 @@ static const struct option options[] = {
      .help = "seconds after which a node that does not answer is given up, 0.1 to 86400"},
     {"no-share", OPTION_FLAG, &args.no_share,
      .help = "let each node have tables in its own memory, as nodes of different hosts do"},
+    {"survive", OPTION_FLAG, &args.survive,
+     .help = "let the others continue when a node other than node 0 fails"},
     {"no-prefix", OPTION_FLAG, &args.no_prefix,
      .help = "leave the nodes' output as it is, without \"[k] \" before each line"},
 };
@@ -89,7 +91,8 @@ static const struct option_set option_set = {
         "\n"
         "When a node fails, the others are ended: by SIGTERM, and 2 seconds later by SIGKILL,\n"
         "together with all they have started. The exit status is 0 when every node's was, 1 when\n"
-        "one failed, and 128 + n when signal n ended tern run.",
+        "one failed, and 128 + n when signal n ended tern run. With --survive, which is for\n"
+        "programs whose tables have backups, only the failure of node 0 counts.",
     .options = options,
     .n_options = N_OPTIONS,
 };
@@ -522,6 +525,16 @@ static bool by_signal(const siginfo_t *end)
     return end->si_code != CLD_EXITED;
 }
 
+static void blame(size_t node, const siginfo_t *how, const char *others)
+{
+    int pid = (int)run.nodes[node].pid;
+    if (by_signal(how))
+        say("node %zu (pid %d) was killed by signal %d (%s)%s", node, pid, how->si_status,
+            strsignal(how->si_status), others);
+    else
+        say("node %zu (pid %d) exited with status %d%s", node, pid, how->si_status, others);
+}
+
 /* Notes which nodes have ended. True when one of them failed: *culprit ended as *how. When several
  * have, one that was killed explains more than one that gave up. */
 static bool collect(size_t *culprit, siginfo_t *how)
@@ -537,6 +550,11 @@ static bool collect(size_t *culprit, siginfo_t *how)
         run.n_running--;
         drain_node(i);
         bool well = !by_signal(&end) && end.si_status == 0;
+        if (!well && args.survive && i > 0) {
+            blame(i, &end, "; the others continue");
+            kill(-node->pid, SIGKILL); /* what it has started */
+            well = true;
+        }
         if (!well && (!failed || (by_signal(&end) && !by_signal(how)))) {
             failed = true;
             *culprit = i;
@@ -544,17 +562,6 @@ static bool collect(size_t *culprit, siginfo_t *how)
         }
     }
     return failed;
-}
-
-static void blame(size_t node, const siginfo_t *how)
-{
-    const char *others = run.n_running > 0 ? "; ending the others" : "";
-    int pid = (int)run.nodes[node].pid;
-    if (by_signal(how))
-        say("node %zu (pid %d) was killed by signal %d (%s)%s", node, pid, how->si_status,
-            strsignal(how->si_status), others);
-    else
-        say("node %zu (pid %d) exited with status %d%s", node, pid, how->si_status, others);
 }
 
 /* From now on a slow reader of the output is waited for a little only. */
@@ -571,7 +578,7 @@ static int wait_for_nodes(void)
     while (run.n_running > 0 && !output_broken(&run.outputs[0])) {
         if (wait_for_news(-1) && collect(&culprit, &how)) {
             limit_patience();
-            blame(culprit, &how);
+            blame(culprit, &how, run.n_running > 0 ? "; ending the others" : "");
             return EXIT_FAILED;
         }
         if (run.stop_signal != 0) {

@@ -34,6 +34,10 @@ const struct option train_general[TRAIN_N_GENERAL] = {
      .help = "how the nodes manage the parameters; Tern's default unless given"},
     {"filters", OPTION_STRING, &train_args.filters, .takes = "LIST",
      .help = "filters that shorten messages between nodes, such as zeros,fixed:16"},
+    {"backups", OPTION_INT, &train_args.backups, "0", "N",
+     "copies of each row at other nodes, so that training continues when a node other than node 0 "
+     "dies; with --policy static, which is the default then",
+     .min = 0, .max = TERN_MAX_BACKUPS},
     {"plain", OPTION_FLAG, &train_args.plain,
      .help = "keep the parameters in ordinary arrays, as a baseline; one node"},
     {"ahead", OPTION_DOUBLE, &ahead_ms, "50", "MS",
@@ -134,7 +138,7 @@ static bool nodes_can_read(const struct option_set *set)
 /* Runs `tern train argv...` as nodes; its exit status. */
 static int start_nodes(int argc, char **argv)
 {
-    enum { N_BEFORE = 9 };
+    enum { N_BEFORE = 10 };
     char path[4096], count[24];
     ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
     char **words = calloc((size_t)argc + N_BEFORE + 1, sizeof *words);
@@ -154,6 +158,8 @@ static int start_nodes(int argc, char **argv)
         words[n++] = "--link";
         words[n++] = (char *)link_speed;
     }
+    if (train_args.backups > 0)
+        words[n++] = "--survive";
     for (size_t i = 0; i < sizeof after / sizeof *after; i++)
         words[n++] = after[i];
     memcpy(words + n, argv, (size_t)argc * sizeof *argv);
@@ -306,6 +312,19 @@ static bool may_be_plain(void)
     return false;
 }
 
+static bool may_have_backups(void)
+{
+    if (train_args.backups == 0)
+        return true;
+    if (train_args.plain) {
+        complain("--backups goes with tables, not with --plain");
+        return false;
+    }
+    if (train_args.policy == NULL)
+        train_args.policy = "static";
+    return true;
+}
+
 static bool may_have_checkpoints(void)
 {
     if ((train_args.checkpoint_every > 0) != (train_args.checkpoints != NULL))
@@ -317,13 +336,16 @@ static bool may_have_checkpoints(void)
     return false;
 }
 
-/* Whether a node takes the policy and the filters. Nobody else is there: no launcher has started this process. */
+/* Whether a node takes the policy, the filters and the backups. Nobody else is there: no launcher has started this process. */
 static bool is_management(const char *policy, const char *filters)
 {
     struct tern_node *node = NULL;
     struct tern_table *table;
-    struct tern_table_options options = {
-        .struct_size = sizeof options, .n_keys = 1, .length = 1, .policy = policy};
+    struct tern_table_options options = {.struct_size = sizeof options,
+                                         .n_keys = 1,
+                                         .length = 1,
+                                         .policy = policy,
+                                         .backups = (uint32_t)train_args.backups};
     bool ok = (policy == NULL && filters == NULL) || tern_node_open(NULL, &node) == TERN_OK;
     if (ok && policy != NULL && tern_table_open(node, "parameters", &options, &table) != TERN_OK)
         ok = false;
@@ -351,7 +373,7 @@ bool train_begin(const struct option_set *set, int argc, char **argv, int *statu
         complain("--clocks goes with a policy that bounds reads: bsp, ssp:S, essp:S or vap:V");
         return false;
     }
-    if (!may_have_checkpoints())
+    if (!may_have_backups() || !may_have_checkpoints())
         return false;
     const bool is_launched = count_launched() > 0;
     if (link_speed != NULL && train_args.n_nodes == 1 && !is_launched) {

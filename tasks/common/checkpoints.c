@@ -183,6 +183,17 @@ bool checkpoints_is_due(const struct train *train)
     return every > 0 && train->n_epochs_done % every == 0;
 }
 
+/* A checkpoint has failed at all nodes. With backups training goes on: a node may have been given up. */
+static bool do_without(const struct train *train, int64_t epoch)
+{
+    if (train->options->backups == 0)
+        return task_fail_tern("cannot write a checkpoint");
+    if (train_speaks(train))
+        fprintf(stderr, "tern: there is no checkpoint after epoch %" PRId64 ": %s\n", epoch,
+                tern_error());
+    return true;
+}
+
 bool checkpoints_finish(struct train *train)
 {
     if (train->writing_epoch == 0)
@@ -190,7 +201,7 @@ bool checkpoints_finish(struct train *train)
     const int64_t epoch = train->writing_epoch;
     train->writing_epoch = 0;
     if (tern_checkpoint_wait(train->node))
-        return task_fail_tern("cannot write a checkpoint");
+        return do_without(train, epoch);
     train->written_epoch = epoch;
     return true;
 }
@@ -205,12 +216,12 @@ bool checkpoints_write(struct train *train, const struct train_task *task, void 
     bool ok = task->note == NULL || task->note(model, train, &own);
     ok = train_agree(train, ok);
     const struct tern_note notes[] = {{"mark", mark, sizeof *mark}, {"model", own.data, own.bytes}};
-    if (ok && tern_checkpoint_start(train->node, path, notes, task->note != NULL ? 2 : 1))
-        ok = task_fail_tern("cannot write a checkpoint");
+    const bool begun =
+        ok && !tern_checkpoint_start(train->node, path, notes, task->note != NULL ? 2 : 1);
     free(own.data);
-    if (!ok)
+    if (!ok || (!begun && !do_without(train, mark->n_epochs_done)))
         return false;
-    train->writing_epoch = mark->n_epochs_done;
+    train->writing_epoch = begun ? mark->n_epochs_done : 0;
     /* Several nodes have prepared batches of the next epoch. They cannot repeat a run bit by bit anyway. */
     return task->renew == NULL || train->n_nodes > 1 || task->renew(model, train);
 }

@@ -249,11 +249,23 @@ static bool save(struct epoch *epoch)
     return train->has_saved;
 }
 
+bool train_evaluate(struct train *train, train_evaluate_function *evaluate, void *model,
+                    struct train_quality *quality)
+{
+    uint32_t n_present;
+    do {
+        n_present = train->n_present;
+        if (!train_agree(train, evaluate(model, train, quality)))
+            return false;
+    } while (train->n_present < n_present);
+    return true;
+}
+
 static bool evaluate(struct epoch *epoch, struct train_quality *quality)
 {
     struct train *train = epoch->train;
     double started_s = seconds_now();
-    if (!train_agree(train, epoch->task->evaluate(epoch->model, train, quality)))
+    if (!train_evaluate(train, epoch->task->evaluate, epoch->model, quality))
         return false;
     train->evaluation_s = seconds_now() - started_s;
     quality->is_measured = true;
@@ -321,6 +333,19 @@ static void count_course(struct course *course, const struct report_sums *sums)
     course->bytes += report_bytes(sums);
 }
 
+/* Shares out the data among the nodes that are left. */
+static bool share_out(struct epoch *epoch)
+{
+    struct train *train = epoch->train;
+    if (train->n_sharing == train->n_present)
+        return true;
+    train->n_sharing = train->n_present;
+    if (!train_agree(train, epoch->task->share_out(epoch->model, train)))
+        return false;
+    train->n_epoch_examples = (double)epoch->task->n_examples(epoch->model);
+    return train_sum(train, 1, &train->n_epoch_examples);
+}
+
 static bool one_epoch(struct epoch *epoch, struct course *course)
 {
     struct train *train = epoch->train;
@@ -328,7 +353,7 @@ static bool one_epoch(struct epoch *epoch, struct course *course)
     struct report_sums before = {0};
     count_accesses(train, &before);
     double started_s = seconds_now();
-    if (!run_epoch(epoch))
+    if (!share_out(epoch) || !run_epoch(epoch))
         return false;
     report.seconds = seconds_now() - started_s;
     /* With clocks of their own workers go on as they are, unless the model is looked at. */
@@ -405,6 +430,8 @@ bool train_loop(struct train *train, const struct train_task *task, void *model)
 {
     struct course course = {.over = train->n_epochs_done >= train->options->n_epochs};
     struct epoch before = {train, task, model, train->n_epochs_done};
+    if (train->options->backups > 0 && task->share_out == NULL)
+        return task_fail("--backups is for models whose data can be shared out anew: kge");
     train->n_epoch_examples = (double)task->n_examples(model);
     if (!train_sum(train, 1, &train->n_epoch_examples) || !train_quiesce(train))
         return false;

@@ -17,6 +17,7 @@ static bool open_table(struct params *params, struct tern_node *node,
         .policy = management->policy,
         .filters = management->filters,
         .placement = management->placement,
+        .backups = management->backups,
     };
     return !tern_table_open(node, name, &options, &params->table) ||
            task_fail_tern("cannot open a table");

@@ -30,6 +30,7 @@ struct params {
 struct params_management {
     const char *policy, *filters;
     const struct tern_placement *placement;
+    uint32_t backups;
 };
 
 /* Opens the table `name` at `node`, or makes an array when `node` is NULL. `init` gives the first value

@@ -60,9 +60,15 @@ static bool check_number(struct train *train)
 
 static bool open_node(struct train *train)
 {
-    return (!tern_node_open(NULL, &train->node) &&
-            !tern_node_self(train->node, &train->self, &train->n_nodes)) ||
-           task_fail_tern("cannot open the node");
+    if (tern_node_open(NULL, &train->node) ||
+        tern_node_self(train->node, &train->self, &train->n_nodes))
+        return task_fail_tern("cannot open the node");
+    train->rank = train->self;
+    train->n_present = train->n_sharing = train->n_nodes;
+    train->is_present = malloc(train->n_nodes * sizeof *train->is_present);
+    for (uint32_t i = 0; train->is_present != NULL && i < train->n_nodes; i++)
+        train->is_present[i] = true;
+    return train->is_present != NULL || task_fail_memory("the nodes");
 }
 
 static bool open_workers(struct train *train)
@@ -99,7 +105,8 @@ static bool open_reporter(struct train *train, bool bar)
                                                .n_keys = train->n_nodes,
                                                .length = 2,
                                                .type = TERN_F64,
-                                               .policy = "static"};
+                                               .policy = "static",
+                                               .backups = (uint32_t)train->options->backups};
     char is_wanted = (char)bar;
     if (train->n_nodes == 1)
         return true;
@@ -162,6 +169,8 @@ bool train_open(struct train *train, const struct train_options *options)
 {
     *train = (struct train){.options = options,
                             .n_nodes = 1,
+                            .n_present = 1,
+                            .n_sharing = 1,
                             .n_threads = (size_t)options->n_threads,
                             .started_s = seconds_now()};
     bool ok = options->plain || (open_node(train) && check_number(train) && check_alike(train) &&
@@ -199,6 +208,7 @@ bool train_close(struct train *train, bool ok)
         (void)tern_worker_close(train->reporter);
     free(train->workers);
     free(train->waited_s);
+    free(train->is_present);
     checkpoints_close(train);
     /* Tables end with their node, when the other nodes need them no more. */
     bool closed = train->node == NULL || !tern_node_close(train->node);
@@ -217,6 +227,7 @@ struct params *train_params_at(struct train *train, const struct tern_placement 
     struct params *params = &train->params[train->n_params];
     const struct params_management management = {.policy = train->options->policy,
                                                  .filters = train->options->filters,
+                                                 .backups = (uint32_t)train->options->backups,
                                                  .placement = placement};
     bool ok =
         params_open_managed(params, train->node, &management, name, n_keys, length, init, context);
@@ -245,19 +256,51 @@ bool train_sum(struct train *train, size_t n, double *values)
            task_fail_tern("cannot add up over the nodes");
 }
 
+/* What a node says of itself; one that was given up says nothing. */
+enum { ABSENT, WELL, FAILED };
+
+static void say_given_up(const struct train *train, uint32_t node)
+{
+    if (!train_speaks(train))
+        return;
+    if (train->options->json)
+        printf("{\"given_up\":%u,\"nodes_left\":%u}\n", node, train->n_present);
+    else
+        fprintf(stderr,
+                "node %u was given up; %u %s its keys, and from the next epoch on its examples\n",
+                node, train->n_present, train->n_present == 1 ? "node has" : "nodes have");
+}
+
+/* Learns who is present from what all have said. */
+static void note_present(struct train *train, const int32_t *said)
+{
+    train->n_present = train->rank = 0;
+    for (uint32_t i = 0; i < train->n_nodes; i++) {
+        train->n_present += said[i] != ABSENT;
+        train->rank += said[i] != ABSENT && i < train->self;
+    }
+    for (uint32_t i = 0; i < train->n_nodes; i++) {
+        if (train->is_present[i] && said[i] == ABSENT)
+            say_given_up(train, i);
+        train->is_present[i] = said[i] != ABSENT;
+    }
+}
+
 bool train_agree(struct train *train, bool ok)
 {
     if (train->n_nodes == 1)
         return ok;
-    int32_t *failed = calloc(train->n_nodes, sizeof *failed);
-    if (failed == NULL)
+    int32_t *said = calloc(train->n_nodes, sizeof *said);
+    if (said == NULL)
         return task_fail_memory("the nodes");
-    failed[train->self] = !ok;
-    bool heard = !tern_all_reduce(train->node, TERN_I32, train->n_nodes, failed);
+    said[train->self] = ok ? WELL : FAILED;
+    bool heard = !tern_all_reduce(train->node, TERN_I32, train->n_nodes, said);
     uint32_t first = 0;
-    while (heard && first < train->n_nodes && !failed[first])
+    while (heard && first < train->n_nodes && said[first] != FAILED)
         first++;
-    free(failed);
+    if (heard)
+        note_present(train, said);
+    free(said);
     if (!heard)
         return ok ? task_fail_tern("cannot hear the other nodes") : false;
     if (first == train->n_nodes)

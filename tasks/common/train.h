@@ -40,6 +40,7 @@ struct train_options {
     const char *task;      /* "kge" */
     const char *policy;    /* of the tables; NULL: Tern's default */
     const char *filters;   /* of the tables' messages; NULL: none */
+    int64_t backups;       /* of the tables: nodes that may die (docs/survive.md) */
     const char *data;      /* a file or folder */
     const char *out;       /* the folder of the model; NULL: it is not kept */
     const char *placement; /* the folder of a partition of the data (placement.h); NULL: none */
@@ -56,6 +57,9 @@ struct train {
     const struct train_options *options;
     struct tern_node *node; /* NULL with --plain */
     uint32_t self, n_nodes;
+    bool *is_present; /* by node: whether it was there when all last agreed; NULL: one node */
+    uint32_t n_present, rank;     /* how many were, and how many of those have lower numbers */
+    uint32_t n_sharing;           /* nodes that the data was shared out among */
     size_t n_threads;             /* of this node */
     struct tern_worker **workers; /* one per thread; NULL with --plain */
     struct params params[TRAIN_MAX_PARAMS];
@@ -103,6 +107,10 @@ struct train_quality {
     double values[TRAIN_MAX_MEASURES];
 };
 
+/* How good a model is now; called by all nodes. */
+typedef bool train_evaluate_function(void *model, struct train *train,
+                                     struct train_quality *quality);
+
 /* A model. `model` is the task's own. */
 struct train_task {
     const char *unit; /* what is counted: "triples" */
@@ -119,8 +127,7 @@ struct train_task {
     bool (*end)(void *model, struct train *train);
     /* Examples of this node in an epoch, for the progress bar. */
     uint64_t (*n_examples)(void *model);
-    /* How good the model is now; called by all nodes. NULL: it is not measured. */
-    bool (*evaluate)(void *model, struct train *train, struct train_quality *quality);
+    train_evaluate_function *evaluate; /* NULL: it is not measured */
     /* Brings to node 0 what it needs to save the model; called by all nodes. NULL: it has all. */
     bool (*gather)(void *model, struct train *train);
     /* Writes the model to options->out; called at node 0 alone. */
@@ -130,6 +137,9 @@ struct train_task {
     /* Makes the order of the data and the random numbers what they are in a run that begins with a checkpoint of
      * n_epochs_done epochs. Called where nothing is prepared ahead. NULL: they are so already. */
     bool (*renew)(void *model, struct train *train);
+    /* A node was given up: takes this node's part of the data anew, as number train->rank of train->n_present. Called between
+     * epochs. NULL: the model cannot do that, and so has no --backups. */
+    bool (*share_out)(void *model, struct train *train);
 };
 
 /* Opens the node and its workers; fails everywhere when nodes were started with different options. */
@@ -152,7 +162,7 @@ struct params *train_params_at(struct train *train, const struct tern_placement 
 /* Counts the accesses to a table that the task has opened itself; the table ends with the node. */
 void train_watch(struct train *train, struct tern_table *table);
 
-/* Whether all nodes are well. */
+/* Whether all nodes are well. All learn alike which of them are present: is_present, n_present and rank. */
 bool train_agree(struct train *train, bool ok);
 
 /* Whether all are, and have read the same data, of which `digest` tells: a key means the same at all nodes. */
@@ -221,6 +231,11 @@ static inline bool train_done(struct train *train, size_t thread, uint64_t n, do
         (void)tern_worker_advance(train->workers[thread], NULL);
     return !atomic_load_explicit(&train->stopping, memory_order_relaxed);
 }
+
+/* Measures a model, with the same outcome at all nodes. If a node was given up meanwhile, its part of the sums is missing, and
+ * all measure again. */
+bool train_evaluate(struct train *train, train_evaluate_function *evaluate, void *model,
+                    struct train_quality *quality);
 
 /* Trains until the epochs, the time or the patience run out. The model is saved whenever it is the
  * best so far, or in the end when it is not measured. A resumed model is measured first, so that no worse one takes

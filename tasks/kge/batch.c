@@ -67,24 +67,30 @@ static uint32_t position_of(struct key_index *index, uint64_t key, struct key_li
 
 /* ---- The stream ------------------------------------------------------------------------------ */
 
+bool source_take(struct source *source, const struct triples *triples, size_t part, size_t n_parts)
+{
+    const size_t begin = triples->n * part / n_parts, end = triples->n * (part + 1) / n_parts;
+    struct triple *space = realloc(source->triples, (end - begin + 1) * sizeof *space);
+    if (space == NULL)
+        return task_fail_memory("the triples of a worker");
+    source->triples = space;
+    source->first = triples->at + begin;
+    source->n = end - begin;
+    source->part = part;
+    source->next = source->n; /* so that the next batch begins an epoch */
+    return true;
+}
+
 bool source_init(struct source *source, const struct triples *triples, size_t part, size_t n_parts,
                  size_t n_triples_per_batch, size_t n_negatives, uint64_t seed, int64_t epoch)
 {
-    size_t begin = triples->n * part / n_parts, end = triples->n * (part + 1) / n_parts;
-    *source = (struct source){.n = end - begin,
-                              .part = part,
-                              .seed = seed,
-                              .epoch = (uint64_t)epoch,
-                              .first = triples->at + begin,
-                              .triples = malloc((end - begin + 1) * sizeof *source->triples)};
-    if (source->triples == NULL ||
-        !index_init(&source->entity_index, 2 * n_triples_per_batch + n_negatives) ||
-        !index_init(&source->relation_index, n_triples_per_batch)) {
-        source_fini(source);
-        return task_fail_memory("the triples of a worker");
-    }
-    source->next = source->n; /* so that the first batch begins an epoch */
-    return true;
+    *source = (struct source){.seed = seed, .epoch = (uint64_t)epoch};
+    if (source_take(source, triples, part, n_parts) &&
+        index_init(&source->entity_index, 2 * n_triples_per_batch + n_negatives) &&
+        index_init(&source->relation_index, n_triples_per_batch))
+        return true;
+    source_fini(source);
+    return task_fail_memory("the triples of a worker");
 }
 
 void source_fini(struct source *source)

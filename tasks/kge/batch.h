@@ -58,6 +58,9 @@ bool source_init(struct source *source, const struct triples *triples, size_t pa
                  size_t n_triples_per_batch, size_t n_negatives, uint64_t seed, int64_t epoch);
 void source_fini(struct source *source);
 
+/* From the next epoch on it has another part; epochs and their order go on. False after task_fail(). */
+bool source_take(struct source *source, const struct triples *triples, size_t part, size_t n_parts);
+
 /* The next batch, of at most n_triples and without negatives; an epoch ends with a batch that may be
  * smaller. */
 void source_next(struct source *source, size_t n_triples, struct batch *batch);

@@ -172,8 +172,8 @@ static bool count(void *context, size_t thread)
 {
     struct evaluation *e = context;
     struct train *train = e->train;
-    uint64_t part = train->self * train->n_threads + thread;
-    uint64_t n_parts = train->n_nodes * train->n_threads, n_entities = e->entities->n_keys;
+    uint64_t part = train->rank * train->n_threads + thread;
+    uint64_t n_parts = train->n_present * train->n_threads, n_entities = e->entities->n_keys;
     uint64_t end = n_entities * (part + 1) / n_parts;
     struct block block = {
         .first = n_entities * part / n_parts,
@@ -254,7 +254,7 @@ bool evaluate(struct train *train, enum kge_model model, size_t n, const struct 
     };
     const struct progress_phase phase = {.title = "evaluating",
                                          .unit = "entities",
-                                         .n_total = entities->n_keys / train->n_nodes,
+                                         .n_total = entities->n_keys / train->n_present,
                                          .n_all = (double)entities->n_keys,
                                          .n_later = -1};
     double *ranks = malloc(n_questions * sizeof *ranks);

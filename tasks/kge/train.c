@@ -363,6 +363,17 @@ static bool renew(void *context, struct train *train)
     return negatives_close(&model->negatives) && open_negatives(model);
 }
 
+/* The triples of a partition stay where it put them: `backups` exclude placements. */
+static bool share_out(void *context, struct train *train)
+{
+    struct model *model = context;
+    bool ok = true;
+    for (size_t i = 0; ok && i < train->n_threads; i++)
+        ok = source_take(&model->trainers[i].source, &model->shared,
+                         train->rank * train->n_threads + i, train->n_present * train->n_threads);
+    return ok;
+}
+
 static uint64_t n_examples(void *context)
 {
     struct model *model = context;
@@ -388,6 +399,13 @@ static bool evaluate_valid(void *context, struct train *train, struct train_qual
     struct model *model = context;
     (void)train;
     return rank(model, &model->graph.valid, quality);
+}
+
+static bool evaluate_test(void *context, struct train *train, struct train_quality *quality)
+{
+    struct model *model = context;
+    (void)train;
+    return rank(model, &model->graph.test, quality);
 }
 
 /* ---- Files ----------------------------------------------------------------------------------- */
@@ -464,7 +482,7 @@ static bool test(struct model *model, const struct train_task *task)
         return true;
     if (train->has_saved && !resume(model, train->options->out))
         return false;
-    if (!train_agree(train, rank(model, &model->graph.test, &quality)))
+    if (!train_evaluate(train, evaluate_test, model, &quality))
         return false;
     report_measures(task, &quality, text, sizeof text);
     if (train_speaks(train) && train->options->json) {
@@ -490,7 +508,8 @@ static bool run(struct model *model)
                               .n_examples = n_examples,
                               .evaluate = model->graph.valid.n > 0 ? evaluate_valid : NULL,
                               .save = save,
-                              .renew = renew};
+                              .renew = renew,
+                              .share_out = share_out};
     model->settings = settings_of(model->options, model->graph.entities.n);
     introduce(model);
     return train_agree(train, open_params(model) && make_trainers(model)) &&

@@ -278,6 +278,14 @@ exec 9>&-
 check 'a reader that does not read does not hold up the end' [ "$status" -eq 143 ]
 check 'no folder is left' no_folder_left
 
+# ---- --survive -----------------------------------------------------------------------------------
+
+try timeout 60 "$tern" run -n 3 --survive -- sh -c '[ $TERN_NODE -ne 1 ] || kill -KILL $$; sleep 0.3; echo done'
+check '--survive: the others continue' \
+    sh -c "[ $status -eq 0 ] && [ \$(grep -c done '$out') -eq 2 ] && grep -q 'node 1 .*signal 9.*; the others continue' '$err'"
+try timeout 60 "$tern" run -n 3 --survive -- sh -c '[ $TERN_NODE -ne 0 ] || exit 3; sleep 30'
+check '--survive: not without node 0' sh -c "[ $status -eq 1 ] && grep -q 'node 0 .*status 3; ending' '$err'"
+
 # ---- The command line ----------------------------------------------------------------------------
 
 try "$tern" run --help
