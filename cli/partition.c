@@ -38,6 +38,8 @@ static const struct option options[] = {
      .choices = formats},
     {"undirected", OPTION_FLAG, &args.both_ways, .help = "an edge a b also makes a a key of row b"},
     {"out", OPTION_STRING, &shared_args.out, .takes = "DIR", .help = "where the parts are written"},
+    {"split", OPTION_FLAG, &args.split,
+     .help = "with --out: also the lines of DATA, in a file for each part"},
     {"resume", OPTION_STRING, &shared_args.resume, .takes = "DIR",
      .help = "begin with the neighbour sets of an earlier partition, for data that came later"},
     {"blocks", OPTION_INT, &args.n_blocks, "0", "N", "blocks that rows are assigned in; 0: by size",
@@ -53,6 +55,8 @@ static const struct option options[] = {
      .max = 1000},
     {"hosts", OPTION_STRING, &args.hosts, .takes = "HxP",
      .help = "for 'hybrid': H hosts with P parts each; links between hosts are ten times as dear"},
+    {"links", OPTION_STRING, &args.links, .takes = "FILE",
+     .help = "for 'hybrid': what links cost, a line for each part with a number for each part"},
     {"by-volume", OPTION_FLAG, &args.by_volume,
      .help = "for 'metis': minimise the volume of communication, not the edge cut"},
     {"memory", OPTION_INT, &args.memory_mib, "1024", "MIB",
@@ -82,9 +86,9 @@ static const struct option_set option_set = {
         "\n"
         "Several nodes: tern run -n 4 -- tern partition ... Each reads the file.\n"
         "\n"
-        "Files in DIR: rows.txt, keys.npy, homes.npy, sets.npy, replica_keys.npy, "
-        "replica_parts.npy,\n"
-        "partition.txt.",
+        "Files in DIR: rows.txt, keys.npy, homes.npy, frequencies.npy, sets.npy, "
+        "replica_keys.npy,\n"
+        "replica_parts.npy, partition.txt; with --split part-0000.txt and so on.",
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .operands = "DATA",
@@ -159,6 +163,15 @@ int partition_command(int argc, char **argv)
         return EXIT_USAGE;
     }
     shared_args.data = operands.at[0];
+    if (args.split && shared_args.out == NULL) {
+        complain("--split writes files: where? --out DIR");
+        return EXIT_USAGE;
+    }
+    if ((args.hosts != NULL || args.links != NULL) &&
+        (strcmp(method, "hybrid") != 0 || (args.hosts != NULL && args.links != NULL))) {
+        complain("one of --hosts and --links is for --method hybrid, the one that knows of links");
+        return EXIT_USAGE;
+    }
     args.method = (enum partition_method)index_of(method, methods);
     args.homes = (enum partition_homes)index_of(homes, home_rules);
     args.balance = (enum balance)index_of(balance, balances);

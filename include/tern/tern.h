@@ -288,7 +288,8 @@ TERN_API struct tern_updater tern_updater_ftrl(double alpha, double beta, double
 /*
  * The homes of keys, chosen by the program; `tern partition` computes them from training data. The home of keys[i] is node
  * homes[i]; a key may be named once. Keys that are not named have the home that they would have without a placement. Node
- * replica_nodes[i] has a replica of replica_keys[i] for good under the policy graph:S; all other policies ignore this list. All nodes give the same placement, in any order. The arrays are copied.
+ * replica_nodes[i] has a replica of replica_keys[i] for good under the policy graph:S, which weighs updates of keys[i] by
+ * frequencies[i]; all other policies ignore both. All nodes give the same placement, in any order. The arrays are copied.
  */
 struct tern_placement {
     const uint64_t *keys;
@@ -297,6 +298,8 @@ struct tern_placement {
     const uint64_t *replica_keys;
     const uint32_t *replica_nodes;
     size_t n_replicas;
+    /* How often each of `keys` is used; a key that is not named counts as used once. NULL: all are used as often. */
+    const uint64_t *frequencies;
 };
 
 #define TERN_MAX_SKETCH_DEPTH 16
@@ -327,7 +330,8 @@ struct tern_table_options {
     const uint64_t *replicated;  /* policy "multi": keys that every node has; copied */
     size_t n_replicated;
     const uint64_t *frequencies; /* or, if dense, n_keys access counts to choose them by. Policy
-                                    graph:S, dense: n_keys access counts that updates are weighed by; copied */
+                                    graph:S, dense: n_keys access counts that updates are weighed by, unless
+                                    `placement` has frequencies; copied */
     const char *filters;         /* of messages; NULL: none. See Filters below; copied */
     const char *policy;          /* how a cluster manages the keys; NULL: "adaptive" */
     /* Sparse: a key gets a row when it has been counted more than `admit` times (tern_count); at

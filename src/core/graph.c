@@ -24,6 +24,7 @@ static void close_table(struct core_table *table)
     struct graph *graph = table->state;
     graph_free_stripes(graph);
     keymap_free(&graph->numbers);
+    keymap_free(&graph->placed_frequencies);
     free(graph->frequencies);
     free(graph->replicas);
     free(graph->values);
@@ -50,6 +51,29 @@ static bool add_replicas(const struct core *core, struct graph *graph,
     return graph->replicas && graph->values;
 }
 
+/* Copies frequencies; false when memory runs out. */
+static bool add_frequencies(struct graph *graph, const struct tern_table_options *options)
+{
+    const struct tern_placement *placement = options->placement;
+    const size_t bytes = options->n_keys * sizeof *graph->frequencies;
+    if (placement->frequencies) {
+        if (!keymap_reserve(&graph->placed_frequencies, placement->n_keys))
+            return false;
+        for (size_t i = 0; i < placement->n_keys; i++) {
+            const uint64_t frequency = placement->frequencies[i];
+            keymap_set(&graph->placed_frequencies, placement->keys[i],
+                       frequency < UINT32_MAX ? (uint32_t)frequency : UINT32_MAX);
+        }
+        return true;
+    }
+    if (!options->frequencies)
+        return true;
+    graph->frequencies = malloc(bytes);
+    if (graph->frequencies)
+        memcpy(graph->frequencies, options->frequencies, bytes);
+    return graph->frequencies;
+}
+
 static bool open_table(struct core *core, struct core_table *table,
                        const struct technique_setup *setup)
 {
@@ -60,15 +84,7 @@ static bool open_table(struct core *core, struct core_table *table,
     table->state = graph;
     graph->store = &table->store;
     graph->bound = table->policy->updates;
-    bool opened = add_replicas(core, graph, options->placement);
-    if (opened && options->frequencies) {
-        graph->frequencies = malloc(options->n_keys * sizeof *graph->frequencies);
-        opened = graph->frequencies;
-        if (opened)
-            memcpy(graph->frequencies, options->frequencies,
-                   options->n_keys * sizeof *graph->frequencies);
-    }
-    return opened;
+    return add_replicas(core, graph, options->placement) && add_frequencies(graph, options);
 }
 
 static uint32_t replica_of(const struct core_table *table, uint64_t key)
@@ -111,9 +127,15 @@ static void add(_Atomic uint64_t *counter, uint64_t n)
 
 /* ---- Between keys ------------------------------------------------------------------------------- */
 
+static bool has_frequencies(const struct graph *graph)
+{
+    return graph->frequencies || graph->placed_frequencies.cells;
+}
+
 static double frequency_of(const struct graph *graph, uint64_t key)
 {
-    const uint64_t frequency = graph->frequencies ? graph->frequencies[key] : 1;
+    const uint64_t frequency =
+        graph->frequencies ? graph->frequencies[key] : keymap_get(&graph->placed_frequencies, key);
     return frequency ? (double)frequency : 1;
 }
 
@@ -134,7 +156,7 @@ static bool is_behind(const struct graph *graph, const struct op *op, const stru
     const double most =
         key->frequency * ((double)first->count / first->frequency) - (double)key->count;
     bool found = behind(key, first) > bound;
-    const bool looks = graph->frequencies && most > bound - 0.5; /* numbers are rounded */
+    const bool looks = has_frequencies(graph) && most > bound - 0.5; /* numbers are rounded */
     for (size_t k = 0; looks && !found && k < op->n_counted; k++)
         found = op->counted[k].is_known && behind(key, &op->counted[k]) > bound;
     return found;

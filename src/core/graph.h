@@ -54,8 +54,10 @@ struct graph_counts {
 
 struct graph {
     struct store *store;
-    uint64_t bound;        /* UINT64_MAX: none */
-    uint64_t *frequencies; /* NULL: all are the same */
+    uint64_t bound; /* UINT64_MAX: none */
+    /* How often keys are used: by key or, from a placement, of the keys that it names; neither: all as often. */
+    uint64_t *frequencies;
+    struct keymap placed_frequencies;
     struct graph_stripe stripes[GRAPH_STRIPES];
     struct keymap numbers; /* of replicas here, from 1 */
     size_t n_replicas;

@@ -15,7 +15,8 @@ uint64_t placed_digest(const struct tern_placement *placement)
     if (!placement)
         return 0;
     for (size_t i = 0; i < placement->n_keys; i++)
-        sum += hash_u64(hash_u64(placement->keys[i] + home_salt) + placement->homes[i]);
+        sum += hash_u64(hash_u64(placement->keys[i] + home_salt) + placement->homes[i] +
+                        (placement->frequencies ? hash_u64(placement->frequencies[i]) : 0));
     for (size_t i = 0; i < placement->n_replicas; i++)
         sum += hash_u64(hash_u64(placement->replica_keys[i] + copy_salt) +
                         placement->replica_nodes[i]);

@@ -52,6 +52,15 @@ static void choose_replicas(struct tables *tables, uint32_t n_nodes, uint64_t se
             tables->replica_nodes[n++] = node;
         }
     }
+    for (uint32_t i = 0; tables->places_frequencies && i < KEYS; i++) {
+        const uint64_t frequency = tables->frequencies[i];
+        tables->frequencies[i] = 1;
+        for (size_t k = 0; k < placement->n_keys; k++)
+            if (placement->keys[k] == table_key(GRAPH_COUNTS, i))
+                tables->frequencies[i] = tables->placed_frequencies[k] = frequency;
+    }
+    if (tables->has_frequencies && tables->places_frequencies)
+        placement->frequencies = tables->placed_frequencies;
     placement->replica_keys = tables->replica_keys;
     placement->replica_nodes = tables->replica_nodes;
     placement->n_replicas = n;
@@ -125,6 +134,7 @@ void tables_choose(struct tables *tables, uint32_t n_nodes, uint32_t n_workers, 
                               .lists_most = (uint32_t)rand_at(seed, 9) % 4,
                               .graph_updated = rand_at(seed, 10) % 3 == 0 && !are_backed,
                               .has_frequencies = rand_at(seed, 11) % 2 && !are_backed,
+                              .places_frequencies = rand_at(seed, 11) / 2 % 2,
                               .sets_mirrored = rand_at(seed, 1) % 4 == 3 && !are_backed,
                               .round_bytes = (size_t)64 << rand_below(rand_at(seed, 3), 15),
                               .staleness_ms = 1u << rand_below(rand_at(seed, 7), 8),
@@ -175,7 +185,7 @@ struct tern_table_options tables_options(const struct tables *tables, enum sim_t
     if (tables_updated(tables, table))
         options.updater =
             (struct tern_updater){.name = "add and sum", .state_per_row = 1, .apply = add_and_sum};
-    if (table == GRAPH_COUNTS && tables->has_frequencies)
+    if (table == GRAPH_COUNTS && tables->has_frequencies && !tables->places_frequencies)
         options.frequencies = tables->frequencies;
     if (tables_listed(tables, table, 0)) {
         options.replicated = tables->listed;

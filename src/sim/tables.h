@@ -50,9 +50,10 @@ struct tables {
     uint64_t placed_keys[N_SIM_TABLES][KEYS];
     uint32_t placed_homes[N_SIM_TABLES][KEYS];
     uint64_t listed[LISTED_KEYS];
-    bool graph_updated;   /* GRAPH_COUNTS has an updater, */
-    bool has_frequencies; /* and these: */
-    uint64_t frequencies[KEYS];
+    bool graph_updated;      /* GRAPH_COUNTS has an updater, */
+    bool has_frequencies;    /* and these, */
+    bool places_frequencies; /* of the keys that the placement names, as part of it: */
+    uint64_t frequencies[KEYS], placed_frequencies[KEYS];
     uint64_t replica_keys[KEYS * TERN_SIM_MAX_NODES]; /* of GRAPH_COUNTS */
     uint32_t replica_nodes[KEYS * TERN_SIM_MAX_NODES];
 };

@@ -210,7 +210,8 @@ struct outfile *outputs_add(struct outputs *outputs, const char *name)
                             .path = join(outputs->folder, "", name, ""),
                             .temporary = join(outputs->temporary, "", name, "")};
     if (out->name != NULL && out->path != NULL && out->temporary != NULL) {
-        interrupt_remove_file(outputs->n, out->temporary);
+        if (outputs->n < INTERRUPT_MAX_FILES)
+            interrupt_remove_file(outputs->n, out->temporary);
         out->file = fopen(out->temporary, "wbe");
         if (out->file == NULL)
             task_fail("cannot make the file %s: %s", out->temporary, strerror(errno));
@@ -366,7 +367,8 @@ void outputs_discard(struct outputs *outputs)
         struct outfile *out = &outputs->at[i];
         if (out->file != NULL)
             fclose(out->file);
-        interrupt_remove_file(i, NULL);
+        if (i < INTERRUPT_MAX_FILES)
+            interrupt_remove_file(i, NULL);
         free(out->temporary);
         free(out->path);
         free(out->name);

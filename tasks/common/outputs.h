@@ -14,7 +14,7 @@
  * writer calls first, gives it its name back.
  *
  * A lock on the temporary folder keeps two programs from writing the same outputs. A signal that ends the
- * program removes the temporary folder (interrupt.h). A program writes one set of outputs at a time, in
+ * program removes the temporary folder, unless it has more than INTERRUPT_MAX_FILES files (interrupt.h). A program writes one set of outputs at a time, in
  * one thread. Writers do not look at errors: the first one of a file is kept and reported by
  * outputs_commit().
  */
@@ -25,7 +25,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-enum { OUTPUTS_MAX = 16 };
+enum { OUTPUTS_MAX = 4096 + 16, OUTPUTS_MAX_DROPPED = 16 };
 
 struct outfile {
     FILE *file;
@@ -44,7 +44,7 @@ struct outputs {
     size_t n;
     struct outfile at[OUTPUTS_MAX];
     size_t n_dropped;
-    const char *dropped[OUTPUTS_MAX];
+    const char *dropped[OUTPUTS_MAX_DROPPED];
 };
 
 /* The folder above the one that is given must exist. */

@@ -66,6 +66,19 @@ static bool read_rows(struct placement *placement)
     return ok;
 }
 
+static bool read_frequencies(struct placement *placement)
+{
+    uint64_t n;
+    void *read = NULL;
+    if (!npy_read_array(placement->folder, "frequencies.npy", "<u8", sizeof *placement->frequencies,
+                        1, &n, &read))
+        return false;
+    placement->frequencies = read;
+    return n == placement->n_keys ||
+           task_fail("%s: keys.npy and frequencies.npy are not of one partition",
+                     placement->folder);
+}
+
 /* Reads keys and, for each, a part, which becomes the part's node. */
 static bool read_keys(const struct placement *placement, const char *keys_name,
                       const char *parts_name, uint32_t per_node, uint64_t *n, uint64_t **keys,
@@ -152,6 +165,7 @@ bool placement_read(struct placement *placement, const char *folder, uint32_t n_
         read_rows(placement) &&
         read_keys(placement, "keys.npy", "homes.npy", per_node, &placement->n_keys,
                   &placement->keys, &placement->homes) &&
+        read_frequencies(placement) &&
         read_keys(placement, "replica_keys.npy", "replica_parts.npy", per_node,
                   &placement->n_replicas, &placement->replica_keys, &placement->replica_nodes) &&
         sort_replicas(placement);
@@ -166,6 +180,7 @@ void placement_fini(struct placement *placement)
     free(placement->row_parts);
     free(placement->keys);
     free(placement->homes);
+    free(placement->frequencies);
     free(placement->replica_keys);
     free(placement->replica_nodes);
     *placement = (struct placement){0};
@@ -179,13 +194,10 @@ uint64_t placement_name_key(const char *name, size_t length)
     return rng_mix(hash);
 }
 
-bool placement_home(const struct placement *placement, uint64_t key, uint32_t *node)
+bool placement_find(const struct placement *placement, uint64_t key, uint64_t *position)
 {
-    const uint64_t at = find_key(placement->keys, placement->n_keys, key);
-    if (at == placement->n_keys || placement->keys[at] != key)
-        return false;
-    *node = placement->homes[at];
-    return true;
+    *position = find_key(placement->keys, placement->n_keys, key);
+    return *position < placement->n_keys && placement->keys[*position] == key;
 }
 
 const uint32_t *placement_replicas(const struct placement *placement, uint64_t key, uint64_t *n)
@@ -202,6 +214,7 @@ struct tern_placement placement_of_keys(const struct placement *placement)
     return (struct tern_placement){.keys = placement->keys,
                                    .homes = placement->homes,
                                    .n_keys = placement->n_keys,
+                                   .frequencies = placement->frequencies,
                                    .replica_keys = placement->replica_keys,
                                    .replica_nodes = placement->replica_nodes,
                                    .n_replicas = placement->n_replicas};
@@ -217,14 +230,16 @@ bool placing_init(struct placing *placing, const struct placement *source, size_
         .source = source,
         .keys = malloc((n_keys + 1) * sizeof *placing->keys),
         .homes = malloc((n_keys + 1) * sizeof *placing->homes),
+        .frequencies = malloc((n_keys + 1) * sizeof *placing->frequencies),
         .replica_keys = malloc((n_replicas + 1) * sizeof *placing->replica_keys),
         .replica_nodes = malloc((n_replicas + 1) * sizeof *placing->replica_nodes)};
     placing->placement = (struct tern_placement){.keys = placing->keys,
+                                                 .frequencies = placing->frequencies,
                                                  .homes = placing->homes,
                                                  .replica_keys = placing->replica_keys,
                                                  .replica_nodes = placing->replica_nodes};
-    return (placing->keys != NULL && placing->homes != NULL && placing->replica_keys != NULL &&
-            placing->replica_nodes != NULL) ||
+    return (placing->keys != NULL && placing->homes != NULL && placing->frequencies != NULL &&
+            placing->replica_keys != NULL && placing->replica_nodes != NULL) ||
            task_fail_memory("the placement");
 }
 
@@ -232,16 +247,25 @@ void placing_fini(struct placing *placing)
 {
     free(placing->keys);
     free(placing->homes);
+    free(placing->frequencies);
     free(placing->replica_keys);
     free(placing->replica_nodes);
+}
+
+void placing_put(struct placing *placing, uint64_t key, uint32_t home, uint64_t frequency)
+{
+    const size_t n = placing->placement.n_keys++;
+    placing->keys[n] = key;
+    placing->homes[n] = home;
+    placing->frequencies[n] = frequency;
 }
 
 void placing_add(struct placing *placing, uint64_t key, uint64_t data_key)
 {
     struct tern_placement *placed = &placing->placement;
-    uint64_t n_nodes;
-    placing->keys[placed->n_keys] = key;
-    placed->n_keys += placement_home(placing->source, data_key, &placing->homes[placed->n_keys]);
+    uint64_t n_nodes, at;
+    if (placement_find(placing->source, data_key, &at))
+        placing_put(placing, key, placing->source->homes[at], placing->source->frequencies[at]);
     const uint32_t *nodes = placement_replicas(placing->source, data_key, &n_nodes);
     for (uint64_t k = 0; k < n_nodes; k++) {
         placing->replica_keys[placed->n_replicas] = key;

@@ -23,7 +23,8 @@ struct placement {
     uint32_t *row_parts; /* by row */
     uint32_t n_parts_per_node;
     uint64_t *keys;          /* ascending, */
-    uint32_t *homes;         /* and their nodes */
+    uint32_t *homes;         /* and their nodes, */
+    uint64_t *frequencies;   /* and how many entries of the data have each */
     uint64_t *replica_keys;  /* keys with replicas, ascending, */
     uint32_t *replica_nodes; /* and a node that has one */
 };
@@ -41,8 +42,8 @@ static inline uint32_t placement_row(const struct placement *placement, uint64_t
 /* The key that stands for a name, such as a word. */
 uint64_t placement_name_key(const char *name, size_t length);
 
-/* The node at which a key is at home; false if the placement does not name the key. */
-bool placement_home(const struct placement *placement, uint64_t key, uint32_t *node);
+/* The position of a key among `keys`; false if the placement does not name the key. */
+bool placement_find(const struct placement *placement, uint64_t key, uint64_t *position);
 
 /* The nodes that have replicas of a key, n of them; a node may come twice, if it has several parts. */
 const uint32_t *placement_replicas(const struct placement *placement, uint64_t key, uint64_t *n);
@@ -50,7 +51,7 @@ const uint32_t *placement_replicas(const struct placement *placement, uint64_t k
 /* The placement of a table whose keys are not those of the data, in arrays of its own. */
 struct placing {
     const struct placement *source;
-    uint64_t *keys, *replica_keys;
+    uint64_t *keys, *frequencies, *replica_keys;
     uint32_t *homes, *replica_nodes;
     struct tern_placement placement;
 };
@@ -60,7 +61,10 @@ bool placing_init(struct placing *placing, const struct placement *source, size_
                   size_t n_per_key);
 void placing_fini(struct placing *placing);
 
-/* A key of the table has its home and its replicas where the placement has those of a key of the data, if it names it. */
+/* A key of the table has this home. */
+void placing_put(struct placing *placing, uint64_t key, uint32_t home, uint64_t frequency);
+
+/* A key of the table has its home, its frequency and its replicas where the placement has those of a key of the data, if it names it. */
 void placing_add(struct placing *placing, uint64_t key, uint64_t data_key);
 
 /* Whether the placement names any key; `what` says what the keys are. */

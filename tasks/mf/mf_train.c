@@ -179,11 +179,8 @@ static bool open_placed_rows(struct model *model, size_t length)
     const uint32_t n_rows = model->ratings.rows.n;
     struct placing placing;
     bool ok = placing_init(&placing, &model->train->placement, n_rows, 0);
-    for (uint32_t i = 0; ok && i < n_rows; i++) {
-        placing.keys[i] = model->plan.key_of_row[i];
-        placing.homes[i] = model->row_nodes[i];
-    }
-    placing.placement.n_keys = n_rows;
+    for (uint32_t i = 0; ok && i < n_rows; i++)
+        placing_put(&placing, model->plan.key_of_row[i], model->row_nodes[i], 1);
     model->rows = ok ? train_params_at(model->train, &placing.placement, "rows", n_rows, length,
                                        factors_start, &model->row_start)
                      : NULL;

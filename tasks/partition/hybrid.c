@@ -24,6 +24,8 @@ static double link_cost(const struct hybrid *hybrid, uint32_t from, uint32_t to)
     const uint32_t n = hybrid->options->n_per_host;
     if (from == to)
         return 0;
+    if (hybrid->options->costs != NULL)
+        return hybrid->options->costs[(size_t)from * hybrid->options->n_parts + to];
     return n == 0 || from / n == to / n ? 1 : LINK_COST;
 }
 
@@ -57,7 +59,7 @@ static double sum_costs(const struct hybrid *hybrid, uint32_t part, uint64_t n,
                         const uint32_t *counts)
 {
     double cost = 0;
-    if (hybrid->options->n_per_host == 0)
+    if (hybrid->options->n_per_host == 0 && hybrid->options->costs == NULL)
         return (double)(n - counts[part]);
     for (uint32_t p = 0; p < hybrid->options->n_parts; p++)
         cost += counts[p] * link_cost(hybrid, part, p);

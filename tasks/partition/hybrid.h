@@ -16,6 +16,8 @@ struct hybrid_options {
     enum balance balance;
     uint32_t
         n_per_host; /* parts of one host; between hosts a link is LINK_COST times as dear. 0: all are alike */
+    const double *
+        costs; /* of n_parts x n_parts links instead, or NULL; those of a part to itself are not looked at */
 };
 
 enum { LINK_COST = 10 };

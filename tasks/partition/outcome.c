@@ -217,9 +217,11 @@ static bool place_key(struct finder *finder, const struct uses *uses)
     const size_t at = finder->max_keys++;
     outcome->keys[at] = uses->key;
     outcome->homes[at] = home;
+    outcome->uses[at] = 0;
     for (uint32_t i = 0; i < uses->n; i++) {
         set_add(outcome->sets + at * outcome->n_words, uses->parts[i]);
         outcome->n_entries += uses->counts[i];
+        outcome->uses[at] += uses->counts[i];
         if (uses->parts[i] == home)
             continue;
         finder->n_remote += uses->counts[i];
@@ -234,35 +236,34 @@ static bool place_key(struct finder *finder, const struct uses *uses)
 /* With several slices the keys came in several ascending sequences. */
 static bool sort_keys(struct outcome *outcome)
 {
+    const uint64_t n = outcome->n_keys;
     bool is_sorted = true;
-    for (uint64_t i = 1; i < outcome->n_keys; i++)
+    for (uint64_t i = 1; i < n; i++)
         is_sorted &= outcome->keys[i - 1] < outcome->keys[i];
-    struct edge *edges = is_sorted ? NULL : malloc((outcome->n_keys + 1) * sizeof *edges);
-    uint16_t *homes = is_sorted ? NULL : malloc((outcome->n_keys + 1) * sizeof *homes);
-    uint64_t *sets =
-        is_sorted ? NULL : malloc((outcome->n_keys + 1) * outcome->n_words * sizeof *sets);
-    bool ok = is_sorted || (edges != NULL && homes != NULL && sets != NULL) ||
+    if (is_sorted)
+        return true;
+    struct outcome old = *outcome;
+    struct edge *edges = malloc((n + 1) * sizeof *edges);
+    outcome->homes = malloc((n + 1) * sizeof *outcome->homes);
+    outcome->uses = malloc((n + 1) * sizeof *outcome->uses);
+    outcome->sets = malloc((n + 1) * outcome->n_words * sizeof *outcome->sets);
+    bool ok = (edges != NULL && outcome->homes != NULL && outcome->uses != NULL &&
+               outcome->sets != NULL) ||
               task_fail_memory("the keys");
-    for (uint64_t i = 0; ok && !is_sorted && i < outcome->n_keys; i++)
-        edges[i] = (struct edge){.row = i, .key = outcome->keys[i]};
-    ok = ok && (is_sorted || edges_sort_by_key(edges, outcome->n_keys));
-    for (uint64_t i = 0; ok && !is_sorted && i < outcome->n_keys; i++) {
+    for (uint64_t i = 0; ok && i < n; i++)
+        edges[i] = (struct edge){.row = i, .key = old.keys[i]};
+    ok = ok && edges_sort_by_key(edges, n);
+    for (uint64_t i = 0; ok && i < n; i++) {
         outcome->keys[i] = edges[i].key;
-        homes[i] = outcome->homes[edges[i].row];
-        memcpy(sets + i * outcome->n_words, outcome->sets + edges[i].row * outcome->n_words,
-               outcome->n_words * sizeof *sets);
-    }
-    if (ok && !is_sorted) {
-        free(outcome->homes);
-        free(outcome->sets);
-        outcome->homes = homes;
-        outcome->sets = sets;
-        homes = NULL;
-        sets = NULL;
+        outcome->homes[i] = old.homes[edges[i].row];
+        outcome->uses[i] = old.uses[edges[i].row];
+        memcpy(outcome->sets + i * outcome->n_words, old.sets + edges[i].row * outcome->n_words,
+               outcome->n_words * sizeof *outcome->sets);
     }
     free(edges);
-    free(homes);
-    free(sets);
+    free(old.homes);
+    free(old.uses);
+    free(old.sets);
     return ok;
 }
 
@@ -351,8 +352,10 @@ static bool make_room(struct finder *finder)
     const size_t n_replicas = (size_t)(finder->job->options->replicas * (double)outcome->n_keys);
     outcome->keys = malloc(n * sizeof *outcome->keys);
     outcome->homes = malloc(n * sizeof *outcome->homes);
+    outcome->uses = malloc(n * sizeof *outcome->uses);
     outcome->sets = calloc(n * outcome->n_words, sizeof *outcome->sets);
-    bool ok = outcome->keys != NULL && outcome->homes != NULL && outcome->sets != NULL;
+    bool ok = outcome->keys != NULL && outcome->homes != NULL && outcome->uses != NULL &&
+              outcome->sets != NULL;
     for (uint32_t p = 0; ok && p < finder->n_parts; p++) {
         finder->heaps[p].max = n_replicas;
         finder->heaps[p].at = malloc((n_replicas + 1) * sizeof *finder->heaps[p].at);
@@ -407,6 +410,7 @@ void outcome_fini(struct outcome *outcome)
 {
     free(outcome->keys);
     free(outcome->homes);
+    free(outcome->uses);
     free(outcome->sets);
     free(outcome->replica_keys);
     free(outcome->replica_parts);

@@ -17,6 +17,7 @@ struct outcome {
     uint64_t n_rows, n_keys, n_entries;
     uint64_t *keys; /* ascending */
     uint16_t *homes;
+    uint64_t *uses; /* entries that have the key */
     uint64_t *sets; /* of each key: the parts that use it */
     size_t n_words;
     uint64_t n_replicas; /* of all parts, in their order: */

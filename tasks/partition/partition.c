@@ -13,6 +13,7 @@
 #include "partition/partition_files.h"
 #include "partition/hybrid.h"
 #include "partition/improve.h"
+#include "partition/links.h"
 #include "partition/metis.h"
 
 enum {
@@ -33,6 +34,35 @@ struct run {
 
 /* ---- Methods ----------------------------------------------------------------------------------- */
 
+/* "2x4": hosts, and the parts of each. */
+static bool read_hosts(const char *text, uint32_t n_parts, uint32_t *n_per_host)
+{
+    unsigned n_hosts = 0;
+    return text == NULL ||
+           (sscanf(text, "%ux%u", &n_hosts, n_per_host) == 2 &&
+            (uint64_t)n_hosts * *n_per_host == n_parts) ||
+           task_fail("--hosts %s is not HOSTSxPARTS with a product of %u", text, n_parts);
+}
+
+static bool assign_hybrid(struct run *run, const struct block *block, uint16_t *parts)
+{
+    const struct partition_options *options = run->options;
+    struct hybrid_options how = {.n_parts = run->job.n_parts,
+                                 .n_rounds = options->n_passes < 0 ? HYBRID_ROUNDS
+                                                                   : (uint64_t)options->n_passes,
+                                 .seed = (uint64_t)run->train->options->seed,
+                                 .balance = options->balance};
+    double *costs = NULL;
+    bool ok = read_hosts(options->hosts, how.n_parts, &how.n_per_host) &&
+              (options->links == NULL || links_read(options->links, how.n_parts, &costs));
+    how.costs = costs;
+    double before = job_cpu_seconds();
+    ok = ok && hybrid_assign(block, &how, parts);
+    run->cpu_s = job_cpu_seconds() - before;
+    free(costs);
+    return ok;
+}
+
 /* METIS and hybrid work on the whole graph, at one node. */
 static bool assign_whole(struct run *run)
 {
@@ -47,26 +77,11 @@ static bool assign_whole(struct run *run)
         parts = malloc((block.n_rows + 1) * sizeof *parts);
         ok = parts != NULL || task_fail_memory("the parts");
     }
-    double before = job_cpu_seconds();
-    if (ok && options->method == METHOD_HYBRID) {
-        unsigned n_hosts = 0, n_per_host = 0;
-        if (options->hosts != NULL &&
-            (sscanf(options->hosts, "%ux%u", &n_hosts, &n_per_host) != 2 ||
-             (uint64_t)n_hosts * n_per_host != job->n_parts))
-            ok = task_fail("--hosts %s is not HOSTSxPARTS with a product of %u", options->hosts,
-                           job->n_parts);
-        const struct hybrid_options how = {
-            .n_parts = job->n_parts,
-            .n_rounds = options->n_passes < 0 ? HYBRID_ROUNDS : (uint64_t)options->n_passes,
-            .seed = (uint64_t)run->train->options->seed,
-            .balance = options->balance,
-            .n_per_host = n_per_host};
-        ok = ok && hybrid_assign(&block, &how, parts);
-        run->cpu_s = job_cpu_seconds() - before;
-    } else if (ok) {
-        ok = metis_assign(&block, job->n_parts, options->balance, options->by_volume,
-                          (uint64_t)run->train->options->seed, parts, &run->cpu_s);
-    }
+    if (options->method == METHOD_HYBRID)
+        ok = ok && assign_hybrid(run, &block, parts);
+    else
+        ok = ok && metis_assign(&block, job->n_parts, options->balance, options->by_volume,
+                                (uint64_t)run->train->options->seed, parts, &run->cpu_s);
     for (uint32_t r = 0; ok && r < block.n_rows; r++)
         job->parts[block.rows[r]] = parts[r];
     free(parts);

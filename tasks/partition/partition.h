@@ -43,8 +43,10 @@ struct partition_options {
     int64_t n_passes; /* of moving rows, or rounds of `hybrid`; -1: chosen */
     double replicas;  /* the share of keys of which each part gets a replica */
     bool by_volume;   /* METIS minimises the volume of communication instead of the edge cut */
-    const char
-        *hosts; /* "2x4": parts on 2 hosts with 4 each, for `hybrid`; NULL: all links are alike */
+    /* Unequal links, for `hybrid`: "2x4", parts on 2 hosts with 4 each; or a file with a matrix of costs, a line for each part.
+     * NULL: all are alike. */
+    const char *hosts, *links;
+    bool split;         /* the rows also go to a file for each part */
     int64_t memory_mib; /* of entries that are kept in memory; others go to a temporary file */
 };
 

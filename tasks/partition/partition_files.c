@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "common/npy.h"
 #include "common/outputs.h"
@@ -50,6 +51,55 @@ static void write_facts(struct outputs *outputs, const struct job *job,
         outcome->row_balance, outcome->entry_balance, outcome->home_balance, outcome->n_replicas);
 }
 
+/* ---- The rows in files ------------------------------------------------------------------------- */
+
+enum { OTHER_FILES = 64 }; /* that are open meanwhile */
+
+struct split {
+    const struct job *job;
+    struct outfile *files[MAX_PARTS];
+};
+
+static bool split_line(void *context, bool is_heading, uint64_t row, const char *line,
+                       size_t length)
+{
+    const struct split *split = context;
+    const uint32_t part = is_heading ? 0 : split->job->parts[row];
+    const uint32_t end = is_heading ? split->job->n_parts : part + 1;
+    for (uint32_t p = part; p < end; p++) {
+        outfile_write(split->files[p], line, length);
+        outfile_write(split->files[p], "\n", 1);
+    }
+    return true;
+}
+
+/* All of them are open at once. */
+static void allow_files(uint32_t n)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= n + OTHER_FILES)
+        return;
+    limit.rlim_cur = limit.rlim_max < n + OTHER_FILES ? limit.rlim_max : n + OTHER_FILES;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static void write_split(struct outputs *outputs, const struct job *job, bool *ok)
+{
+    const struct partition_options *options = job->options;
+    struct split split = {.job = job};
+    if (!*ok || !options->split)
+        return;
+    allow_files(job->n_parts);
+    for (uint32_t p = 0; *ok && p < job->n_parts; p++) {
+        char name[32];
+        snprintf(name, sizeof name, "part-%04" PRIu32 ".%s", p,
+                 options->format == READ_LIBSVM ? "svm" : "txt");
+        split.files[p] = outputs_add(outputs, name);
+        *ok = split.files[p] != NULL;
+    }
+    *ok = *ok && read_lines(job->train->options->data, options->format, split_line, &split);
+}
+
 bool partition_files_write(const char *folder, const struct job *job, const struct outcome *outcome)
 {
     struct outputs outputs;
@@ -62,12 +112,15 @@ bool partition_files_write(const char *folder, const struct job *job, const stru
                 sizeof *outcome->keys, &ok);
     write_array(&outputs, "homes.npy", "<u2", outcome->n_keys, 1, outcome->homes,
                 sizeof *outcome->homes, &ok);
+    write_array(&outputs, "frequencies.npy", "<u8", outcome->n_keys, 1, outcome->uses,
+                sizeof *outcome->uses, &ok);
     write_array(&outputs, "sets.npy", "<u8", outcome->n_keys, outcome->n_words, outcome->sets,
                 sizeof *outcome->sets, &ok);
     write_array(&outputs, "replica_keys.npy", "<u8", outcome->n_replicas, 1, outcome->replica_keys,
                 sizeof *outcome->replica_keys, &ok);
     write_array(&outputs, "replica_parts.npy", "<u2", outcome->n_replicas, 1,
                 outcome->replica_parts, sizeof *outcome->replica_parts, &ok);
+    write_split(&outputs, job, &ok);
     if (!ok)
         outputs_discard(&outputs);
     return ok && outputs_commit(&outputs);

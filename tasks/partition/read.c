@@ -226,6 +226,12 @@ static bool read_triple(struct reader *reader, char *line)
            granules_add(reader->granules, row, placement_name_key(names[2], strlen(names[2])));
 }
 
+/* Whether the first line of documents is that of UCI's format. */
+static bool is_uci(const char *line)
+{
+    return strpbrk(line, " \t:") == NULL && strcmp(line, "0") != 0;
+}
+
 /* A line of UCI's docword: document, word, count, both from 1. */
 static bool read_docword(struct reader *reader, char *line)
 {
@@ -269,7 +275,7 @@ static bool read_ldac(struct reader *reader, char *line)
 static bool read_bag(struct reader *reader, char *line)
 {
     if (reader->input.line == 1)
-        reader->is_uci = strpbrk(line, " \t:") == NULL && strcmp(line, "0") != 0;
+        reader->is_uci = is_uci(line);
     return reader->is_uci ? read_docword(reader, line) : read_ldac(reader, line);
 }
 
@@ -368,6 +374,59 @@ bool read_rows(const char *data, enum read_format format, bool both_ways, struct
         format = format_of(data);
     bool ok = find_in_folder(data, format, &found) &&
               read_file(found != NULL ? found : data, format, both_ways, granules);
+    free(found);
+    return ok;
+}
+
+/* ---- Lines ------------------------------------------------------------------------------------- */
+
+/* The row of a line that was read before, so that it is right; false: it is a comment. */
+static bool find_row(struct reader *reader, enum read_format format, const char *line,
+                     bool *is_heading_line, uint64_t *row)
+{
+    const bool is_numbered = format == READ_EDGES || format == READ_LISTS;
+    if ((is_numbered || format == READ_LIBSVM) && is_comment(line))
+        return false;
+    *is_heading_line = format == READ_EDGES && is_heading(reader, line);
+    *row = is_numbered ? strtoull(line + strspn(line, " \t,;"), NULL, 10) : reader->n_lines;
+    reader->n_lines += !*is_heading_line;
+    return true;
+}
+
+static bool visit_lines(struct reader *reader, enum read_format format, read_visitor *visit,
+                        void *context)
+{
+    enum input_result result = INPUT_LINE;
+    char *line;
+    size_t length;
+    bool ok = true;
+    while (ok && (result = input_line(&reader->input, &line, &length)) == INPUT_LINE) {
+        bool is_heading_line = false;
+        uint64_t row = 0;
+        if (format == READ_BAGS && reader->input.line == 1 && is_uci(line))
+            ok = input_fail(&reader->input,
+                            "a file of docword cannot be split by lines; its heading counts them");
+        else if (find_row(reader, format, line, &is_heading_line, &row))
+            ok = visit(context, is_heading_line, row, line, length);
+    }
+    return ok && result == INPUT_END;
+}
+
+bool read_lines(const char *data, enum read_format format, read_visitor *visit, void *context)
+{
+    struct reader reader = {0};
+    char *found;
+    if (format == READ_AUTO)
+        format = format_of(data);
+    if (format == READ_GRAPH)
+        return task_fail("%s is a METIS graph, whose parts are no graphs: it cannot be split",
+                         data);
+    bool ok = find_in_folder(data, format, &found) &&
+              input_open(&reader.input, found != NULL ? found : data);
+    if (ok) {
+        ok = visit_lines(&reader, format, visit, context);
+        input_close(&reader.input);
+    }
     free(found);
     return ok;
 }

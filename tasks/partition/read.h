@@ -29,6 +29,13 @@ enum read_format {
     READ_BAGS
 };
 
+/* What a line of the data is to read_lines(): a row's, or one that stands before rows. */
+typedef bool read_visitor(void *context, bool is_heading, uint64_t row, const char *line,
+                          size_t length);
+
+/* Visits every line that is no comment, of a format in which a line belongs to one row: all but `graph` and docword. */
+bool read_lines(const char *data, enum read_format format, read_visitor *visit, void *context);
+
 /* Reads a file, or that of a folder which `tern train` learns from: 'train' (or 'ratings') of edges and triples, 'docword' of bags. With `both_ways` an edge between a and b also makes a a key of row b: an undirected graph. */
 bool read_rows(const char *data, enum read_format format, bool both_ways,
                struct granules *granules);

@@ -106,8 +106,12 @@ static enum tern_status open_table(const char *policy, size_t lacking)
             replica_nodes[n++] = k;
         }
     }
-    const struct tern_placement placement = {keys,         homes,         N_KEYS,
-                                             replica_keys, replica_nodes, n - lacking};
+    const struct tern_placement placement = {.keys = keys,
+                                             .homes = homes,
+                                             .n_keys = N_KEYS,
+                                             .replica_keys = replica_keys,
+                                             .replica_nodes = replica_nodes,
+                                             .n_replicas = n - lacking};
     struct tern_table_options options = {.struct_size = sizeof options,
                                          .type = TERN_F64,
                                          .n_keys = N_KEYS,
