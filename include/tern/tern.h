@@ -375,9 +375,9 @@ struct tern_table_options {
  *               localizes.
  *
  * If all processes of a job are on one host, they share the memory of their tables, whatever the
- * policy: no key moves, each push is visible to all at once, and intent is not needed. Such a table lasts as long as any process has it open. When a process is
- * lost, calls on the table fail as soon as that is known, because it may have left a row torn.
- * TERN_SHARE=0 makes each process keep its own rows.
+ * policy: no key moves, each push is visible to all at once, and intent is not needed. Such a table
+ * lasts as long as any process has it open. Once a process is known to be lost, calls on the table
+ * fail, because a row may be torn. TERN_SHARE=0 makes each process keep its own rows.
  *
  * Backups (docs/survive.md): a table with `backups` = 1 has each row at two nodes, with its
  * updater's state, in a cluster of several nodes. Such a table is not in shared memory. If tables
@@ -429,7 +429,7 @@ struct tern_table_options {
  *
  * For comparison: `adaptive-replicate` never moves a key, `adaptive-relocate` never replicates one,
  * and `adaptive-at-once` acts on every intent as soon as it is signalled. `replicate-owners` and
- * `replicate-doubling` use one way whatever the number of nodes.
+ * `replicate-doubling` use one way for any number of nodes. `cached` is `static` with a small cache.
  */
 
 /*

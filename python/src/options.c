@@ -31,7 +31,8 @@ static bool take_update(PyObject *object, struct tern_updater *updater)
         PyErr_Clear();
         raise_sentence(
             TERN_INVALID,
-            "update: one of tern.sgd(), momentum(), adagrad(), adam() and ftrl() is needed");
+            "update: one of tern.sgd(), momentum(), adagrad(), asyncadagrad(), adadelay(), "
+            "adaptiverevision(), adam() and ftrl() is needed");
         return false;
     }
     if (!strcmp(name, "sgd"))

@@ -11,7 +11,7 @@
  *  4. Patience is the deadline once a dead node is known, and two deadlines before. The worker that it waits for may
  *     itself wait for a lane, which is patient for one and a half (lanes.h, rule 3): that worker is to fail first, and to
  *     name the node that is to blame. By then the coordinator has also found a dead node.
- *  5. A node that has still to open the table is waited for rightly, as is one that says HOLD: the wait begins anew.
+ *  5. A node that has still to open the table is waited for, as is one that says HOLD: the wait begins anew.
  *  6. Another node may hold the table back than the one announced. So a worker that waits asks all homes, every quarter
  *     of the deadline.
  *  7. The failure names, in this order: why there are no further rounds; the node that was given up; a node that has not

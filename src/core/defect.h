@@ -28,7 +28,7 @@ enum defect {
     DEFECT_RESUME_SKIPPED,   /* what was unanswered when a connection broke is not sent again */
     DEFECT_PATIENCE_SHORT,   /* a node is given up after a small part of the deadline */
     DEFECT_PATIENCE_ENDLESS, /* a node that does not answer is waited for without end */
-    DEFECT_HOLD_ECHOED, /* nodes that wait for each other say for ever that they wait rightly */
+    DEFECT_HOLD_ECHOED, /* nodes that wait for each other say for ever that they wait for a good reason */
     /* server.c */
     DEFECT_NO_DUPLICATE_CHECK, /* a write that comes again is executed again */
     DEFECT_DUPLICATE_OFF_BY_ONE,

@@ -303,13 +303,13 @@ static void look_after(struct lanes *lanes, struct lane *lane, bool patient, uin
     struct link *link = lanes_link(lanes, lane);
     const bool dead =
         peers_dead(lanes->peers) == lane->node + 1 || is_given_up(lanes) || is_stopped(lanes);
-    /* Its silence begins when it waits rightly no longer, because the connection has broken. */
+    /* Its silence begins when the connection breaks: until then it waits for a good reason. */
     if (patient && link->welcomed && !dead)
         link->heard_ns = now;
     const uint64_t silent_ns = now > link->heard_ns ? now - link->heard_ns : 0;
-    const bool waits_rightly = patient && link->welcomed;
+    const bool has_reason = patient && link->welcomed;
     if (!dead &&
-        (waits_rightly || silent_ns < patience_ns(lanes, link->welcomed, lane_can_follow(lane))))
+        (has_reason || silent_ns < patience_ns(lanes, link->welcomed, lane_can_follow(lane))))
         return;
     fail_lane(lanes, lane, dead, silent_ns);
     lane_fail(lanes->client, lane, TERN_PEER, tern_error());

@@ -9,8 +9,8 @@
  *  3. Patience is the deadline. Towards a node that is connected it is half a deadline longer until a dead node is
  *     known: that node may itself wait for the dead one, which the coordinator finds within the deadline and every node
  *     learns by its next pulse. A pulse itself has the deadline alone.
- *     Some answers may rightly take long, as that to a barrier: of these, only a broken connection begins to count.
- *  4. A HOLD is a sign of life, of a request that waits rightly, and lets this node's keys on their way take longer.
+ *     Some answers may take long for a good reason, as that to a barrier: of these, only a broken connection begins to count.
+ *  4. A HOLD is a sign of life, of a request that waits for a good reason, and lets this node's keys on their way take longer.
  *     If the others go on without this node, everything fails.
  *  5. The failure names the node that was given up, if there is one, and else the node that does not answer.
  *  6. A node's silence counts while the program asks for answers: when nobody looked for half a deadline, the wait
@@ -85,11 +85,11 @@ void lanes_note_waiting(struct lanes *lanes, const struct lane *lane);
 /* Advances all that wait, and arms the timer. */
 void lanes_advance(struct lanes *lanes);
 
-/* Whether the answer to a call may rightly take long and something else tells when its node is dead. The answer to JOIN
+/* Whether the answer to a call may take long for a good reason and something else tells when its node is dead. The answer to JOIN
  * may also take long, but a node that has not joined has no pulse: HOLD is all that it hears of the coordinator. */
 bool lanes_is_patient(enum frame_kind kind);
 
-/* Fails what waits for nodes that are dead or have been silent for too long. `patient`: answers may rightly take long;
+/* Fails what waits for nodes that are dead or have been silent for too long. `patient`: answers may take long for a good reason;
  * then only a death ends the wait for a node that is connected. */
 void lanes_look(struct lanes *lanes, bool patient);
 

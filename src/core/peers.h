@@ -45,7 +45,7 @@ static inline uint32_t peers_dead(const struct peers *peers)
 }
 
 /*
- * Another node has said that a request of this one waits rightly. The node that waits for the program, as for a table to
+ * Another node has said that a request of this one waits for a good reason. The node that waits for the program, as for a table to
  * be opened, says so with no hops; a node that waits for such a one tells those that wait for it, with one hop more. So
  * nodes that wait for each other stop saying so soon after the reason is gone: a HOLD with HOLD_HOPS hops counts no more.
  */
@@ -58,7 +58,7 @@ static inline uint64_t peers_held_ns(const struct peers *peers)
     return atomic_load_explicit(&peers->held, memory_order_relaxed) / HOLD_HOPS;
 }
 
-/* The hops with which this node tells that it waits rightly itself; HOLD_HOPS: it does not. */
+/* The hops with which this node tells that it waits for a good reason itself; HOLD_HOPS: it does not. */
 uint64_t peers_hold_hops(const struct peers *peers, uint64_t now_ns);
 
 /* The failure of whatever needs all nodes once one is known to be dead; TERN_OK while none is. */

@@ -107,7 +107,7 @@ bool policy_at(size_t i, struct policy *policy)
 const char *policy_names(void)
 {
     return "adaptive, static, replicate, relocate, multi, adaptive-apart, adaptive-replicate, "
-           "adaptive-relocate, "
-           "adaptive-at-once, replicate-owners, replicate-doubling, bsp, ssp:CLOCKS, essp:CLOCKS, "
+           "adaptive-relocate, adaptive-at-once, cached, replicate-owners, replicate-doubling, "
+           "bsp, ssp:CLOCKS, essp:CLOCKS, "
            "vap:VALUE, vap:VALUE/sqrt, graph:UPDATES, graph:inf";
 }

@@ -9,8 +9,8 @@
  *     lane of a process that has joined is remembered across connections, before anything of it is executed.
  *  3. A request that cannot be answered yet is held, and with it all that follows on its connection. Held requests are
  *     tried again after every change: a request that let others go on, a table opened, a round over, a death.
- *  4. Every quarter of the deadline a HOLD tells those that wait rightly: for a table to be opened here, for others to
- *     join, or for anything while this node's own requests wait rightly elsewhere (peers.h).
+ *  4. Every quarter of the deadline a HOLD tells those that wait for a good reason: for a table to be opened here, for others to
+ *     join, or for anything while this node's own requests wait so elsewhere (peers.h).
  *  5. A lane is for an arc (view.h). One for an arc of another node is refused until this node has taken that over.
  *  6. Everything that comes on a member's connection tells the coordinator that it lives.
  *
@@ -102,7 +102,7 @@ void service_retry(struct service *service);
 /* The node leaves and opens no further table: those that wait for one are told with the next service_settle. */
 void service_leave(struct service *service);
 
-/* Tells those that wait rightly. To be called every quarter of the deadline or more often. */
+/* Tells those that wait for a good reason. To be called every quarter of the deadline or more often. */
 void service_tell_held(struct service *service);
 
 /* Whether a member of another node is connected. */

@@ -48,7 +48,7 @@ void remote_wait_driving(struct remote *remote, int timeout_ms);
  * dead or does not answer. */
 void remote_progress(struct remote *remote);
 
-/* Waits until the operation is done. `patient`: it may rightly take long, as a barrier does; then only
+/* Waits until the operation is done. `patient`: it may take long for a good reason, as a barrier does; then only
  * the death of a node ends it. */
 void remote_wait(struct remote *remote, struct op *op, bool patient);
 

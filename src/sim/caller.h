@@ -28,7 +28,7 @@ struct caller {
     uint32_t id;            /* of its lanes */
     uint64_t tag;           /* of its timer */
     uint64_t *n_redirected; /* counts answers MOVED */
-    bool patient;           /* the answer to its call may rightly take long */
+    bool patient;           /* the answer to its call may take long for a good reason */
     uint64_t tick_ns;       /* when the timer comes; 0: it is not set */
     struct line *lines;     /* of the client's lanes */
 };

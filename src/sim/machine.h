@@ -45,7 +45,7 @@ struct run {
     struct dists dists;
     uint32_t n_machines, n_shards, n_steps;
     uint32_t
-        late_node; /* opens its tables so much later than the others, who wait for it rightly: */
+        late_node; /* opens its tables so much later than the others, who wait for it: */
     uint64_t late_ns;
     uint32_t epoch;
     uint64_t seed;

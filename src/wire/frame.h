@@ -142,7 +142,7 @@ union frame_fields {
         uint64_t passed; /* see core/sweep.h */
     } round_reply;
     struct {
-        uint64_t hops; /* 0: it waits rightly; else see core/peers.h */
+        uint64_t hops; /* 0: the reason is at this node; else see core/peers.h */
     } hold;
     struct {
         uint64_t

@@ -143,9 +143,21 @@ static void a_cache_keeps_the_latest_misses(void **state)
     site_close(&site);
 }
 
+/* A user who misspells a policy is told all names. */
+static void every_preset_has_its_name_in_the_sentence(void **state)
+{
+    (void)state;
+    struct policy policy;
+    size_t i = 0;
+    for (; policy_at(i, &policy); i++)
+        assert_non_null(strstr(policy_names(), policy.name));
+    assert_true(i > 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_preset_has_its_name_in_the_sentence),
         cmocka_unit_test(every_preset_has_a_whole_technique),
         cmocka_unit_test(opening_fails_whole_when_memory_runs_out),
         cmocka_unit_test(a_cache_keeps_the_latest_misses),
