@@ -56,7 +56,7 @@ missing_files() {
 # Prints the functions that a document names and that src/ does not have.
 missing_functions() {
     quoted "$1" | grep -xE '[a-z]+(_[a-z0-9]+)+' | grep -vE '^(tern_.*|module_verb)$' | while read -r name; do
-        grep -rqw "$name" src include cli tests || echo "$1: nothing is called $name"
+        grep -rqw "$name" src include cli tests python || echo "$1: nothing is called $name"
     done
 }
 
@@ -107,7 +107,15 @@ missing_options() {
 }
 check 'commands in the documents have the options that they are given' is_silent missing_options
 
-# The program in README is the one that is compiled and run (test_examples.sh).
-awk '/^```c$/ { code = 1; next } /^```$/ { if (code) exit } code' README.md >"$tmp/first.c"
-check 'the first program of README is examples/first.c' cmp "$tmp/first.c" examples/first.c
+# The first program of README is a part of the one that is compiled and run (test_examples.sh); that in Python is a whole one.
+listing() {
+    awk -v from="^\`\`\`$1\$" '$0 ~ from { code = 1; next } /^```$/ { if (code) exit } code' README.md
+}
+is_part_of() {
+    listing c | awk -v file="$1" 'BEGIN { while ((getline line < file) > 0) all = all line "\n" }
+        { part = part $0 "\n" } END { exit !(part && index(all, part)) }'
+}
+check 'the first program of README is a part of examples/first.c' is_part_of examples/first.c
+listing python >"$tmp/first.py"
+check 'its Python program is examples/first.py' cmp "$tmp/first.py" examples/first.py
 finish
