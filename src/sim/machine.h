@@ -44,8 +44,7 @@ struct run {
     struct check check;
     struct dists dists;
     uint32_t n_machines, n_shards, n_steps;
-    uint32_t
-        late_node; /* opens its tables so much later than the others, who wait for it: */
+    uint32_t late_node; /* opens its tables so much later than the others, who wait for it: */
     uint64_t late_ns;
     uint32_t epoch;
     uint64_t seed;
