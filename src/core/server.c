@@ -139,6 +139,8 @@ static enum tern_status read_missed(struct server *server, struct store *store, 
     if (!bits) {
         enum tern_status status = TERN_OK;
         bool here;
+        for (size_t i = 0; defect(DEFECT_READ_ADMITS) && i < n_missed; i++)
+            (void)store_create(store, server->keys[server->missed[i]]);
         for (size_t i = 0; !status && i < n_missed; i++)
             status = store_pull_new(store, server->keys[server->missed[i]],
                                     values + server->missed[i] * size, &here);
@@ -238,8 +240,10 @@ static enum tern_status write_missed(struct server *server, struct store *store,
     enum tern_status status = TERN_OK;
     bool here;
     for (size_t i = 0; store_may_miss(store, pushes) && !status && i < n_missed; i++) {
-        const uint64_t key = server->keys[server->missed[i]];
+        const uint64_t key = server->keys[server->missed[defect(DEFECT_MISSED_CONFUSED) ? 0 : i]];
         const char *value = values + server->missed[i] * store->value_bytes;
+        if (pushes && defect(DEFECT_PUSH_UNCOUNTED))
+            continue;
         status =
             pushes ? store_push_new(store, key, value, &here) : store_set_new(store, key, value);
     }
@@ -259,6 +263,8 @@ static enum tern_status count_in_sketch(struct server *server, struct store *sto
     for (uint32_t i = 0; at && i < request->count; i++) {
         uint64_t count;
         at = number_get(at, end, &count);
+        if (defect(DEFECT_SKETCH_ONCE) && i && server->keys[i] == server->keys[i - 1])
+            count = 0;
         if (!at || count > most)
             at = NULL;
         else
@@ -549,7 +555,8 @@ static enum served serve_access(struct server *server, struct server_lane *lane,
                                 const uint8_t *body, struct buffer *out)
 {
     bool again = request->number + defect(DEFECT_DUPLICATE_OFF_BY_ONE) <= lane->executed &&
-                 !had_no_effect(lane, request->number) && !defect(DEFECT_NO_DUPLICATE_CHECK);
+                 !had_no_effect(lane, request->number) && !defect(DEFECT_NO_DUPLICATE_CHECK) &&
+                 !(defect(DEFECT_DROPPED_AGAIN) && table->store.admission);
     enum tern_status status = TERN_OK;
     if (!again || request->kind == FRAME_PULL || request->flags & FRAME_COUNTED)
         status = read_keys(server, lane, table, request, body);

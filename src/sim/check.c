@@ -19,7 +19,8 @@ bool check_init(struct check *check, uint32_t n_nodes, uint32_t n_workers, bool 
     check->seen = calloc(n_workers * n_tallies, sizeof *check->seen);
     check->seen_values = calloc((size_t)n_workers * KEYS, sizeof *check->seen_values);
     check->gone = calloc(n_workers, sizeof *check->gone);
-    return check->tallies && check->seen && check->seen_values && check->gone;
+    check->swept = calloc((size_t)KEYS * check->tables.length, sizeof *check->swept);
+    return check->tallies && check->swept && check->seen && check->seen_values && check->gone;
 }
 
 void check_fini(struct check *check)
@@ -31,6 +32,7 @@ void check_fini(struct check *check)
     free(check->seen);
     free(check->seen_values);
     free(check->gone);
+    free(check->swept);
 }
 
 void check_that(struct check *check, bool holds, const char *format, ...)
@@ -68,6 +70,19 @@ static int64_t *seen_value_by(struct check *check, uint32_t worker, uint32_t ind
     return &check->seen_values[(size_t)worker * KEYS + index];
 }
 
+/* What rows of a key had that were removed; NULL: none was. */
+static const int64_t *swept_of(const struct check *check, enum sim_table table, uint32_t index)
+{
+    return table == SPARSE_COUNTS && check->tables.has_sweeps
+               ? &check->swept[(size_t)index * check->tables.length]
+               : NULL;
+}
+
+static bool is_sketch(const struct check *check, enum sim_table table)
+{
+    return table == SPARSE_COUNTS && check->tables.is_sketch;
+}
+
 static bool is_own(const struct operation *operation, uint32_t element)
 {
     return element / WINDOW == operation->worker;
@@ -76,14 +91,17 @@ static bool is_own(const struct operation *operation, uint32_t element)
 /* ---- Writes ----------------------------------------------------------------------------------- */
 
 /* To which an operation adds 1. */
-static uint32_t element_of(const struct operation *operation)
+static uint32_t element_of(const struct check *check, const struct operation *operation)
 {
-    return operation->worker * WINDOW + operation->number % WINDOW;
+    return is_sketch(check, operation->table)
+               ? 0
+               : operation->worker * WINDOW + operation->number % WINDOW;
 }
 
 void check_fill(const struct check *check, const struct operation *operation)
 {
-    const uint32_t element = element_of(operation), length = check->tables.length;
+    const uint32_t element = element_of(check, operation);
+    const uint32_t length = tables_length(&check->tables, operation->table);
     for (size_t i = 0; i < operation->n; i++)
         for (uint32_t e = 0; e < length; e++)
             operation->values[i * length + e] = e == element;
@@ -91,7 +109,7 @@ void check_fill(const struct check *check, const struct operation *operation)
 
 static void write_count(struct check *check, const struct operation *operation, size_t i)
 {
-    const uint32_t element = element_of(operation);
+    const uint32_t element = element_of(check, operation);
     struct tally *tally = &tallies_of(check, operation->table, operation->indexes[i])[element];
     tally->started++;
     tally->last_op = operation->number;
@@ -121,7 +139,7 @@ static void check_unseen(struct check *check, const struct operation *operation,
     const struct tally *tallies = tallies_of(check, operation->table, index);
     initial_row(check, operation->table, index, initial);
     for (uint32_t e = operation->worker * WINDOW; e < (operation->worker + 1) * WINDOW; e++) {
-        const int64_t own = e == element_of(operation) ? additions_to(operation, index) : 0;
+        const int64_t own = e == element_of(check, operation) ? additions_to(operation, index) : 0;
         const int64_t unseen = tallies[e].started - (row[e] - initial[e]);
         check_that(check, (double)unseen <= bound || unseen <= own,
                    "operation %" PRIu32 " of worker %" PRIu32 " begins while node %" PRIu32
@@ -169,7 +187,7 @@ void check_write(struct check *check, const struct operation *operation, bool se
 
 void check_written(struct check *check, const struct operation *operation, bool confirmed)
 {
-    const uint32_t element = operation->worker * WINDOW + operation->number % WINDOW;
+    const uint32_t element = element_of(check, operation);
     confirmed &= !check->gone[operation->worker];
     for (size_t i = 0; i < operation->n; i++) {
         struct value *value = &check->values[operation->indexes[i]];
@@ -224,7 +242,8 @@ static bool is_exact(const struct check *check, const struct operation *operatio
 {
     bool gathered =
         tables_updated(&check->tables, operation->table) && operation->copies[i] != USED_MAIN;
-    return is_own(operation, element) && !check->lenient && !gathered;
+    return is_own(operation, element) && !check->lenient && !gathered &&
+           !tables_forgets(&check->tables, operation->table);
 }
 
 static int64_t least_count(const struct check *check, const struct operation *operation, size_t i,
@@ -247,13 +266,14 @@ static void bound_counts(struct check *check, const struct operation *operation,
     const struct tally *tallies = tallies_of(check, operation->table, operation->indexes[i]);
     const uint32_t *seen =
         seen_by(check, operation->worker, operation->table, operation->indexes[i]);
-    int64_t *bounds = operation->bounds + i * check->tables.length;
+    const uint32_t length = tables_length(&check->tables, operation->table);
+    int64_t *bounds = operation->bounds + i * length;
     int64_t promised[MAX_LENGTH] = {0};
     if (tables_bounded(&check->tables, operation->table) && !check->restarted)
         promise_count(&check->promises[operation->table][operation->indexes[i]],
                       &check->tables.policies[operation->table], operation->clock,
                       check->tables.length, promised);
-    for (uint32_t e = 0; e < check->tables.length; e++)
+    for (uint32_t e = 0; e < length; e++)
         bounds[e] = most(least_count(check, operation, i, &tallies[e], e, seen[e]), promised[e]);
 }
 
@@ -280,6 +300,25 @@ void check_read(struct check *check, const struct operation *operation)
     }
 }
 
+void check_swept(struct check *check, uint32_t index, const void *value)
+{
+    const int64_t *row = value;
+    for (uint32_t e = 0; e < check->tables.length; e++)
+        check->swept[(size_t)index * check->tables.length + e] += row[e];
+}
+
+/* Lowers what an element must have by what rows had that were removed, and by pushes that were dropped, of which *dropped are
+ * left. */
+static int64_t forgive(int64_t least, int64_t count, const int64_t *swept, uint32_t element,
+                       int64_t *dropped)
+{
+    least -= swept ? swept[element] : 0;
+    const int64_t lacks = least > count ? least - count : 0;
+    const int64_t forgiven = lacks < *dropped ? lacks : *dropped;
+    *dropped -= forgiven;
+    return least - forgiven;
+}
+
 static void seen_counts(struct check *check, const struct operation *operation, size_t i,
                         bool exact)
 {
@@ -287,14 +326,18 @@ static void seen_counts(struct check *check, const struct operation *operation, 
     const struct tally *tallies = tallies_of(check, operation->table, index);
     uint32_t *seen = seen_by(check, operation->worker, operation->table, index);
     int64_t initial[MAX_LENGTH];
+    const uint32_t length = tables_length(&check->tables, operation->table);
+    const int64_t *swept = swept_of(check, operation->table, index);
+    int64_t dropped = tables_dropped(&check->tables, operation->table);
     initial_row(check, operation->table, index, initial);
-    for (uint32_t e = 0; e < check->tables.length; e++) {
-        const size_t at = i * check->tables.length + e;
+    for (uint32_t e = 0; e < length; e++) {
+        const size_t at = i * length + e;
         const int64_t count = (int64_t)((uint64_t)operation->values[at] - (uint64_t)initial[e]);
         const bool own = is_exact(check, operation, i, e);
         int64_t least = own || operation->copies[i] != USED_EITHER ? operation->bounds[at] : 0;
         if (check->gone[e / WINDOW] && least > tallies[e].confirmed)
             least = tallies[e].confirmed;
+        least = forgive(least, count, swept, e, &dropped);
         const int64_t greatest = own && exact ? operation->bounds[at] : tallies[e].started;
         check_that(check, count >= least && count <= greatest,
                    "operation %" PRIu32 " of worker %" PRIu32 " read %" PRId64
@@ -365,11 +408,15 @@ void check_flushed(struct check *check, uint32_t worker, enum sim_table table, u
                    worker, index, table_name(table), value, written);
         return;
     }
+    if (is_sketch(check, table))
+        return; /* what others have added to the element may still be under way */
     const struct tally *tallies = tallies_of(check, table, index);
+    const int64_t *swept = swept_of(check, table, index);
+    int64_t dropped = tables_dropped(&check->tables, table);
     initial_row(check, table, index, initial);
     for (uint32_t e = worker * WINDOW; e < (worker + 1) * WINDOW; e++) {
         const int64_t count = row ? (int64_t)((uint64_t)row[e] - (uint64_t)initial[e]) : 0;
-        check_that(check, count >= tallies[e].started,
+        check_that(check, count >= forgive(tallies[e].started, count, swept, e, &dropped),
                    "worker %" PRIu32 " has flushed, and the main copy of key %" PRIu32
                    " of table '%s' has %" PRId64 " of its %" PRIu32
                    " additions to element %" PRIu32,
@@ -382,20 +429,30 @@ void check_flushed(struct check *check, uint32_t worker, enum sim_table table, u
 static void stored_counts(struct check *check, const struct stored *stored)
 {
     const struct tally *tallies = tallies_of(check, stored->table, stored->index);
-    int64_t initial[MAX_LENGTH];
+    const int64_t *swept = swept_of(check, stored->table, stored->index);
+    int64_t initial[MAX_LENGTH], started = 0;
+    int64_t dropped = tables_dropped(&check->tables, stored->table);
     initial_row(check, stored->table, stored->index, initial);
-    for (uint32_t e = 0; e < check->tables.length; e++) {
+    for (uint32_t e = 0; e < tables_length(&check->tables, stored->table); e++) {
         const int64_t count = (int64_t)((uint64_t)stored->row[e] - (uint64_t)initial[e]);
         const int64_t certain = stored->is_main ? tallies[e].confirmed : 0;
-        const int64_t least =
+        const int64_t expected =
             check->lenient || check->gone[e / WINDOW] ? certain : tallies[e].started;
-        check_that(check, count >= least && count <= tallies[e].started,
+        const int64_t least = forgive(expected, count, swept, e, &dropped);
+        started += tallies[e].started;
+        check_that(check, count >= least && count + (swept ? swept[e] : 0) <= tallies[e].started,
                    "in the end node %" PRIu32 " has %" PRId64 " additions in element %" PRIu32
                    " of key %" PRIu32 " of table '%s', not %" PRId64 " to %" PRIu32
                    "; worker %" PRIu32 " wrote there last in its operation %" PRIu32,
                    stored->node, count, e, stored->index, table_name(stored->table), least,
                    tallies[e].started, e / WINDOW, tallies[e].last_op);
     }
+    check_that(check,
+               check->lenient || !dropped ||
+                   started < tables_dropped(&check->tables, stored->table),
+               "in the end %" PRId64 " of the first pushes to key %" PRIu32
+               " of table '%s' were not dropped",
+               dropped, stored->index, table_name(stored->table));
 }
 
 static void stored_value(struct check *check, const struct stored *stored)

@@ -22,6 +22,10 @@
  * Where tables have backups and a process crashes, what its workers had done is there if it was safe. Others may have seen more
  * of it; so there nobody is promised to see what somebody has seen. Nothing else may be lost, and nothing may fail.
  *
+ * SPARSE_COUNTS is another table in every run. Where it admits keys, the first pushes to a key are dropped, exactly as many
+ * as it says. Where nodes sweep it, a row and what was in those of the key that were removed add up to what was pushed. Where it
+ * is a sketch, all workers add to the one element that its rows have, which is exact, because few keys do not meet.
+ *
  * Once a process is restarted or a deadline passes, operations may fail with a sentence; from then on
  * what failed counts as started and not as confirmed. Until then nothing may fail.
  */
@@ -50,6 +54,7 @@ struct check {
     bool lenient;                  /* operations may fail now */
     bool lost[N_SIM_TABLES][KEYS]; /* of tables that stay at home: that node was restarted */
     struct tally *tallies;         /* [N_COUNTS][KEYS][length] */
+    int64_t *swept;                /* [KEYS][length]: of rows of SPARSE_COUNTS that were removed */
     uint32_t *seen;                /* [n_workers][N_COUNTS][KEYS][length] */
     struct promise promises[N_SIM_TABLES][KEYS]; /* of bounded tables */
     bool restarted;                              /* a process was: what it had not sent is lost */
@@ -102,6 +107,9 @@ void check_fill(const struct check *check, const struct operation *operation);
 void check_write(struct check *check, const struct operation *operation, bool set);
 /* It has ended, confirmed or failed. */
 void check_written(struct check *check, const struct operation *operation, bool confirmed);
+
+/* A row of SPARSE_COUNTS is removed with this value. */
+void check_swept(struct check *check, uint32_t index, const void *value);
 
 /* A pull begins: fills in the bounds. */
 void check_read(struct check *check, const struct operation *operation);

@@ -6,6 +6,9 @@
 #include "base/hash.h"
 #include "base/rand.h"
 
+/* So many that counts of different keys do not meet: they are exact. */
+enum { EXPECTED_KEYS = 1 << 12, SKETCH_WIDTH = 1 << 10 };
+
 const char *table_name(enum sim_table table)
 {
     static const char *const names[] = {
@@ -95,6 +98,18 @@ uint32_t tables_home(const struct tables *tables, const struct view *view, enum 
     return is_dense(table) ? range_home(view, key, KEYS) : ring_home(view, key);
 }
 
+/* What SPARSE_COUNTS is: a third of the time as plain as ever. */
+static void choose_sparse(struct tables *tables, uint64_t seed)
+{
+    enum { PLAIN, PLAIN_TOO, ADMITS, LEAVES, ADMITS_AND_LEAVES, SKETCH, KINDS };
+    const uint64_t drawn = rand_at(seed, 13), kind = drawn % KINDS;
+    tables->is_sketch = kind == SKETCH;
+    if (kind == ADMITS || kind == ADMITS_AND_LEAVES)
+        tables->admit = 1 + (uint32_t)(drawn >> 8) % 3;
+    tables->has_sweeps = kind == LEAVES || kind == ADMITS_AND_LEAVES;
+    tables->evict_floor = tables->has_sweeps ? drawn >> 16 & 1 : 0;
+}
+
 void tables_choose(struct tables *tables, uint32_t n_nodes, uint32_t n_workers, bool are_backed,
                    uint64_t seed)
 {
@@ -145,6 +160,7 @@ void tables_choose(struct tables *tables, uint32_t n_nodes, uint32_t n_workers, 
         tables->listed[i] = table_key(MANAGED_COUNTS, i);
     if (are_backed)
         return;
+    choose_sparse(tables, seed);
     choose_placements(tables, n_nodes, seed);
     choose_replicas(tables, n_nodes, seed);
 }
@@ -178,6 +194,16 @@ struct tern_table_options tables_options(const struct tables *tables, enum sim_t
     if (tables->placements[table].n_keys)
         options.placement = &tables->placements[table];
     options.filters = tables->filters;
+    if (table == SPARSE_COUNTS) {
+        options.admit = tables->admit;
+        options.expected_keys = tables->admit ? EXPECTED_KEYS : 0;
+        options.evict_floor = tables->evict_floor;
+    }
+    if (table == SPARSE_COUNTS && tables->is_sketch) {
+        options.index = TERN_SKETCH;
+        options.sketch = (struct tern_sketch){.width = SKETCH_WIDTH, .depth = 4, .seed = 1};
+        options.filters = NULL;
+    }
     if (technique_find(&tables->policies[table], false)->collect)
         options.staleness_ms = tables->staleness_ms;
     if (table == DENSE_COUNTS || table == ADAPTIVE_COUNTS || table == BOUNDED_COUNTS)

@@ -1,5 +1,5 @@
 /*
- * tables - the tables of a simulated cluster: two that stay at home, one with replicas everywhere, three
+ * tables - the tables of a simulated cluster: two that stay at home, of which one may admit keys, lose rows or be a sketch, one with replicas everywhere, three
  * whose keys come and go, three whose reads are bounded, and one of values that are set.
  *
  * Policies that are not the same in every run follow from the seed, as does the length of the last
@@ -50,6 +50,11 @@ struct tables {
     uint64_t placed_keys[N_SIM_TABLES][KEYS];
     uint32_t placed_homes[N_SIM_TABLES][KEYS];
     uint64_t listed[LISTED_KEYS];
+    /* SPARSE_COUNTS, which is another in every run: */
+    bool is_sketch;          /* a sketch; its rows have one element, which all workers add to */
+    uint32_t admit;          /* keys get a row after so many pushes */
+    bool has_sweeps;         /* nodes remove rows now and then, */
+    uint64_t evict_floor;    /* with a rule or, if 0, without */
     bool graph_updated;      /* GRAPH_COUNTS has an updater, */
     bool has_frequencies;    /* and these, */
     bool places_frequencies; /* of the keys that the placement names, as part of it: */
@@ -73,7 +78,21 @@ uint64_t table_key(enum sim_table table, uint32_t index);
 
 static inline uint32_t tables_length(const struct tables *tables, enum sim_table table)
 {
-    return table == LAST_VALUES ? tables->last_length : tables->length;
+    return table == LAST_VALUES                          ? tables->last_length
+           : table == SPARSE_COUNTS && tables->is_sketch ? 1
+                                                         : tables->length;
+}
+
+/* Pushes to a key of the table that were dropped, because it had been counted too few times: at most so many. */
+static inline uint32_t tables_dropped(const struct tables *tables, enum sim_table table)
+{
+    return table == SPARSE_COUNTS ? tables->admit : 0;
+}
+
+/* Whether a worker need not find all that it has added to a key. */
+static inline bool tables_forgets(const struct tables *tables, enum sim_table table)
+{
+    return table == SPARSE_COUNTS && (tables->is_sketch || tables->admit || tables->has_sweeps);
 }
 
 /* Whether the table has an updater, which is to do what was done to a replica at the main copy. */

@@ -11,6 +11,7 @@
 #include "core/defect.h"
 #include "sim/bounds.h"
 #include "sim/graph_check.h"
+#include "store/evict.h"
 
 #define US UINT64_C(1000)
 
@@ -24,6 +25,7 @@ enum {
     DRAWS_PER_FAILURE = 8,
     STEPS_PER_CLOSE = 30,
     STEPS_PER_REST = 20,
+    STEPS_PER_SWEEP = 8,
     STRAGGLER = 6, /* times as slow */
     RESTS_EARLY = 4,
     MISSED_CLOCKS = 4,
@@ -266,6 +268,38 @@ static enum tern_status do_counted(struct slot *slot, struct core_table *table)
     return status;
 }
 
+/* The same of a sketch, whose counts are where its keys are at home. */
+static void do_sketch(struct slot *slot, struct store *store)
+{
+    for (size_t i = 0; i < slot->operation.n; i++) {
+        int64_t *value = &slot->operation.values[i];
+        if (!store_is_home(store, slot->keys[i]))
+            slot->away[slot->n_away++] = (uint32_t)i;
+        else if (slot->kind == FRAME_PULL)
+            sketch_estimate(store->sketch, &slot->keys[i], 1, value);
+        else
+            sketch_add(store->sketch, &slot->keys[i], 1, value, true, store->watch);
+    }
+}
+
+/* Pushes to the keys at home here that have no row, where that can be; the others are elsewhere. */
+static enum tern_status push_missed(struct slot *slot, struct store *store)
+{
+    const size_t n_missed = slot->n_away;
+    enum tern_status status = TERN_OK;
+    bool here;
+    slot->n_away = 0;
+    for (size_t i = 0; !status && i < n_missed; i++) {
+        const uint32_t at = slot->away[i];
+        const char *value = (const char *)slot->operation.values + at * store->value_bytes;
+        if (store_may_miss(store, true) && store_is_home(store, slot->keys[at]))
+            status = store_push_new(store, slot->keys[at], value, &here);
+        else
+            slot->away[slot->n_away++] = at;
+    }
+    return status;
+}
+
 /* Does what can be done at this node; notes the positions of the other keys. */
 static enum tern_status do_here(struct order *order, struct slot *slot, struct core_table *table)
 {
@@ -273,15 +307,20 @@ static enum tern_status do_here(struct order *order, struct slot *slot, struct c
     struct entry *entries[MAX_KEYS];
     if (table->technique->counting)
         return do_counted(slot, table);
+    if (table->store.sketch) {
+        do_sketch(slot, &table->store);
+        return TERN_OK;
+    }
     if (slot->kind == FRAME_PULL)
         return pull_here(slot, &table->store);
     enum tern_status status = store_reserve(&table->store, slot->keys, n, entries);
-    if (!status && slot->kind == FRAME_SET)
-        status = set_here(order, slot, table, entries);
-    else if (!status)
-        slot->n_away =
-            store_push(&table->store, slot->keys, n, entries, slot->operation.values, slot->away);
-    return status;
+    if (status)
+        return status;
+    if (slot->kind == FRAME_SET)
+        return set_here(order, slot, table, entries);
+    slot->n_away =
+        store_push(&table->store, slot->keys, n, entries, slot->operation.values, slot->away);
+    return push_missed(slot, &table->store);
 }
 
 static void end_slot(struct worker *worker, struct slot *slot, enum tern_status status)
@@ -457,6 +496,37 @@ static bool go_on(struct worker *worker)
     return idle;
 }
 
+struct sweeping {
+    struct sim_node *sim_node;
+    uint64_t n; /* rows that are to go */
+};
+
+static bool leaves(void *context, uint64_t key, const void *value)
+{
+    struct sweeping *sweeping = context;
+    uint32_t index = 0;
+    while (index < KEYS && table_key(SPARSE_COUNTS, index) != key)
+        index++;
+    check_that(sweeping->sim_node->check, index < KEYS, "a sweep meets a key that nobody used");
+    if (index == KEYS || rand_below(sim_random(sweeping->sim_node->sim), 3))
+        return false;
+    check_swept(sweeping->sim_node->check, index, value);
+    sweeping->n++;
+    return true;
+}
+
+/* Removes a third of the rows that a node has of SPARSE_COUNTS. */
+static void sweep(struct sim_node *sim_node)
+{
+    struct store *store = &sim_node->tables[SPARSE_COUNTS].store;
+    struct sweeping sweeping = {.sim_node = sim_node};
+    const uint64_t before = store_rows(store);
+    uint64_t n = 0;
+    enum tern_status status = evict_sweep(store, leaves, &sweeping, &n);
+    check_that(sim_node->check, !status && n == sweeping.n && store_rows(store) == before - n,
+               "a sweep removed %" PRIu64 " rows, not %" PRIu64, n, sweeping.n);
+}
+
 /* Between operations: the clock advances, intents are signalled and samples prepared, now and then the
  * worker is closed and another opened in its place. */
 static void look_ahead(struct worker *worker, bool idle)
@@ -471,6 +541,8 @@ static void look_ahead(struct worker *worker, bool idle)
         plans_advance(plans);
         bounds_advance(worker);
     }
+    if (worker->sim_node->check->tables.has_sweeps && below(worker, STEPS_PER_SWEEP) == 0)
+        sweep(worker->sim_node);
     if (worker->sim_node->check->tables.are_backed)
         return; /* no key comes or goes */
     if (plans->intents[0] && below(worker, STEPS_PER_PLAN) == 0)
