@@ -195,6 +195,7 @@ printf '1 1:1\n-1 2:nan\n' >"$tmp/bad"
 refuses "a value that is no number" "bad:2: '2:nan' is no feature" --data "$tmp/bad"
 printf '1 |a x\n-1 |a y\n' >"$tmp/other.vw"
 refuses "files of two formats" "other.vw looks like vw" --data "$tmp/train.svm,$tmp/other.vw"
+refuses "files of two formats at two nodes" "other.vw looks like vw" --data "$tmp/train.svm,$tmp/other.vw" --nodes 2 --threads 1
 refuses "divergence" "not a finite number" --data "$tmp/train.svm" --solver online --updater sgd --loss squared --rate 900
 printf '1 1:1\n3 2:1\n' >"$tmp/bad"
 refuses "a label that the loss cannot have" "bad:2: the label 3 is none of" --data "$tmp/bad"
