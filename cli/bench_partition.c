@@ -9,16 +9,19 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bench_partition.h"
+#include "bench_train.h"
 #include "command.h"
 #include "options.h"
-#include "partition/partition.h"
 #include "quantile.h"
 
 enum { MAX_REPEATS = 25, N_WAYS = 6 };
 
 static struct {
-    bool json;
-    int64_t n_repeats, n_threads, seed;
+    bool json, trains;
+    int64_t n_repeats, n_threads, seed, n_nodes, n_epochs;
+    double replicas, limit_s;
+    const char *svg;
     struct int_list parts;
     struct operand_list operands;
 } args;
@@ -31,6 +34,18 @@ static const struct option options[] = {
     {"threads", OPTION_INT, &args.n_threads, "1", "N", "threads of 'auto' and 'parsa'", .min = 1,
      .max = 64},
     {"seed", OPTION_INT, &args.seed, "1", "S", "the first seed", .min = 0, .max = 1e15},
+    {"train", OPTION_FLAG, &args.trains,
+     .help = "instead train mf, linear and fm with each placement and under graph:S"},
+    {"nodes", OPTION_INT, &args.n_nodes, "4", "N", "with --train: nodes", .min = 2,
+     .max = PARTITION_MAX_NODES},
+    {"epochs", OPTION_INT, &args.n_epochs, "3", "N", "with --train: passes over the data", .min = 1,
+     .max = TRAINING_MAX_EPOCHS},
+    {"replicas", OPTION_DOUBLE, &args.replicas, "0.01", "SHARE",
+     "with --train: of the keys, replicas of each part under graph:S", .min = 0, .max = 1},
+    {"limit", OPTION_DOUBLE, &args.limit_s, "600", "S",
+     "with --train: seconds that one training may take", .min = 1, .max = 1e6},
+    {"svg", OPTION_STRING, &args.svg, .takes = "FILE",
+     .help = "with --train: draw a map of the bytes between nodes"},
     {"json", OPTION_FLAG, &args.json, .help = "one JSON line per method instead of a table"},
 };
 
@@ -40,7 +55,9 @@ static const struct option_set option_set = {
     .notes = "JSON fields: bench, method, parts, repeats, remote_pairs, remote_share, row_balance, "
              "cpu_s\n"
              "(medians), cpu_s_min, cpu_s_max, and pairs_of_metis, share_of_metis, cpu_of_metis "
-             "(ratios).",
+             "(ratios).\n"
+             "With --train: bench, model, placement, policy, bytes and seconds (of an epoch), "
+             "bytes_of_none\n(ratio), quality (last epoch), remote_share; then map, bytes.",
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .operands = "DATA",
@@ -64,7 +81,7 @@ static const struct way ways[N_WAYS] = {
     {.name = "random", .method = METHOD_RANDOM},
 };
 
-static bool has_metis(void)
+bool partition_has_metis(void)
 {
     void *library = dlopen("libmetis.so.5", RTLD_NOW | RTLD_LOCAL);
     if (library != NULL)
@@ -152,7 +169,22 @@ int bench_partition_command(int argc, char **argv)
         complain("name one file: tern bench partition DATA");
         return EXIT_USAGE;
     }
-    const size_t first = has_metis() ? 0 : 2;
+    if (args.svg != NULL && !args.trains) {
+        complain("--svg draws what --train measures");
+        return EXIT_USAGE;
+    }
+    if (args.trains) {
+        const struct partition_training training = {.data = args.operands.at[0],
+                                                    .svg = args.svg,
+                                                    .n_nodes = args.n_nodes,
+                                                    .n_epochs = args.n_epochs,
+                                                    .seed = args.seed,
+                                                    .replicas = args.replicas,
+                                                    .limit_s = args.limit_s,
+                                                    .json = args.json};
+        return partition_train(&training);
+    }
+    const size_t first = partition_has_metis() ? 0 : 2;
     if (first > 0)
         fprintf(
             stderr,
