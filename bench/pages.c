@@ -41,7 +41,7 @@ static void open_named(struct subject *subject, const char *name, uint32_t lengt
 static void by_slots(struct store *store)
 {
     store->n_natural = 0;
-    store->next_slot = 0;
+    store->counts->next_slot = 0;
     store->pull = pull_loops_for(store);
 }
 

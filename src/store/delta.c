@@ -196,6 +196,8 @@ enum tern_status store_merge_delta(struct store *store, uint64_t key, const void
         return status;
     uint64_t word;
     struct entry *entry = store_latch_row(store, key, NULL, &word);
+    if (!entry)
+        return store_check_lost(store);
     *slot = entry_slot(word);
     void *row = slabs_at(&store->rows, *slot);
     if (store->updater.apply)
@@ -232,6 +234,8 @@ enum tern_status store_refresh(struct store *store, uint64_t key, const void *va
         return status;
     uint64_t word;
     struct entry *entry = store_latch_row(store, key, NULL, &word);
+    if (!entry)
+        return store_check_lost(store);
     store_rebase(store, entry_slot(word), value);
     entry_release_same(entry, word);
     return TERN_OK;
@@ -258,6 +262,8 @@ enum tern_status store_settle(struct store *store, uint64_t key, const void *sum
         return status;
     uint64_t word;
     struct entry *entry = store_latch_row(store, key, NULL, &word);
+    if (!entry)
+        return store_check_lost(store);
     uint32_t slot = entry_slot(word);
     settle[store->type](slabs_at(&store->rows, slot), slabs_at(&store->bases, slot), sum, own,
                         store->length);

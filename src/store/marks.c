@@ -22,6 +22,19 @@ void marks_fini(struct marks *marks)
     pages_free(marks->words, bytes_of(marks->n_words / 64 + 1));
 }
 
+size_t marks_bytes(uint64_t n)
+{
+    const size_t n_words = (n + 63) / 64;
+    return bytes_of(n_words) + bytes_of(n_words / 64 + 1);
+}
+
+void marks_adopt(struct marks *marks, uint64_t n, void *memory)
+{
+    marks->n_words = (n + 63) / 64;
+    marks->slots = memory;
+    marks->words = marks->slots + marks->n_words;
+}
+
 uint64_t marks_take(struct marks *marks, size_t *word, size_t end)
 {
     for (size_t at = *word; at < end; at = (at / 64 + 1) * 64) {

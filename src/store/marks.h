@@ -26,6 +26,10 @@ struct marks {
 bool marks_init(struct marks *marks, uint64_t n);
 void marks_fini(struct marks *marks);
 
+/* The same in zeroed memory of the caller's, and the bytes that it needs. */
+size_t marks_bytes(uint64_t n);
+void marks_adopt(struct marks *marks, uint64_t n, void *memory);
+
 /* Puts bits of a word in. */
 static inline void marks_put(struct marks *marks, size_t word, uint64_t bits)
 {

@@ -117,6 +117,9 @@ void store_receive(struct store *store, uint64_t key, uint32_t location, const v
 {
     uint64_t word;
     struct entry *entry = store_latch(store, key, &word);
+    *used = false;
+    if (!entry) /* the table is lost */
+        return;
     bool was_replica = entry_state(word) == ENTRY_REPLICA;
     *used = !was_replica;
     if (was_replica) {
@@ -142,6 +145,8 @@ void store_receive_copy(struct store *store, uint64_t key, uint32_t location, co
     uint64_t word;
     struct entry *entry = store_latch(store, key, &word);
     *used = false;
+    if (!entry)
+        return;
     /* Another node may have told meanwhile that the key has moved on. */
     location = location_newest(location, known_location(store, word));
     if (entry_state(word) == ENTRY_REPLICA) {

@@ -9,9 +9,20 @@ enum {
     KEY_BYTES = 16,    /* of a sparse index, at the least */
 };
 
-/* Where the parts of a table begin. */
+/* What is needed to know of a table. */
+struct extent {
+    uint64_t n_slots, index_bytes, counter_bytes;
+    unsigned index_bits;
+    size_t row_stride, state_stride;
+    bool is_tracked; /* copies of its rows are elsewhere */
+    bool moves;      /* and its rows come and go */
+    uint32_t n_shards;
+    size_t pin_stride, written_stride; /* of tables whose rows can leave */
+};
+
+/* Where its parts begin. */
 struct layout {
-    uint64_t index, rows, states, pins, written, counters, end;
+    uint64_t index, rows, states, bases, facts, marks, pins, written, counters, end;
 };
 
 static uint64_t behind(uint64_t begin, uint64_t bytes)
@@ -19,34 +30,49 @@ static uint64_t behind(uint64_t begin, uint64_t bytes)
     return (begin + bytes + PART_BYTES - 1) / PART_BYTES * PART_BYTES;
 }
 
-/* What is needed to know of a table. */
-struct extent {
-    uint64_t n_slots, index_bytes;
-    unsigned index_bits;
-    size_t row_stride, state_stride;
-    size_t pin_stride, written_stride; /* of tables whose rows can leave */
-};
-
-static struct layout lay_out(const struct extent *extent, uint64_t counter_bytes)
+static uint64_t marks_part_bytes(const struct extent *extent)
 {
-    const uint64_t n_slots = extent->n_slots;
+    return behind(0, marks_bytes(extent->n_slots));
+}
+
+static struct layout lay_out(const struct extent *extent)
+{
+    const uint64_t n = extent->n_slots;
+    const size_t base_stride = extent->is_tracked ? extent->row_stride : 0;
+    const size_t facts_stride = extent->is_tracked ? sizeof(struct slot_facts) : 0;
     struct layout layout = {.index = behind(0, sizeof(struct shared_table))};
     layout.rows = behind(layout.index, extent->index_bytes);
-    layout.states = behind(layout.rows, slabs_bytes(extent->row_stride, n_slots));
-    layout.pins = behind(layout.states, slabs_bytes(extent->state_stride, n_slots));
-    layout.written = behind(layout.pins, slabs_bytes(extent->pin_stride, n_slots));
-    layout.counters = behind(layout.written, slabs_bytes(extent->written_stride, n_slots));
-    layout.end = behind(layout.counters, counter_bytes);
+    layout.states = behind(layout.rows, slabs_bytes(extent->row_stride, n));
+    layout.bases = behind(layout.states, slabs_bytes(extent->state_stride, n));
+    layout.facts = behind(layout.bases, slabs_bytes(base_stride, n));
+    layout.marks = behind(layout.facts, slabs_bytes(facts_stride, n));
+    layout.pins =
+        behind(layout.marks, extent->is_tracked ? extent->n_shards * marks_part_bytes(extent) : 0);
+    layout.written = behind(layout.pins, slabs_bytes(extent->pin_stride, n));
+    layout.counters = behind(layout.written, slabs_bytes(extent->written_stride, n));
+    layout.end = behind(layout.counters, extent->counter_bytes);
     return layout;
 }
 
-static struct extent measure(const struct tern_table_options *options)
+/* Slots that a dense table has: a key has one, or none; where rows come and go some are at hand for those to come. */
+static uint64_t dense_slots(const struct extent *extent, uint64_t n_keys)
+{
+    return extent->moves && n_keys < TERN_MAX_ROWS / 2 ? 2 * n_keys : n_keys;
+}
+
+static struct extent measure(const struct tern_table_options *options,
+                             const struct store_home *home)
 {
     const size_t element = type_bytes(options->type);
     struct extent extent = {.row_stride = slabs_stride(options->length * element, element),
                             .state_stride = slabs_stride(store_state_bytes(options), element),
-                            .n_slots = options->n_keys};
+                            .is_tracked = home->rows_move || home->rows_everywhere,
+                            .moves = home->rows_move,
+                            .n_shards = home->n_shards ? home->n_shards : 1,
+                            .pin_stride = home->rows_move ? sizeof(uint32_t) : 0,
+                            .counter_bytes = admission_bytes(options) + sketch_bytes(options)};
     extent.index_bytes = options->n_keys * sizeof(struct entry);
+    extent.n_slots = dense_slots(&extent, options->n_keys);
     if (options->index == TERN_DENSE)
         return extent;
     if (options->index == TERN_SKETCH) {
@@ -66,49 +92,65 @@ static struct extent measure(const struct tern_table_options *options)
     return extent;
 }
 
-uint64_t shared_bytes(const struct tern_table_options *options)
+uint64_t shared_bytes(const struct tern_table_options *options, const struct store_home *home)
 {
     if (options->n_keys > TERN_MAX_ROWS)
         return 0;
-    struct extent extent = measure(options);
-    return lay_out(&extent, admission_bytes(options) + sketch_bytes(options)).end;
+    struct extent extent = measure(options, home);
+    return lay_out(&extent).end;
 }
 
 void shared_format(struct shared_table *shared, const struct tern_table_options *options,
-                   uint64_t patience_ns, uint64_t hash_seed)
+                   const struct store_home *home, uint64_t patience_ns)
 {
-    struct extent extent = measure(options);
+    struct extent extent = measure(options, home);
     shared->n_slots = extent.n_slots;
     shared->index_bits = extent.index_bits;
     shared->watch.patience_ns = patience_ns;
-    const struct layout layout = lay_out(&extent, 0);
+    const struct layout layout = lay_out(&extent);
     char *memory = (char *)shared;
     if (options->index != TERN_DENSE)
         sparse_init_shared(&shared->sparse, (struct index_line *)(memory + layout.index),
-                           extent.index_bits, hash_seed, evict_has_rule(options));
+                           extent.index_bits, home->hash_seed, evict_has_rule(options));
     if (options->admit)
-        admission_init((struct admission *)(memory + layout.counters), options, hash_seed);
+        admission_init((struct admission *)(memory + layout.counters), options, home->hash_seed);
     if (options->index == TERN_SKETCH)
-        sketch_init((struct sketch *)(memory + layout.counters), options, hash_seed);
+        sketch_init((struct sketch *)(memory + layout.counters), options, home->hash_seed);
+}
+
+/* What is kept of rows that have copies elsewhere. */
+static bool lay_out_tracking(struct store *store, const struct extent *extent,
+                             const struct layout *layout)
+{
+    char *memory = (char *)store->home.shared;
+    for (uint32_t i = 0; extent->is_tracked && i < store->n_shards; i++)
+        marks_adopt(&store->changed[i], extent->n_slots,
+                    memory + layout->marks + i * marks_part_bytes(extent));
+    return !extent->is_tracked ||
+           (slabs_adopt(&store->bases, extent->n_slots, memory + layout->bases) &&
+            slabs_adopt(&store->facts, extent->n_slots, memory + layout->facts));
 }
 
 bool shared_lay_out(struct store *store)
 {
     struct shared_table *shared = store->home.shared;
     char *memory = (char *)shared;
-    const bool is_sparse = store->index == TERN_SPARSE;
+    const bool is_dense = store->index == TERN_DENSE;
+    const bool can_leave = store->index == TERN_SPARSE || store->home.rows_move;
     const struct extent extent = {
         .n_slots = shared->n_slots,
-        .index_bytes = store->index == TERN_DENSE
-                           ? store->n_keys * sizeof(struct entry)
-                           : sparse_room_bytes(shared->index_bits, store->evicts),
+        .index_bytes = is_dense ? store->n_keys * sizeof(struct entry)
+                                : sparse_room_bytes(shared->index_bits, store->evicts),
         .row_stride = store->rows.stride,
         .state_stride = store->states.stride,
-        .pin_stride = is_sparse ? sizeof(uint32_t) : 0,
+        .is_tracked = !store_is_homebound(store),
+        .moves = store->home.rows_move,
+        .n_shards = store->n_shards,
+        .pin_stride = can_leave ? sizeof(uint32_t) : 0,
         .written_stride = store->written.stride,
     };
-    const struct layout layout = lay_out(&extent, 0);
-    if (store->index == TERN_DENSE)
+    const struct layout layout = lay_out(&extent);
+    if (is_dense)
         store->dense = (struct entry *)(memory + layout.index);
     else
         store->sparse = &shared->sparse;
@@ -121,15 +163,14 @@ bool shared_lay_out(struct store *store)
     store->watch = &shared->watch;
     return slabs_adopt(&store->rows, shared->n_slots, memory + layout.rows) &&
            slabs_adopt(&store->states, shared->n_slots, memory + layout.states) &&
-           (!is_sparse || slabs_adopt(&store->pins, shared->n_slots, memory + layout.pins)) &&
-           slabs_adopt(&store->written, shared->n_slots, memory + layout.written);
+           (!can_leave || slabs_adopt(&store->pins, shared->n_slots, memory + layout.pins)) &&
+           slabs_adopt(&store->written, shared->n_slots, memory + layout.written) &&
+           lay_out_tracking(store, &extent, &layout);
 }
 
-bool shared_take_slot(struct store *store, uint64_t key, uint32_t *slot)
+bool shared_new_slot(struct store *store, uint32_t *slot)
 {
     _Atomic uint64_t *n_slots = &store->counts->n_slots;
-    if (store->index == TERN_SPARSE && store_take_free(store, slot))
-        return true;
     if (!store_take_bytes(store))
         return false;
     uint64_t n = atomic_load_explicit(n_slots, memory_order_relaxed);
@@ -138,6 +179,6 @@ bool shared_take_slot(struct store *store, uint64_t key, uint32_t *slot)
             return false; /* and there is none later on: what was counted need not be given back */
     } while (!atomic_compare_exchange_weak_explicit(n_slots, &n, n + 1, memory_order_relaxed,
                                                     memory_order_relaxed));
-    *slot = (uint32_t)(store->index == TERN_DENSE ? key : n);
+    *slot = (uint32_t)n;
     return true;
 }

@@ -161,7 +161,7 @@ static bool init_tracking(struct store *store)
     uint64_t n_slots =
         store->index == TERN_DENSE && store->n_keys < TERN_MAX_ROWS ? store->n_keys : TERN_MAX_ROWS;
     for (uint32_t i = 0; i < store->n_shards; i++)
-        if (!marks_init(&store->changed[i], n_slots))
+        if (!store->home.shared && !marks_init(&store->changed[i], n_slots))
             return false;
     return slabs_init(&store->bases, home->backed ? 0 : store->rows.stride) &&
            slabs_init(&store->facts, sizeof(struct slot_facts));
@@ -245,7 +245,7 @@ void store_fini(struct store *store)
     slabs_fini(&store->bases);
     slabs_fini(&store->facts);
     slabs_fini(&store->written);
-    for (uint32_t i = 0; i < store->n_shards; i++)
+    for (uint32_t i = 0; !store->home.shared && i < store->n_shards; i++)
         marks_fini(&store->changed[i]);
     lock_fini(&store->slot_lock);
 }
@@ -275,7 +275,9 @@ bool store_take_bytes(struct store *store)
 
 size_t store_mark_words(const struct store *store)
 {
-    uint64_t slots = atomic_load_explicit(&store->next_slot, memory_order_relaxed);
+    const bool counts_all = store->home.shared && !store->n_natural;
+    const uint64_t slots = atomic_load_explicit(
+        counts_all ? &store->counts->n_slots : &store->next_slot, memory_order_relaxed);
     size_t words = (slots + 63) / 64, all = store->changed[0].n_words;
     return words < all ? words : all;
 }
@@ -329,6 +331,8 @@ bool store_take_slot(struct store *store, uint32_t *slot)
 {
     if (store_take_free(store, slot))
         return true;
+    if (store->home.shared)
+        return shared_new_slot(store, slot);
     lock_take(&store->slot_lock);
     const bool taken = new_slot(store, slot);
     lock_release(&store->slot_lock);
@@ -350,8 +354,6 @@ void store_give_slot(struct store *store, uint32_t slot)
 /* A slot for the row of a key that is at home here. */
 static bool take_slot(struct store *store, uint64_t key, uint32_t *slot)
 {
-    if (store->home.shared)
-        return shared_take_slot(store, key, slot);
     if (key - store->home.begin >= store->n_natural)
         return store_take_slot(store, slot);
     atomic_fetch_add_explicit(&store->counts->n_slots, 1, memory_order_relaxed);

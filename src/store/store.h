@@ -82,8 +82,8 @@ struct store_home {
     /* Dense: `has` decides about keys outside the range. */
     bool asks;
     uint32_t n_shards; /* that the keys are cut into (store_shard); 0 is 1 */
-    /* Memory in which several processes have the table (shared.h), which was formatted; all keys are at home here then.
-     * NULL: the table is in this process's memory. */
+    /* Memory in which several processes have the table (shared.h), which was formatted. NULL: the table is in this
+     * process's memory. */
     struct shared_table *shared;
     uint64_t hash_seed; /* of a sparse index in this process's memory (sparse.h) */
 };
