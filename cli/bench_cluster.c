@@ -105,10 +105,18 @@ bool cluster_open(struct cluster *cluster, enum transport transport, size_t n_no
     return open_prepared(cluster);
 }
 
+bool cluster_open_hosts(struct cluster *cluster, size_t n_nodes, size_t n_hosts,
+                        const struct link_speed *speed)
+{
+    *cluster = (struct cluster){.transport = speed != NULL ? TRANSPORT_TCP : TRANSPORT_UNIX,
+                                .n_nodes = n_nodes,
+                                .n_hosts = n_hosts};
+    return (speed == NULL || links_open(&cluster->links, n_hosts, speed)) && open_prepared(cluster);
+}
+
 bool cluster_open_linked(struct cluster *cluster, size_t n_nodes, const struct link_speed *speed)
 {
-    *cluster = (struct cluster){.transport = TRANSPORT_TCP, .n_nodes = n_nodes};
-    return links_open(&cluster->links, n_nodes, speed) && open_prepared(cluster);
+    return cluster_open_hosts(cluster, n_nodes, n_nodes, speed);
 }
 
 bool cluster_fork(struct cluster *cluster, int (*run)(void *context), void *context)
@@ -144,7 +152,10 @@ void cluster_enter(const struct cluster *cluster, size_t node)
     setenv("TERN_COORDINATOR", cluster->coordinator, 1);
     setenv("TERN_TOKEN", cluster->token, 1);
     unsetenv("TERN_LISTEN");
-    if (cluster->links.relay > 0 && !links_enter(&cluster->links, node))
+    const size_t host = node * cluster->n_hosts / cluster->n_nodes;
+    if (cluster->links.relay == 0 && cluster->n_hosts > 0)
+        set_number("TERN_HOST", host);
+    if (cluster->links.relay > 0 && !links_enter(&cluster->links, host))
         complain("cannot enter the network namespace of a node: %s", strerror(errno));
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char path[128];

@@ -26,8 +26,8 @@ enum { CLUSTER_MAX_PROCESSES = 65 };
 
 struct cluster {
     enum transport transport;
-    size_t n_nodes;
-    char folder[96]; /* of sockets and certificates; "" when there is none */
+    size_t n_nodes, n_hosts; /* n_hosts 0: all are on this host */
+    char folder[96];         /* of sockets and certificates; "" when there is none */
     char coordinator[128];
     char token[TOKEN_BYTES];
     int port_holder; /* keeps the coordinator's port; or -1 */
@@ -43,6 +43,11 @@ bool cluster_open(struct cluster *cluster, enum transport transport, size_t n_no
 
 /* The same, with a separate host for each node (link.h) and TCP between them. */
 bool cluster_open_linked(struct cluster *cluster, size_t n_nodes, const struct link_speed *speed);
+
+/* The same, with as many nodes on each of n_hosts hosts, which share memory; speed NULL: Unix sockets, and TERN_HOST tells
+ * hosts apart. */
+bool cluster_open_hosts(struct cluster *cluster, size_t n_nodes, size_t n_hosts,
+                        const struct link_speed *speed);
 
 /* Forks a process that exits with the result of run(context); false after an error message. */
 bool cluster_fork(struct cluster *cluster, int (*run)(void *context), void *context);

@@ -3,7 +3,8 @@
  *
  * In each step a worker signals intent for a later batch, pulls a batch, adds up its values, computes for a
  * given time and pushes (bench_workload.h). Nodes share no memory, unless --share is given: the loop measures what
- * Tern makes of a network. Cluster and single process take turns.
+ * Tern makes of a network. Cluster and single process take turns. With --hosts the nodes of each host share memory, and are
+ * compared with a cluster of one node per host that has as many threads.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@ enum { MAX_REPEATS = 99 };
 
 static struct {
     bool json, share;
-    int64_t n_nodes, n_threads, n_keys, length, batch, ahead, n_repeats, staleness;
+    int64_t n_nodes, n_hosts, n_threads, n_keys, length, batch, ahead, n_repeats, staleness;
     double seconds, warm_up;
     const char *link, *policy;
     struct int_list compute;
@@ -30,6 +31,9 @@ static struct link_speed speed; /* of args.link */
 static const struct option options[] = {
     {"nodes", OPTION_INT, &args.n_nodes, "2", "N", "nodes of the cluster", .min = 1,
      .max = WORKLOAD_MAX_WORKERS, .group = "Cluster"},
+    {"hosts", OPTION_INT, &args.n_hosts, "0", "H",
+     "divide the nodes among H hosts, where they share memory, and compare with H nodes", .min = 0,
+     .max = WORKLOAD_MAX_WORKERS},
     {"threads", OPTION_INT, &args.n_threads, "1", "N", "threads of each node", .min = 1,
      .max = WORKLOAD_MAX_WORKERS},
     {"link", OPTION_STRING, &args.link, .takes = "RATE[,DELAY]",
@@ -67,13 +71,18 @@ static const struct option_set option_set = {
         "computes, and pushes whole numbers. At the end all values of the table are added up; if "
         "the sum is not what was pushed, the command fails.\n"
         "\n"
+        "With --hosts H the comparison is with a cluster of H nodes that has a thread for each of "
+        "the others, on the same links.\n"
+        "\n"
         "With --link a process of this host, the relay, plays the network, and takes CPU time "
         "from the nodes. relay_cores is how many cores it used, and ratio_less_relay is the ratio "
         "to a single process on the other cores.\n"
         "\n"
-        "JSON fields: bench, policy, share, nodes, threads, compute_us, len, keys, batch, ahead, "
-        "link, repeats; steps_s and single_steps_s (steps per second of the cluster and of the "
-        "single process), ratio (of these), remote_share (of accesses), bytes_per_batch, rounds_s "
+        "JSON fields: bench, policy, share, nodes, hosts, threads, compute_us, len, keys, batch, "
+        "ahead, "
+        "link, repeats; steps_s and single_steps_s (steps per second of the cluster and of "
+        "what it is compared with), ratio (of these), remote_share (of accesses), bytes_per_batch, "
+        "rounds_s "
         "(per node), staleness_ms_mean, relay_cores, ratio_less_relay, each the median over "
         "repeats; ratio_min, ratio_max, remote_share_min, remote_share_max, bytes_per_batch_min, "
         "bytes_per_batch_max; staleness_ms_p99; values_checked (by their sum, in each repeat).",
@@ -83,10 +92,14 @@ static const struct option_set option_set = {
     .n_common = STEPS_N_OPTIONS,
 };
 
-static struct workload workload_of(int64_t compute_us, bool is_single)
+static struct workload workload_of(int64_t compute_us, bool is_base)
 {
-    return (struct workload){.n_nodes = (size_t)args.n_nodes,
-                             .n_threads = (size_t)args.n_threads,
+    const bool is_single = is_base && args.n_hosts == 0, is_merged = is_base && !is_single;
+    const size_t n_nodes = (size_t)args.n_nodes, n_hosts = (size_t)args.n_hosts;
+    const size_t n_threads = (size_t)args.n_threads;
+    return (struct workload){.n_nodes = is_merged ? n_hosts : n_nodes,
+                             .n_hosts = n_hosts,
+                             .n_threads = is_merged ? n_threads * n_nodes / n_hosts : n_threads,
                              .policy = is_single ? NULL : args.policy,
                              .staleness_ms = (uint32_t)args.staleness,
                              .may_share = args.share,
@@ -144,13 +157,14 @@ static void read_figures(const struct workload_figures *run, const struct worklo
 
 static void print_json(int64_t compute_us, const struct spread *of, double n_checked)
 {
-    printf("{\"bench\":\"loop\",\"policy\":\"%s\",\"share\":%s,\"nodes\":%" PRId64
-           ",\"threads\":%" PRId64 ",\"compute_us\":%" PRId64 ",\"len\":%" PRId64
-           ",\"keys\":%" PRId64 ",\"batch\":%" PRId64 ",\"ahead\":%" PRId64 ",\"link\":%s%s%s"
-           ",\"repeats\":%" PRId64,
-           args.policy, args.share ? "true" : "false", args.n_nodes, args.n_threads, compute_us,
-           args.length, args.n_keys, args.batch, args.ahead, args.link != NULL ? "\"" : "",
-           args.link != NULL ? args.link : "null", args.link != NULL ? "\"" : "", args.n_repeats);
+    printf(
+        "{\"bench\":\"loop\",\"policy\":\"%s\",\"share\":%s,\"nodes\":%" PRId64
+        ",\"hosts\":%" PRId64 ",\"threads\":%" PRId64 ",\"compute_us\":%" PRId64 ",\"len\":%" PRId64
+        ",\"keys\":%" PRId64 ",\"batch\":%" PRId64 ",\"ahead\":%" PRId64 ",\"link\":%s%s%s"
+        ",\"repeats\":%" PRId64,
+        args.policy, args.share ? "true" : "false", args.n_nodes, args.n_hosts, args.n_threads,
+        compute_us, args.length, args.n_keys, args.batch, args.ahead, args.link != NULL ? "\"" : "",
+        args.link != NULL ? args.link : "null", args.link != NULL ? "\"" : "", args.n_repeats);
     printf(",\"steps_s\":%.1f,\"single_steps_s\":%.1f,\"ratio\":%.4f,\"ratio_min\":%.4f"
            ",\"ratio_max\":%.4f,\"remote_share\":%.8f,\"remote_share_min\":%.8f"
            ",\"remote_share_max\":%.8f",
@@ -166,10 +180,16 @@ static void print_json(int64_t compute_us, const struct spread *of, double n_che
 
 static void print_heading(void)
 {
-    printf("%" PRId64 " x %" PRId64 " threads under %s%s against 1 x %" PRId64
+    struct workload base = workload_of(0, true);
+    if (base.policy == NULL)
+        base = (struct workload){.n_nodes = 1, .n_threads = base.n_nodes * base.n_threads};
+    printf("%" PRId64 " x %" PRId64 " threads under %s%s against %zu x %zu"
            ";\nmedians of %" PRId64 "\n\n  %7s %9s %6s %11s %9s %9s %8s %8s\n",
-           args.n_nodes, args.n_threads, args.policy, args.share ? "" : ", no shared memory",
-           args.n_nodes * args.n_threads, args.n_repeats, "compute", "steps/s", "ratio", "spread",
+           args.n_nodes, args.n_threads, args.policy,
+           args.n_hosts > 0 ? " on hosts with shared memory"
+           : args.share     ? ""
+                            : ", no shared memory",
+           base.n_nodes, base.n_threads, args.n_repeats, "compute", "steps/s", "ratio", "spread",
            "remote", "B/batch", "rounds/s", "stale ms");
 }
 
@@ -196,7 +216,8 @@ static bool run_one(int64_t compute_us)
     size_t n = (size_t)args.n_repeats;
     for (size_t r = 0; r < n; r++) {
         double of[N_FIGURES];
-        steps_next("%" PRId64 " us, repeat %zu, one process", compute_us, r + 1);
+        steps_next("%" PRId64 " us, repeat %zu, %s", compute_us, r + 1,
+                   args.n_hosts > 0 ? "one node per host" : "one process");
         if (!workload_run(&single, &alone))
             return false;
         steps_next("%" PRId64 " us, repeat %zu, %" PRId64 " nodes", compute_us, r + 1,
@@ -230,6 +251,11 @@ int bench_loop_command(int argc, char **argv)
     if (args.n_nodes * args.n_threads > WORKLOAD_MAX_WORKERS) {
         complain("--nodes times --threads is %" PRId64 "; at most %d are possible",
                  args.n_nodes * args.n_threads, WORKLOAD_MAX_WORKERS);
+        return EXIT_USAGE;
+    }
+    if (args.n_hosts > 0 && args.n_nodes % args.n_hosts != 0) {
+        complain("--nodes %" PRId64 " cannot be divided among --hosts %" PRId64, args.n_nodes,
+                 args.n_hosts);
         return EXIT_USAGE;
     }
     if (!args.json)

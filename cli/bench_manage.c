@@ -21,7 +21,7 @@ static const char *const dist_names[] = {"zipf", "uniform", "local", NULL};
 
 static struct {
     bool json;
-    int64_t n_nodes, n_keys, length, n_repeats, localize;
+    int64_t n_nodes, n_hosts, n_keys, length, n_repeats, localize;
     double seconds, warm_up, hot;
     const char *link;
     struct string_list policies, dists;
@@ -35,6 +35,10 @@ static const struct option options[] = {
      .max = WORKLOAD_MAX_WORKERS},
     {"link", OPTION_STRING, &args.link, .takes = "RATE[,DELAY]",
      .help = "make each node a host of its own, as 'tern run --link' does, such as 1gbit,0.1ms"},
+    {"hosts", OPTION_INT, &args.n_hosts, "0", "H",
+     "divide the nodes among H hosts: under all policies but adaptive-apart those of a host share "
+     "memory",
+     .min = 0, .max = WORKLOAD_MAX_WORKERS},
     {"policies", OPTION_STRINGS, &args.policies,
      "adaptive,adaptive-apart,adaptive-replicate,adaptive-relocate,static", "LIST",
      .help = "policies to compare; 'adaptive' shares memory among the nodes of one host, "
@@ -65,7 +69,8 @@ static const struct option options[] = {
 static const struct option_set option_set = {
     .program = "tern bench manage",
     .about = "Runs one workload under each policy, and in one process with as many threads.",
-    .notes = "JSON fields: bench, policy, dist, nodes, ahead, accesses_s, single_node_accesses_s, "
+    .notes = "JSON fields: bench, policy, dist, nodes, hosts, ahead, accesses_s, "
+             "single_node_accesses_s, "
              "ratio (of these; the median over repeats, with ratio_min and ratio_max), "
              "remote_share (of accesses), bytes_per_access, staleness_ms_mean, staleness_ms_p99.",
     .options = options,
@@ -86,6 +91,7 @@ static struct workload workload_of(enum workload_keys keys, const char *policy, 
     bool shares_nothing = policy != NULL && strcmp(policy, "adaptive-apart") == 0;
     return (struct workload){.n_nodes = (size_t)args.n_nodes,
                              .n_threads = 1,
+                             .n_hosts = shares_nothing ? 0 : (size_t)args.n_hosts,
                              .policy = shares_nothing ? "adaptive" : policy,
                              .may_share = policy != NULL && strcmp(policy, "adaptive") == 0,
                              .link = args.link != NULL ? &speed : NULL,
@@ -124,13 +130,13 @@ static void print_row(const struct row *row, const struct workload_figures *sing
     double middle = median(ratio, n); /* and sorted */
     if (args.json)
         printf("{\"bench\":\"manage\",\"policy\":\"%s\",\"dist\":\"%s\",\"nodes\":%lld,"
-               "\"ahead\":%llu,\"accesses_s\":%.0f,\"single_node_accesses_s\":%.0f,"
+               "\"hosts\":%lld,\"ahead\":%llu,\"accesses_s\":%.0f,\"single_node_accesses_s\":%.0f,"
                "\"ratio\":%.4f,\"ratio_min\":%.4f,\"ratio_max\":%.4f,\"remote_share\":%.7f,"
                "\"bytes_per_access\":%.2f,\"staleness_ms_mean\":%.3f,\"staleness_ms_p99\":%.3f}\n",
                row->policy, dist_names[row->workload.keys], (long long)args.n_nodes,
-               (unsigned long long)row->workload.ahead, median(rate, n), median(single, n), middle,
-               ratio[0], ratio[n - 1], median(remote, n), median(bytes, n), median(mean, n),
-               median(p99, n));
+               (long long)row->workload.n_hosts, (unsigned long long)row->workload.ahead,
+               median(rate, n), median(single, n), middle, ratio[0], ratio[n - 1],
+               median(remote, n), median(bytes, n), median(mean, n), median(p99, n));
     else
         printf("  %-18s %5llu %6.2f %5.3f %.3f-%.3f %8.6f %6.1f %5.2f %6.2f\n", row->policy,
                (unsigned long long)row->workload.ahead, median(rate, n) / 1e6, middle, ratio[0],
@@ -188,6 +194,11 @@ int bench_manage_command(int argc, char **argv)
         return status;
     if (args.link != NULL && !link_parse(args.link, &speed))
         return EXIT_USAGE;
+    if (args.n_hosts > args.n_nodes) {
+        complain("--hosts %lld is more than --nodes %lld", (long long)args.n_hosts,
+                 (long long)args.n_nodes);
+        return EXIT_USAGE;
+    }
     steps_begin((size_t)args.n_repeats * args.dists.n * (1 + args.policies.n * args.ahead.n));
     for (size_t i = 0; i < args.dists.n; i++)
         if (!run_all((enum workload_keys)args.dists.choice[i]))

@@ -445,7 +445,7 @@ static int node_main(void *context)
     if (policy != NULL) {
         if (workload->n_threads == 1)
             stay_on_core(job->node);
-        if (!workload->may_share)
+        if (!workload->may_share && workload->n_hosts == 0)
             policy = cluster_share_nothing(policy);
         cluster_enter(job->cluster, job->node);
     }
@@ -461,7 +461,7 @@ static int node_main(void *context)
 static bool sum_up(const struct workload *workload, const struct outcome *outcomes, size_t n,
                    struct workload_figures *sum)
 {
-    double pushed = 0, stored = 0;
+    double pushed = 0, stored = 0, n_managing = 0; /* of each host, one process manages the rows */
     *sum = (struct workload_figures){0};
     for (size_t i = 0; i < n; i++) {
         const struct workload_figures *one = &outcomes[i].figures;
@@ -471,12 +471,15 @@ static bool sum_up(const struct workload *workload, const struct outcome *outcom
         sum->remote += one->remote;
         sum->bytes += one->bytes;
         sum->n_checked += one->n_checked;
-        sum->rounds_s += one->rounds_s / (double)n;
-        sum->staleness_ms_mean += one->staleness_ms_mean / (double)n;
+        n_managing += one->rounds_s > 0;
+        sum->rounds_s += one->rounds_s;
+        sum->staleness_ms_mean += one->staleness_ms_mean;
         sum->staleness_ms_p99 = fmax(sum->staleness_ms_p99, one->staleness_ms_p99);
         pushed += outcomes[i].pushed;
         stored += outcomes[i].stored;
     }
+    sum->rounds_s /= fmax(n_managing, 1);
+    sum->staleness_ms_mean /= fmax(n_managing, 1);
     sum->relay_cores = outcomes[0].figures.relay_cores;
     if (workload->gradient || pushed == stored)
         return true;
@@ -499,8 +502,10 @@ bool workload_run(const struct workload *workload, struct workload_figures *figu
     }
     if (spins_per_us == 0 && workload->compute_us > 0)
         measure_spins();
-    bool ok = is_linked ? cluster_open_linked(&cluster, n, workload->link)
-                        : cluster_open(&cluster, TRANSPORT_UNIX, n);
+    const size_t n_hosts = !workload->policy ? 0 : workload->n_hosts;
+    bool ok = n_hosts > 0 ? cluster_open_hosts(&cluster, n, n_hosts, workload->link)
+              : is_linked ? cluster_open_linked(&cluster, n, workload->link)
+                          : cluster_open(&cluster, TRANSPORT_UNIX, n);
     if (ok) {
         struct job job = {.workload = workload, .cluster = &cluster};
         for (; ok && job.node < n; job.node++) {

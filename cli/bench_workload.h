@@ -25,6 +25,7 @@ enum workload_keys {
 
 struct workload {
     size_t n_nodes, n_threads; /* threads of each node, one worker each */
+    size_t n_hosts; /* of the nodes; those of a host share memory. 0: see may_share and link */
     const char
         *policy; /* NULL: one process outside of any cluster, with n_nodes * n_threads threads */
     uint32_t staleness_ms;         /* of the cluster's table; 0: the default */
@@ -48,8 +49,8 @@ struct workload {
 /* Of all nodes in the measured time. */
 struct workload_figures {
     double steps_s, steps, accesses, remote, bytes;
-    double rounds_s;          /* of a node, on average */
-    double staleness_ms_mean; /* the mean of the nodes */
+    double rounds_s;          /* of a node that exchanges rows with others, on average */
+    double staleness_ms_mean; /* the mean of these nodes */
     double staleness_ms_p99;  /* the largest of the nodes */
     double relay_cores;       /* CPU time of the relay of the links, per second */
     double n_checked;         /* values whose sum was compared with what was pushed */

@@ -15,6 +15,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -47,7 +48,7 @@ enum {
 /* ---- Options --------------------------------------------------------------------------------- */
 
 static struct {
-    int64_t n_nodes;
+    int64_t n_nodes, n_hosts;
     bool over_unix, over_tcp, no_share, no_prefix, survive;
     const char *link, *deadline;
 } args;
@@ -60,6 +61,9 @@ static const struct option options[] = {
     {"tcp", OPTION_FLAG, &args.over_tcp, .help = "connect them by TCP on loopback"},
     {"link", OPTION_STRING, &args.link, .takes = "RATE[,DELAY]",
      .help = "make each node a host of its own, on links such as 1gbit or 1gbit,0.1ms"},
+    {"hosts", OPTION_INT, &args.n_hosts, "0", "H",
+     "divide the nodes among H hosts: those of a host share memory; 0: see --link", .min = 0,
+     .max = RUN_MAX_NODES},
     {"deadline", OPTION_STRING, &args.deadline, .takes = "S",
      .help = "seconds after which a node that does not answer is given up, 0.1 to 86400"},
     {"no-share", OPTION_FLAG, &args.no_share,
@@ -87,7 +91,9 @@ static const struct option_set option_set = {
         "\n"
         "With --link each node is in a network namespace of its own, as on a host of its own,\n"
         "and what the nodes say takes as long as on links of that rate, each way, and delay. All\n"
-        "else they share: cores, memory, files. It takes root.\n"
+        "else they share: cores, memory, files. It takes root. With --hosts H there are H hosts,\n"
+        "with --link H namespaces, and each has as many nodes as another or one more; the nodes\n"
+        "of a host have consecutive numbers.\n"
         "\n"
         "When a node fails, the others are ended: by SIGTERM, and 2 seconds later by SIGKILL,\n"
         "together with all they have started. The exit status is 0 when every node's was, 1 when\n"
@@ -183,6 +189,11 @@ static char **read_arguments(int argc, char **argv, int *status)
     *status = EXIT_USAGE;
     if (args.over_unix + args.over_tcp + (args.link != NULL) > 1) {
         complain("--unix, --tcp and --link exclude each other");
+        return NULL;
+    }
+    if (args.n_hosts > args.n_nodes) {
+        complain("--hosts %" PRId64 " is more than the %" PRId64 " nodes", args.n_hosts,
+                 args.n_nodes);
         return NULL;
     }
     if (!check_deadline() || (args.link != NULL && !link_parse(args.link, &run.speed)))
@@ -306,10 +317,21 @@ static bool hold_port(void)
     return true;
 }
 
+/* The hosts that nodes are on, and that of a node. */
+static size_t n_hosts(void)
+{
+    return args.n_hosts > 0 ? (size_t)args.n_hosts : run.n_nodes;
+}
+
+static size_t host_of(size_t node)
+{
+    return node * n_hosts() / run.n_nodes;
+}
+
 static bool make_hosts(void)
 {
     snprintf(run.coordinator, sizeof run.coordinator, "%s", LINK_COORDINATOR);
-    return links_open(&run.links, run.n_nodes, &run.speed);
+    return links_open(&run.links, n_hosts(), &run.speed);
 }
 
 /* Makes what the nodes meet at. */
@@ -397,6 +419,10 @@ static void set_environment(size_t node)
         setenv("TERN_DEADLINE", args.deadline, 1);
     if (args.no_share)
         setenv("TERN_SHARE", "0", 1);
+    if (args.n_hosts > 0 && args.link == NULL) {
+        snprintf(number, sizeof number, "%zu", host_of(node));
+        setenv("TERN_HOST", number, 1);
+    }
 }
 
 /* Descriptors of a node that is about to start; -1: none. The node gets input, output and errors. */
@@ -418,7 +444,7 @@ static _Noreturn void become_node(size_t node, const struct ends *ends, pid_t pa
     setrlimit(RLIMIT_NOFILE, &run.outer_files);
     signal(SIGPIPE, SIG_DFL);
     sigprocmask(SIG_SETMASK, &run.outer_mask, NULL);
-    if (args.link == NULL || links_enter(&run.links, node))
+    if (args.link == NULL || links_enter(&run.links, host_of(node)))
         execvp(run.program[0], run.program);
     int error = errno;
     if (write(ends->verdict, &error, sizeof error) < 0)

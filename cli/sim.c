@@ -20,12 +20,15 @@ static const char *const fault_names[] = {"delay",  "break",   "pause",  "partit
 
 static struct {
     bool json;
-    int64_t n_nodes, n_shards, n_seeds, seed, n_steps;
+    int64_t n_nodes, per_host, n_shards, n_seeds, seed, n_steps;
     struct string_list faults;
 } args;
 
 static const struct option options[] = {
     {"nodes", OPTION_INT, &args.n_nodes, "5", "N", "nodes of each cluster", .min = 2,
+     .max = TERN_SIM_MAX_NODES},
+    {"per-host", OPTION_INT, &args.per_host, "0", "N",
+     "nodes of each host, which share memory; 0: 1 to 3, chosen by the seed", .min = 0,
      .max = TERN_SIM_MAX_NODES},
     {"shards", OPTION_INT, &args.n_shards, "0", "N",
      "shards of each node; 0: 1 to 3, chosen by the seed", .min = 0, .max = TERN_SIM_MAX_SHARDS},
@@ -58,7 +61,8 @@ static const struct option_set option_set = {
              "  tern sim --seeds 1000\n"
              "  tern sim --seeds 1 --seed 4711 --nodes 3\n"
              "\n"
-             "The same seed, nodes, shards, steps and faults give the same run. The exit status is "
+             "The same seed, nodes, nodes per host, shards, steps and faults give the same run. "
+             "The exit status is "
              "1 if a check failed, or if a fault did not occur in any of at least 100 seeds.",
     .options = options,
     .n_options = sizeof options / sizeof *options,
@@ -96,19 +100,19 @@ static void print_quoted(const char *text)
 
 static void print_json(const struct tern_sim_result *result)
 {
-    printf("{\"sim\":\"cluster\",\"nodes\":%" PRId64 ",\"shards\":%" PRId64 ",\"steps\":%" PRId64
-           ",\"seed\":%" PRId64 ",\"seeds\":%" PRIu64 ",\"events\":%" PRIu64
+    printf("{\"sim\":\"cluster\",\"nodes\":%" PRId64 ",\"per_host\":%" PRId64 ",\"shards\":%" PRId64
+           ",\"steps\":%" PRId64 ",\"seed\":%" PRId64 ",\"seeds\":%" PRIu64 ",\"events\":%" PRIu64
            ",\"virtual_seconds\":%.6f"
            ",\"operations\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"moves\":%" PRIu64
            ",\"replicas\":%" PRIu64 ",\"redirects\":%" PRIu64 ",\"intended\":%" PRIu64
            ",\"late\":%" PRIu64 ",\"sampled\":%" PRIu64 ",\"brought\":%" PRIu64
            ",\"postponed\":%" PRIu64 ",\"checks\":%" PRIu64 ",\"violations\":%" PRIu64
            ",\"trace\":\"%016" PRIx64 "\",\"faults\":{",
-           args.n_nodes, args.n_shards, args.n_steps, args.seed, result->n_seeds, result->n_events,
-           (double)result->virtual_ns / 1e9, result->n_operations, result->n_failed,
-           result->n_moves, result->n_replicas, result->n_redirected, result->n_intended,
-           result->n_late, result->n_sampled, result->n_brought, result->n_postponed,
-           result->n_checks, result->n_violations, result->trace);
+           args.n_nodes, args.per_host, args.n_shards, args.n_steps, args.seed, result->n_seeds,
+           result->n_events, (double)result->virtual_ns / 1e9, result->n_operations,
+           result->n_failed, result->n_moves, result->n_replicas, result->n_redirected,
+           result->n_intended, result->n_late, result->n_sampled, result->n_brought,
+           result->n_postponed, result->n_checks, result->n_violations, result->trace);
     for (int i = 0; i < TERN_SIM_FAULTS; i++)
         printf("%s\"%s\":%" PRIu64, i ? "," : "", fault_names[i], result->fired[i]);
     printf("}");
@@ -150,9 +154,9 @@ static void complain_violation(const struct tern_sim_result *result)
 {
     complain("%s", result->violation);
     fprintf(stderr,
-            "tern: to replay it: tern sim --nodes %" PRId64 " --shards %" PRId64 " --steps %" PRId64
-            " --faults ",
-            args.n_nodes, args.n_shards, args.n_steps);
+            "tern: to replay it: tern sim --nodes %" PRId64 " --per-host %" PRId64
+            " --shards %" PRId64 " --steps %" PRId64 " --faults ",
+            args.n_nodes, args.per_host, args.n_shards, args.n_steps);
     for (size_t i = 0; i < args.faults.n; i++)
         fprintf(stderr, "%s%s", i ? "," : "", args.faults.at[i]);
     fprintf(stderr, " --seeds 1 --seed %" PRIu64 "\n", (uint64_t)args.seed + result->n_seeds - 1);
@@ -186,6 +190,7 @@ int sim_command(int argc, char **argv)
         return EXIT_USAGE;
     const struct tern_sim_options sim = {.struct_size = sizeof sim,
                                          .n_nodes = (uint32_t)args.n_nodes,
+                                         .per_host = (uint32_t)args.per_host,
                                          .n_shards = (uint32_t)args.n_shards,
                                          .n_steps = (uint32_t)args.n_steps,
                                          .faults = faults,

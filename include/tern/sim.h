@@ -41,6 +41,7 @@ struct tern_sim_options {
     uint64_t seed;      /* the first */
     uint64_t n_seeds;   /* one run for each of the seeds from there on */
     uint32_t n_shards;  /* of each node: up to TERN_SIM_MAX_SHARDS; 0: 1 to 3, as the seed says */
+    uint32_t per_host;  /* nodes of each host, which share memory; 0: 1, 2 or 3, as the seed says */
     void (*progress)(void *context, uint64_t n_done); /* called after each seed; or NULL */
     void *context;                                    /* for `progress` */
 };

@@ -377,7 +377,10 @@ struct tern_table_options {
  * If all processes of a job are on one host, they share the memory of their tables, whatever the
  * policy: no key moves, each push is visible to all at once, and intent is not needed. Such a table
  * lasts as long as any process has it open. Once a process is known to be lost, calls on the table
- * fail, because a row may be torn. TERN_SHARE=0 makes each process keep its own rows.
+ * fail, because a row may be torn. If a job spans several hosts, the processes of each host share
+ * their tables alike, and keys move between hosts; but not tables with bounded reads, admission or
+ * backups, `cached` ones and sketches. One process of each host manages the rows for all, and has
+ * the figures of management in its statistics. TERN_SHARE=0 makes each process keep its own rows.
  *
  * Backups (docs/survive.md): a table with `backups` = 1 has each row at two nodes, with its
  * updater's state, in a cluster of several nodes. Such a table is not in shared memory. If tables

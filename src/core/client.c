@@ -207,10 +207,10 @@ static inline uint32_t lane_number(const struct client *client, const struct sto
 }
 
 /* Where requests are queued that are for the lane at a place: what is at this node is not sent. */
-static struct lane *lane_to(struct client *client, uint32_t number)
+static struct lane *lane_to(struct client *client, const struct op *op, uint32_t number)
 {
     struct lane *lane = &client->lanes[number];
-    return lane->node == client->core->node ? &client->local : lane;
+    return lane->node == core_for(client->core, op->of)->node ? &client->local : lane;
 }
 
 static bool reserve_op(struct op *op, size_t n)
@@ -240,7 +240,7 @@ static inline uint32_t owner_near(const struct core *core, const struct core_tab
 static uint32_t *group_by_lane(struct client *client, const struct op *op,
                                const uint32_t *positions, size_t n)
 {
-    const struct core *core = client->core;
+    const struct core *core = core_for(client->core, op->of);
     const struct store *store = &op->of->store;
     uint32_t *lanes = (uint32_t *)(client->scratch + 3 * n), *grouped = lanes + n;
     size_t *ends = client->ends;
@@ -272,8 +272,9 @@ static void start_one(struct client *client, struct op *op, uint32_t position)
     uint64_t key = op->keys[position];
     op->order[0] = position;
     op->sorted[0] = key;
-    uint32_t node = technique_where(client->core, op->of, key);
-    queue_group(client, op, lane_to(client, lane_number(client, &op->of->store, key, node)), 0, 1);
+    uint32_t node = technique_where(core_for(client->core, op->of), op->of, key);
+    queue_group(client, op, lane_to(client, op, lane_number(client, &op->of->store, key, node)), 0,
+                1);
 }
 
 static void start_many(struct client *client, struct op *op, const uint32_t *positions, size_t n)
@@ -287,7 +288,7 @@ static void start_many(struct client *client, struct op *op, const uint32_t *pos
             continue;
         arrange_group(client, op, op->n, count, grouped + begin);
         begin += count;
-        queue_group(client, op, lane_to(client, i), op->n, op->n + count);
+        queue_group(client, op, lane_to(client, op, i), op->n, op->n + count);
         op->n += count;
     }
 }
@@ -516,8 +517,8 @@ static void queue_again(struct client *client, struct op *op, size_t begin, size
     memcpy(keys, op->sorted + begin, n * sizeof *keys);
     memcpy(order, op->order + begin, n * sizeof *order);
     for (size_t i = 0; i < n; i++)
-        lanes[i] =
-            lane_number(client, store, keys[i], technique_where(client->core, op->of, keys[i]));
+        lanes[i] = lane_number(client, store, keys[i],
+                               technique_where(core_for(client->core, op->of), op->of, keys[i]));
     for (uint32_t k = 0; k < client->n_lanes; k++) {
         size_t first = begin;
         for (size_t i = 0; i < n; i++) {
@@ -526,7 +527,7 @@ static void queue_again(struct client *client, struct op *op, size_t begin, size
             op->sorted[begin] = keys[i];
             op->order[begin++] = order[i];
         }
-        queue_group(client, op, lane_to(client, k), first, begin);
+        queue_group(client, op, lane_to(client, op, k), first, begin);
     }
 }
 
@@ -535,7 +536,7 @@ static void queue_again(struct client *client, struct op *op, size_t begin, size
 static bool is_coming(const struct client *client, const struct op *op, size_t i, uint32_t location)
 {
     uint32_t known;
-    return location_node(location) == client->core->node &&
+    return location_node(location) == core_for(client->core, op->of)->node &&
            store_location(&op->of->store, op->sorted[i], &known) &&
            location_is_newer(location, known);
 }
@@ -566,6 +567,7 @@ static void follow_moved(struct client *client, struct lane *lane, const uint8_t
     const struct part part = *lane->first;
     struct op *op = part.op;
     struct store *store = (struct store *)(uintptr_t)&op->of->store;
+    const struct core *core = core_for(client->core, op->of);
     size_t begin = part.begin, end = part.begin + part.count;
     bool ready = reserve_parts(client, part.count);
     if (!ready)
@@ -575,10 +577,9 @@ static void follow_moved(struct client *client, struct lane *lane, const uint8_t
         if (is_coming(client, op, i, location)) {
             swap_keys(op, i, begin);
             queue_coming(client, op, begin++, location);
-        } else if (view_has(client->core->view, location_node(location)) &&
-                   location_node(location) != client->core->node &&
-                   !defect(DEFECT_MOVED_UNLEARNED)) {
-            core_learn(client->core, store, op->sorted[i], location, lane->node);
+        } else if (view_has(core->view, location_node(location)) &&
+                   location_node(location) != core->node && !defect(DEFECT_MOVED_UNLEARNED)) {
+            core_learn(core, store, op->sorted[i], location, lane->node);
         }
     }
     /* Others are queued before this part is gone, so that the operation is not done in between. */
@@ -652,8 +653,9 @@ void client_do_local(struct client *client)
             uint64_t key = op->sorted[part->begin];
             /* On its way to here: it is tried again. */
             if ((part->is_coming && is_coming(client, op, part->begin, part->location)) ||
-                view_home(client->core->view, technique_where(client->core, op->of, key)) ==
-                    client->core->node)
+                view_home(core_for(client->core, op->of)->view,
+                          technique_where(core_for(client->core, op->of), op->of, key)) ==
+                    core_for(client->core, op->of)->node)
                 return;
             queue_again(client, op, part->begin, part->begin + part->count);
         }

@@ -41,9 +41,12 @@ struct core_table {
     const struct technique *technique; /* how its keys are managed (technique.h), */
     void *state;                       /* and what the technique keeps of them; NULL: nothing */
     struct table_backup *backup;       /* with `backups` (backup.h); else NULL */
-    uint32_t generation;               /* tells tables apart that have the same place in turn */
-    uint64_t staleness_ns;             /* replicas are to be no older, where rounds refresh them */
-    uint64_t round_ns;                 /* at least that long from one round to the next */
+    /* Several processes of this host have the table in one memory, and others elsewhere: as whom its keys are here. Its node
+     * is the leader (view.h), its view that of the leaders. NULL: as this node. */
+    const struct core *member;
+    uint32_t generation;   /* tells tables apart that have the same place in turn */
+    uint64_t staleness_ns; /* replicas are to be no older, where rounds refresh them */
+    uint64_t round_ns;     /* at least that long from one round to the next */
     struct savings savings[STORE_MAX_SHARDS];
     struct filters filters;                      /* of the rows of requests and their replies, */
     struct filter_counts saved;                  /* and the bytes that they have saved here */
@@ -104,6 +107,18 @@ static inline struct filter_shape core_filter_shape(const struct core_table *tab
  * filter_scratch_bytes. */
 size_t core_encode_rows(const struct core_table *table, const void *rows, size_t n, bool exact,
                         uint64_t seed, uint8_t *out, uint8_t *scratch);
+
+/* As whom the keys of a table are here. */
+static inline const struct core *core_for(const struct core *core, const struct core_table *table)
+{
+    return table->member ? table->member : core;
+}
+
+/* Whether a node takes part in the rounds of a table. */
+static inline bool core_takes_part(const struct core_table *table, uint32_t node)
+{
+    return !table->member || view_has(table->member->view, node);
+}
 
 /* The node that has the main copy of a key unless it was moved, and always knows where it is. */
 static inline uint32_t core_home(const struct core *core, const struct store *store, uint64_t key)

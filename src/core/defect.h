@@ -82,6 +82,16 @@ enum defect {
     DEFECT_HOME_NOT_TOLD,         /* the home does not learn where a key went */
     DEFECT_CLEAN_EARLY,           /* a round counts as clean while changes are left over */
     DEFECT_FRESH_FORGOTTEN,       /* a new replica does not get its first value */
+    /* follower.c, and what the leader does for followers */
+    DEFECT_FOLLOWER_UNHEARD,       /* what a follower wants is not told to the leader */
+    DEFECT_FOLLOWER_KEEPS,         /* nor that it does not want it any more */
+    DEFECT_END_OVERTAKES,          /* the end of an intent is told before its beginning */
+    DEFECT_FOLLOWER_FLUSHES_ALONE, /* a follower that waits for rounds does not wait for the leader's */
+    DEFECT_FOLLOWER_UNAWAITED,     /* the leader does not hurry for followers that wait */
+    DEFECT_MARKS_PRIVATE,          /* the leader does not see what a follower has changed */
+    DEFECT_END_COUNTS_TWICE,       /* the end of a follower's intent ends another one as well */
+    DEFECT_FIRST_END_TOLD,     /* a key ends when the first of a follower's workers has ended it */
+    DEFECT_PLACED_AT_FOLLOWER, /* a placement's home is not taken by the leader of its host */
     /* cached.c */
     DEFECT_CACHE_KEPT, /* a key that is displaced from a cache is wanted on */
     /* draw.c and target.c */

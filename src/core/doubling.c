@@ -350,7 +350,8 @@ uint32_t doubling_awaited(const struct doubling *doubling)
 
 bool doubling_has_request(const struct doubling *doubling, uint32_t *peer)
 {
-    *peer = receiver(doubling, doubling->step);
+    /* Between rounds the step is none of those that have a receiver. */
+    *peer = doubling->runs ? receiver(doubling, doubling->step) : doubling->core->node;
     return doubling->runs && !doubling->is_closed && !doubling->is_sent &&
            *peer != doubling->core->node;
 }

@@ -272,7 +272,7 @@ enum tern_status exchange_begin(struct exchange *exchange, struct core_table *ta
 {
     view_each (i, exchange->view) {
         struct question *question = &exchange->questions[i];
-        question->more = i != exchange->client->core->node;
+        question->more = i != exchange->client->core->node && core_takes_part(table, i);
         question->waits = question->is_probed = false;
         if (exchange->number != table->number) {
             question->again_ns = question->pause_ns = 0;
@@ -328,7 +328,9 @@ static enum tern_status absorb_all(struct exchange *exchange, struct core_table 
     if (!status && technique->go_on)
         status = technique->go_on(table, exchange->now_ns);
     view_each_while (i, exchange->view, technique->has_todo)
-        exchange->questions[i].more |= technique->has_todo(table, exchange->client->first_shard, i);
+        if (core_takes_part(table, i))
+            exchange->questions[i].more |=
+                technique->has_todo(table, exchange->client->first_shard, i);
     return status;
 }
 

@@ -52,6 +52,12 @@ no_memory:
     return NULL;
 }
 
+static void free_table(struct known_table *table)
+{
+    free(table->segments);
+    free(table);
+}
+
 void group_free(struct group *group)
 {
     if (!group)
@@ -59,7 +65,7 @@ void group_free(struct group *group)
     collectives_free(&group->collectives, view_capacity(group->view));
     view_free(group->present);
     for (size_t i = 0; i < group->n_tables; i++)
-        free(group->tables[i]);
+        free_table(group->tables[i]);
     free(group->tables);
     keymap_free(&group->numbers);
     free(group);
@@ -392,7 +398,6 @@ static enum tern_status read_table(const struct call *call, struct known_table *
                     call->from, name_bytes, shape_bytes, TERN_MAX_NAME, MAX_SHAPE_BYTES);
     table->opener = call->from;
     table->generation = call->request->fields.table.generation;
-    table->segment = call->request->fields.table.segment;
     table->backups = call->request->table;
     memcpy(table->name, call->payload + 2, name_bytes);
     table->name[name_bytes] = 0;
@@ -436,6 +441,25 @@ static enum tern_status add_table(struct group *group, const struct known_table 
     return TERN_OK;
 }
 
+/* The memory of a table at the host of a node: what the first one there to open it has made. False when memory runs out. */
+static bool agree_on_segment(const struct call *call, struct known_table *table, uint64_t *number)
+{
+    const uint64_t host = call->member->host;
+    for (size_t i = 0; i < table->n_segments; i++)
+        if (table->segments[i].host == host) {
+            *number = table->segments[i].number;
+            return true;
+        }
+    void *grown = realloc(table->segments, (table->n_segments + 1) * sizeof *table->segments);
+    if (!grown)
+        return false;
+    table->segments = grown;
+    *number = call->request->fields.table.segment;
+    table->segments[table->n_segments].host = host;
+    table->segments[table->n_segments++].number = *number;
+    return true;
+}
+
 static enum served open_table(const struct call *call)
 {
     struct group *group = call->group;
@@ -454,11 +478,12 @@ static enum served open_table(const struct call *call)
                                          "table '%s' was opened by node %" PRIu32
                                          " first, with other options than those of node %" PRIu32,
                                          table->name, table->opener, call->from));
-    if (!reply_reserve(call->out, 0))
+    uint64_t segment;
+    if (!agree_on_segment(call, group->tables[number], &segment) || !reply_reserve(call->out, 0))
         return answer_no_memory(call);
     struct frame frame = reply_frame(call->request, group_epoch(group), FRAME_DONE);
     frame.table = (uint16_t)number;
-    frame.fields.table_done.segment = table->segment;
+    frame.fields.table_done.segment = segment;
     reply_commit(call->out, &frame);
     return SERVED;
 }

@@ -42,8 +42,11 @@ struct group_member {
 struct known_table {
     uint32_t opener;
     uint64_t generation;
-    uint64_t
-        segment; /* the number of the memory that all share (node/member.h); 0: each has its own */
+    /* By host, the number of the memory that its nodes share (node/member.h); 0: each has its own. */
+    struct {
+        uint64_t host, number;
+    } * segments;
+    size_t n_segments;
     uint16_t backups;
     size_t shape_bytes;
     char name[TERN_MAX_NAME + 1];

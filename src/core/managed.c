@@ -79,8 +79,8 @@ static bool open_table(struct core *core, struct core_table *table,
 
 /* ---- Keys --------------------------------------------------------------------------------------- */
 
-static uint32_t where(const struct core *core, const struct core_table *table, uint64_t key,
-                      struct key_range *range)
+uint32_t technique_where_managed(const struct core *core, const struct core_table *table,
+                                 uint64_t key, struct key_range *range)
 {
     const struct store *store = &table->store;
     uint32_t location;
@@ -93,7 +93,7 @@ static uint32_t where(const struct core *core, const struct core_table *table, u
     return core_home(core, store, key);
 }
 
-static enum intent_kind intent(const struct policy *policy, enum wanted_by by)
+enum intent_kind technique_intent_managed(const struct policy *policy, enum wanted_by by)
 {
     if (by == BY_LOCALIZE)
         return policy->main == MAIN_ON_LOCALIZE ? INTENT_HERE : INTENT_NONE;
@@ -150,8 +150,10 @@ static void begin_sweep(struct core_table *table, uint32_t shard)
     manager_begin_sweep(managed_shard(table, shard));
 }
 
-static enum tern_status collect(struct core_table *table, uint32_t shard, bool is_due)
+static enum tern_status collect(struct core_table *table, uint32_t shard, bool is_due,
+                                bool is_awaited)
 {
+    (void)is_awaited;
     return manager_begin_round(managed_shard(table, shard), is_due);
 }
 
@@ -372,8 +374,8 @@ const struct technique technique_managed = {
     .sends_sections = true,
     .open = open_table,
     .close = close_table,
-    .where = where,
-    .intent = intent,
+    .where = technique_where_managed,
+    .intent = technique_intent_managed,
     .want = want,
     .unwant = unwant,
     .localize = localize,

@@ -46,8 +46,15 @@ static enum tern_status check_list(const struct view *view, const char *name,
     return TERN_OK;
 }
 
+/* The node that is the home of keys which were given to this one. */
+static uint32_t home_in(const struct placed *placed, const struct view *view, uint32_t node)
+{
+    const bool has_leaders = placed->core && placed->core->view != view;
+    return has_leaders && !defect(DEFECT_PLACED_AT_FOLLOWER) ? view_leader(view, node) : node;
+}
+
 /* Copies the homes. */
-static enum tern_status fill(struct placed *placed, const char *name,
+static enum tern_status fill(struct placed *placed, const struct view *view, const char *name,
                              const struct tern_placement *placement)
 {
     if (!keymap_reserve(&placed->homes, placement->n_keys))
@@ -56,25 +63,27 @@ static enum tern_status fill(struct placed *placed, const char *name,
         if (keymap_get(&placed->homes, placement->keys[i]))
             return fail(TERN_INVALID, "table '%s': `placement` names key %" PRIu64 " twice", name,
                         placement->keys[i]);
-        keymap_set(&placed->homes, placement->keys[i], placement->homes[i] + 1);
+        keymap_set(&placed->homes, placement->keys[i],
+                   home_in(placed, view, placement->homes[i]) + 1);
     }
     return TERN_OK;
 }
 
 /* How many keys of a dense table are at home at this node. */
-static uint64_t count_here(const struct placed *placed, const struct tern_placement *placement)
+static uint64_t count_here(const struct placed *placed, const struct view *view,
+                           const struct tern_placement *placement)
 {
     const struct core *core = placed->core;
     uint64_t n = range_end(core->view, core->node, placed->n_keys) -
                  range_begin(core->view, core->node, placed->n_keys);
     for (size_t i = 0; i < placement->n_keys; i++) {
-        n += placement->homes[i] == core->node;
+        n += home_in(placed, view, placement->homes[i]) == core->node;
         n -= range_home(core->view, placement->keys[i], placed->n_keys) == core->node;
     }
     return n;
 }
 
-enum tern_status placed_new(const struct core *core, const char *name,
+enum tern_status placed_new(const struct core *core, const struct core *as, const char *name,
                             const struct tern_table_options *options, struct placed **placed)
 {
     const struct tern_placement *placement = options->placement;
@@ -92,14 +101,14 @@ enum tern_status placed_new(const struct core *core, const char *name,
     struct placed *made = calloc(1, sizeof *made);
     if (!made)
         return fail(TERN_NO_MEMORY, "no memory for the placement of table '%s'", name);
-    *made = (struct placed){.core = core, .index = options->index, .n_keys = options->n_keys};
-    status = fill(made, name, placement);
+    *made = (struct placed){.core = as, .index = options->index, .n_keys = options->n_keys};
+    status = fill(made, view, name, placement);
     if (status) {
         placed_free(made);
         return status;
     }
     if (core && options->index == TERN_DENSE)
-        made->n_here = count_here(made, placement);
+        made->n_here = count_here(made, view, placement);
     *placed = made;
     return TERN_OK;
 }

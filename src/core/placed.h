@@ -25,8 +25,8 @@ struct placed {
 uint64_t placed_digest(const struct tern_placement *placement);
 
 /* Checks the placement of a table's options against the table and the cluster, and copies its homes. `core` is NULL at a single
- * node. *placed is NULL, and the status TERN_OK, if there is no placement. */
-enum tern_status placed_new(const struct core *core, const char *name,
+ * node; `as` is the same, or that of the member as whom the keys are here (core.h): homes are then leaders. *placed is NULL, and the status TERN_OK, if there is no placement. */
+enum tern_status placed_new(const struct core *core, const struct core *as, const char *name,
                             const struct tern_table_options *options, struct placed **placed);
 void placed_free(struct placed *placed);
 

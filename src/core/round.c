@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/technique.h"
+#include "core/defect.h"
+#include "core/follower.h"
 
 void round_init(struct round *round, struct core *core, struct client *client, unsigned max_passes)
 {
@@ -46,6 +47,23 @@ bool round_is_needed(const struct round *round)
         if (table_here(round, i))
             return true;
     return false;
+}
+
+/* Whether other processes of this host leave the rounds of a table to this one. */
+static bool leads(const struct round *round, const struct core_table *table)
+{
+    return table->store.home.shared && table->member && table->member->node == round->core->node;
+}
+
+bool round_is_awaited(const struct round *round)
+{
+    bool is_awaited = false;
+    for (uint32_t i = 0; !is_awaited && i < TERN_MAX_TABLES; i++) {
+        const struct core_table *table = table_here(round, i);
+        is_awaited =
+            table && leads(round, table) && follower_waits(table, round->client->first_shard);
+    }
+    return is_awaited && !defect(DEFECT_FOLLOWER_UNAWAITED);
 }
 
 /* Whether this round leaves a table alone, so that its rows stay where they are. */
@@ -115,6 +133,8 @@ static void begin_sweep(struct round *round)
         struct core_table *table = table_here(round, i);
         if (table && table->technique->begin_sweep)
             table->technique->begin_sweep(table, round->client->first_shard);
+        if (table && leads(round, table))
+            follower_note_sweep(table, round->client->first_shard);
     }
     round->sweeps = true;
     round->n_sweeps_begun++;
@@ -154,6 +174,7 @@ struct round_need round_need(const struct round *round)
         const struct core_table *table = table_here(round, i);
         if (!table)
             continue;
+        need.follows |= follower_is_here(round->core, table);
         const uint64_t age_ns = table->technique->collect ? table->staleness_ns : 0;
         if (age_ns < need.max_age_ns)
             need.max_age_ns = age_ns;
@@ -180,7 +201,8 @@ bool round_collect(struct round *round, const struct pace *pace, uint64_t now_ns
         if (is_due)
             exchange->collect_ns = now_ns + pace_refresh_ns(pace, table->staleness_ns);
         any |= is_due;
-        round_fail(round, table->technique->collect(table, round->client->first_shard, is_due));
+        round_fail(round,
+                   table->technique->collect(table, round->client->first_shard, is_due, all));
     }
     return any;
 }
@@ -300,6 +322,12 @@ void round_end(struct round *round)
     round->runs = false;
     if (is_complete)
         round->n_sweeps = round->n_sweeps_begun;
+    const bool is_clean = !round->left_over && !round->awaits && !round->status;
+    for (uint32_t i = 0; i < TERN_MAX_TABLES; i++) {
+        const struct core_table *table = table_here(round, i);
+        if (table && leads(round, table))
+            follower_note_round(table, round->client->first_shard, is_clean, is_complete);
+    }
 }
 
 bool round_waits_for_table(const struct round *round, const struct core_table *table)

@@ -45,6 +45,7 @@ void round_begin(struct round *round, struct intents **list, uint64_t now_ns, ui
 /* How often the tables of the shard need rounds: replicas may be max_age_ns old, and least_ns is to be between rounds. */
 struct round_need {
     uint64_t max_age_ns, least_ns;
+    bool follows; /* what is wanted is told to a leader, whose round follows (follower.h) */
 };
 struct round_need round_need(const struct round *round);
 
@@ -76,6 +77,9 @@ bool round_is_needed(const struct round *round);
 
 /* Whether there is something to ask about a table, or any if it is NULL, of a node that has still to open it. */
 bool round_waits_for_table(const struct round *round, const struct core_table *table);
+
+/* Whether other processes of this host wait for rounds of this one (follower.h). */
+bool round_is_awaited(const struct round *round);
 
 /* Finds a node that was asked before a time and has not answered; false if there is none. */
 bool round_find_silent(const struct round *round, uint64_t before_ns, uint32_t *node);

@@ -75,7 +75,8 @@ uint64_t rounds_next_ns(const struct rounds *rounds, bool works)
 static void collect(struct rounds *rounds, uint64_t now)
 {
     const bool is_flushing = rounds->n_flushing && !defect(DEFECT_FLUSH_UNCOLLECTED);
-    const bool is_awaited = rounds->round.n_sweeps < rounds->last_sweep;
+    const bool is_awaited =
+        rounds->round.n_sweeps < rounds->last_sweep || round_is_awaited(&rounds->round);
     const uint64_t begin_ns = now_ns(rounds);
     if (!round_collect(&rounds->round, &rounds->pace, now, is_flushing || is_awaited))
         return;
@@ -93,8 +94,9 @@ static void begin_round(struct rounds *rounds, uint64_t now)
     atomic_store_explicit(&rounds->is_hurried, false, memory_order_relaxed);
     rounds->n_begun++;
     rounds->io->enter(rounds->driver);
-    round_begin(&rounds->round, rounds->intents, now,
-                pace_horizon_ns(&rounds->pace, rounds->pause_ns), rounds->holds_rows);
+    const uint64_t horizon_ns = pace_horizon_ns(&rounds->pace, rounds->pause_ns);
+    round_begin(&rounds->round, rounds->intents, now, need.follows ? 2 * horizon_ns : horizon_ns,
+                rounds->holds_rows);
     collect(rounds, now);
     /* How far the workers are is to be known before what they have changed until then. */
     round_ask(&rounds->round, rounds->io->clock(rounds->driver), now);

@@ -10,7 +10,7 @@
 #include "core/backup.h"
 #include "core/defect.h"
 #include "core/reply.h"
-#include "core/technique.h"
+#include "core/follower.h"
 #include "wire/bytes.h"
 #include "wire/number.h"
 #include "wire/keys.h"
@@ -101,6 +101,12 @@ static enum tern_status decode_keys(const struct server *server, struct server_l
     return status;
 }
 
+/* Whether a process that shared the table's memory was lost. Those of this host notice by themselves. */
+static enum tern_status check_member(const struct core_table *table)
+{
+    return table->member ? store_check_lost(&table->store) : TERN_OK;
+}
+
 /* Decodes and checks the keys of a request: where none moves, all of them must be at home here. BUSY: it names a list that
  * is not known. */
 static enum tern_status read_keys(const struct server *server, struct server_lane *lane,
@@ -108,7 +114,11 @@ static enum tern_status read_keys(const struct server *server, struct server_lan
                                   const uint8_t *body)
 {
     const struct store *store = &table->store;
+    /* Others ask the leader. Where keys come and go, `find` says so. */
+    const bool is_followed = follower_is_here(server->core, table) && !store->home.rows_move;
     enum tern_status status = decode_keys(server, lane, table, request, body);
+    if (!status)
+        status = check_member(table);
     if (status)
         return status;
     for (uint32_t i = 0; i < request->count; i++) {
@@ -119,7 +129,7 @@ static enum tern_status read_keys(const struct server *server, struct server_lan
         if (store_shard(store, key) != server->shard && !defect(DEFECT_WRONG_SHARD))
             return fail(TERN_PEER, "key %" PRIu64 " of table '%s' is not in shard %" PRIu32, key,
                         store->name, server->shard);
-        if (!store_may_be_asked(store, key) && !defect(DEFECT_WRONG_NODE)) {
+        if ((!store_may_be_asked(store, key) || is_followed) && !defect(DEFECT_WRONG_NODE)) {
             const enum tern_status lost = backup_check_lost(table, &key, 1);
             return lost ? lost
                         : fail(TERN_PEER, "key %" PRIu64 " of table '%s' is not at node %" PRIu32,
@@ -549,6 +559,13 @@ static enum served ask_for_list(const struct server *server, struct server_lane 
                : REFUSED;
 }
 
+/* As whom a node has copies of a table's rows: the leader of its member, if that has the table. */
+static uint32_t writer_of(const struct server *server, const struct core_table *table,
+                          const struct server_lane *lane)
+{
+    return table->member ? view_leader(server->core->view, lane->node) : lane->node;
+}
+
 /* A write that was executed before is only answered. */
 static enum served serve_access(struct server *server, struct server_lane *lane,
                                 struct core_table *table, const struct frame *request,
@@ -577,8 +594,8 @@ static enum served serve_access(struct server *server, struct server_lane *lane,
     if (!status && !again)
         status = write_values(server, table, request, body);
     bool behind = !status && request->kind != FRAME_COUNT && table->technique->wrote &&
-                  table->technique->wrote(table, server->shard, lane->node, server->keys,
-                                          request->count, again);
+                  table->technique->wrote(table, server->shard, writer_of(server, table, lane),
+                                          server->keys, request->count, again);
     if (status && !again && !advance_void(lane, request->number))
         return REFUSED;
     if (status)
@@ -674,6 +691,16 @@ static enum tern_status answer_sections(struct server *server, struct core_table
     return status;
 }
 
+static enum tern_status answer_follower(struct server *server, struct core_table *table,
+                                        struct round_question *question)
+{
+    struct frame plain = *question->frame;
+    enum tern_status status = unpack_round(server, table, &plain, &question->body);
+    question->frame = &plain;
+    return status ? status
+                  : follower_serve(table, server->shard, view_epoch(server->core->view), question);
+}
+
 static enum tern_status answer_round(struct server *server, const struct server_lane *lane,
                                      struct core_table *table, const struct frame *request,
                                      const uint8_t *body, struct buffer *out)
@@ -685,8 +712,16 @@ static enum tern_status answer_round(struct server *server, const struct server_
         return fail(TERN_INVALID, "a ROUND does not fit table '%s'", table->store.name);
     if (server->rounds_status)
         return refuse_part(server);
-    enum tern_status status;
-    if (table->technique->sends_sections) {
+    const bool is_followed = follower_is(server->core, table, lane->node);
+    if (!is_followed && !core_takes_part(table, lane->node))
+        return fail(TERN_INVALID, "node %" PRIu32 " does not lead its host in table '%s'",
+                    lane->node, table->store.name);
+    enum tern_status status = check_member(table);
+    if (status)
+        return status;
+    if (is_followed) {
+        status = answer_follower(server, table, &question);
+    } else if (table->technique->sends_sections) {
         status = answer_sections(server, table, &question);
     } else {
         question.body = aligned_payload(server, body, request->body_bytes);

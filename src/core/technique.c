@@ -6,6 +6,7 @@
 
 #include "core/backup.h"
 #include "core/doubling.h"
+#include "core/follower.h"
 #include "store/evict.h"
 
 enum { DEFAULT_STALENESS_MS = 10 };
@@ -141,6 +142,7 @@ bool technique_open(struct core *core, struct core_table *table,
 {
     const struct tern_table_options *options = setup->options;
     table->technique = technique_find(table->policy, setup->is_whole);
+    table->member = setup->is_member ? core : NULL;
     table->staleness_ns =
         (options->staleness_ms ? options->staleness_ms : DEFAULT_STALENESS_MS) * MS;
     table->round_ns = options->max_rounds_per_s ? 1000 * MS / options->max_rounds_per_s : 0;
@@ -151,6 +153,8 @@ bool technique_open(struct core *core, struct core_table *table,
     if (table->technique == &technique_mirrored &&
         doubling_is_for(core, &table->store, table->policy))
         table->technique = &technique_doubling;
+    if (setup->is_follower)
+        table->technique = follower_of(table->technique);
     return !table->technique->open || table->technique->open(core, table, setup);
 }
 

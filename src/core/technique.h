@@ -47,7 +47,9 @@ struct technique_setup {
     const struct tern_table_options *options;
     bool is_whole; /* this node, or the memory that its processes share, has all rows */
     struct board
-        *board; /* of that memory, where processes tell their clocks; NULL: there is none */
+        *board;     /* of that memory, where processes tell their clocks; NULL: there is none */
+    bool is_member; /* the table is that of a member of several processes, as whom it is opened, */
+    bool is_follower;          /* of which this one is not the leader (follower.h) */
     uint32_t generation;       /* tells tables apart that have the same place in turn */
     size_t round_bytes;        /* aimed at for a message of a round; 0: as is best */
     uint64_t (*time_ns)(void); /* of day, for traces; NULL: there is none */
@@ -187,9 +189,11 @@ struct technique {
 
     void (*begin_sweep)(struct core_table *table, uint32_t shard);
     /* At the beginning of every round. A technique that spends bytes only where they buy freshness has `collect`: if
-     * is_due, this round exchanges what was changed with owners, else it is only about keys that come and go. `begin`
-     * collects what was changed in every round; `clock` is how far the node's workers were before. */
-    enum tern_status (*collect)(struct core_table *table, uint32_t shard, bool is_due);
+     * is_due, this round exchanges what was changed with owners, else it is only about keys that come and go; is_awaited:
+     * somebody waits for that. `begin` collects what was changed in every round; `clock` is how far the node's workers were
+     * before. */
+    enum tern_status (*collect)(struct core_table *table, uint32_t shard, bool is_due,
+                                bool is_awaited);
     enum tern_status (*begin)(struct core_table *table, uint32_t shard, struct node_clock clock,
                               uint64_t now_ns);
     /* Whether there is a reason to ask a peer. */
@@ -214,6 +218,9 @@ struct technique {
     void (*end)(struct core_table *table, uint32_t shard, struct round_end *end);
     /* A peer has closed the table: there is nothing more to say to it. */
     void (*peer_closed)(struct core_table *table, uint32_t shard, uint32_t peer);
+
+    /* This node is about to close the table: what others do for it has to end. True while rounds have to say so first. */
+    bool (*retire)(struct core_table *table, uint32_t shard);
 
     /* ---- What is told ---- */
 
@@ -259,6 +266,11 @@ static inline bool technique_has_rounds(const struct core_table *table, uint32_t
 /* The home of a key, as `where` of techniques that leave it there, and as every first guess. */
 uint32_t technique_where_home(const struct core *core, const struct core_table *table, uint64_t key,
                               struct key_range *range);
+
+/* The same, and how intent is acted on, where keys come and go. */
+uint32_t technique_where_managed(const struct core *core, const struct core_table *table,
+                                 uint64_t key, struct key_range *range);
+enum intent_kind technique_intent_managed(const struct policy *policy, enum wanted_by by);
 
 /* The node to ask for a key that is not here. */
 static inline uint32_t technique_where(const struct core *core, const struct core_table *table,

@@ -83,15 +83,14 @@ static enum tern_status add_part(struct checkpointing *cut, struct store *store,
 }
 
 static enum tern_status add_table(struct checkpointing *cut, struct tern_table *table,
-                                  struct rows_share share, struct manifest_part *part)
+                                  struct manifest_part *part)
 {
     struct store *store = &table->core.store;
     struct rows_keys keys;
     if (store->sketch)
         return fail(TERN_INVALID, "table '%s' is a sketch, which checkpoints cannot hold",
                     store->name);
-    enum tern_status status =
-        rows_list(store, table->segment ? share : (struct rows_share){0, 1}, &keys);
+    enum tern_status status = rows_list(store, table_share(table), &keys);
     if (status)
         return status;
     part->table = (uint32_t)cut->manifest.n_tables;
@@ -152,18 +151,17 @@ static enum tern_status add_notes(struct checkpointing *cut, const struct tern_n
 enum tern_status cut_take(struct tern_node *node, const struct tern_note *notes, size_t n_notes,
                           struct checkpointing *to)
 {
-    struct rows_share share = {0, 1};
-    tern_node_self(node, &share.i, &share.n);
-    struct manifest_part part = {.node = share.i};
-    to->manifest.n_nodes = share.n;
+    uint32_t self = 0;
+    tern_node_self(node, &self, &to->manifest.n_nodes);
+    struct manifest_part part = {.node = self};
     lock_take(&node->lock);
     enum tern_status status = exclusive_suspend(node);
     for (size_t i = 0; !status && i < TERN_MAX_TABLES; i++)
         if (node->tables[i])
-            status = add_table(to, node->tables[i], share, &part);
+            status = add_table(to, node->tables[i], &part);
     if (!status)
-        status = add_clocks(to, node, share.i);
+        status = add_clocks(to, node, self);
     exclusive_close(node);
     lock_release(&node->lock);
-    return status ? status : add_notes(to, notes, n_notes, share.i);
+    return status ? status : add_notes(to, notes, n_notes, self);
 }

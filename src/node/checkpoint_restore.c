@@ -136,9 +136,10 @@ static enum tern_status make_room(struct restoring *r)
 static enum tern_status put_all(struct restoring *r, size_t table)
 {
     const struct manifest *manifest = r->checkpoint->manifest;
+    const struct rows_share share = table_share(r->table);
     enum tern_status status = make_room(r);
     for (size_t i = 0; !status && i < manifest->n_parts; i++)
-        if (manifest->parts[i].table == table && (!r->table->segment || i % r->n_nodes == r->self))
+        if (manifest->parts[i].table == table && i % share.n == share.i)
             status = put_part(r, i);
     return status;
 }

@@ -262,9 +262,14 @@ static enum tern_status take_view(struct engine *engine)
         return status;
     engine->views[1] = view_new(FIRST_EPOCH, engine->launch.n_nodes, members);
     free(members);
-    if (!engine->views[1])
+    engine->views[2] = engine->views[1] ? view_of_leaders(engine->views[1]) : NULL;
+    if (!engine->views[2])
         return TERN_NO_MEMORY;
     engine->core.view = engine->views[1];
+    engine->member = (struct core){.node = view_leader(engine->views[1], engine->core.node),
+                                   .view = engine->views[2],
+                                   .n_shards = engine->core.n_shards,
+                                   .incarnation = engine->core.incarnation};
     return TERN_OK;
 }
 
@@ -479,7 +484,7 @@ static void raise_file_limit(void)
 }
 
 enum tern_status engine_start(struct engine *engine, const struct launch *launch,
-                              struct view *views[2])
+                              struct view *views[3])
 {
     raise_file_limit();
     *engine =

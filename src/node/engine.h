@@ -24,7 +24,9 @@
 struct engine {
     struct launch launch;
     struct core core;
-    struct view **views; /* the node's: while it joins, and since then */
+    struct core
+        member; /* as whom this process has tables of several hosts; its tables are unused */
+    struct view **views; /* the node's: while it joins, since then, and of the leaders */
     struct net *net;
     /* Where other nodes connect; and where those of this host do, if that is another place (host.h), or NULL. */
     struct listener *listeners[2];
@@ -57,7 +59,7 @@ struct engine {
 /* Joins the cluster: returns when all nodes are there, or fails within the deadline. The views that it makes are the caller's to
  * free when the last table is closed, which may be after engine_end. */
 enum tern_status engine_start(struct engine *engine, const struct launch *launch,
-                              struct view *views[2]);
+                              struct view *views[3]);
 
 /* Leaves it: returns when all others have also left, or one has died, which is the status. This node
  * serves them until then. engine_end must follow. */

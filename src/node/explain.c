@@ -55,14 +55,14 @@ enum tern_status tern_why(struct tern_table *table, uint64_t key, char *text, si
     text_add(&out, "Key %" PRIu64 " of table '%s' ", key, table->core.store.name);
     if (!engine) {
         text_add(&out, "is here: this node is alone.\n");
-    } else if (table->segment) {
+    } else if (table_is_whole(table)) {
         text_add(&out, "is in memory that all nodes share, since they are processes of one host "
                        "(TERN_SHARE=0 ends "
                        "that).\n");
     } else {
         struct lock *lock = &engine->shards[store_shard(&table->core.store, key)].lock;
         lock_take(lock);
-        table->core.technique->explain(&engine->core, &table->core, key, &out);
+        table->core.technique->explain(table_core(table), &table->core, key, &out);
         lock_release(lock);
     }
     return TERN_OK;
@@ -200,11 +200,10 @@ static enum tern_status file_open(const struct tern_table *table, uint32_t shard
 /* What is here of a key. */
 static enum copy copy_here(const struct tern_table *table, uint64_t key, bool *is_wanted)
 {
-    const struct engine *engine = table->node->engine;
     *is_wanted = false;
-    return engine && !table->segment
-               ? table->core.technique->copy(&engine->core, &table->core, key, is_wanted)
-               : COPY_MAIN;
+    return table_is_whole(table)
+               ? COPY_MAIN
+               : table->core.technique->copy(table_core(table), &table->core, key, is_wanted);
 }
 
 /* Whether anything happens to the keys of a table after it was opened. */

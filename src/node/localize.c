@@ -8,7 +8,7 @@
  */
 #include "node/access.h"
 
-#include "core/technique.h"
+#include "core/follower.h"
 
 /* Rounds in which a further key is expected: one to ask its home, one to follow it to where it is, and some for keys that
  * move meanwhile. */
@@ -65,6 +65,18 @@ static uint64_t rounds_of(const struct engine *engine)
     return lowest;
 }
 
+/* The sweeps that the leader has completed in all shards, where this process follows one. */
+static uint64_t sweeps_of(const struct tern_table *table)
+{
+    const struct core *core = &table->node->engine->core;
+    uint64_t lowest = UINT64_MAX;
+    for (uint32_t i = 0; follower_is_here(core, &table->core) && i < core_shards(core); i++) {
+        const uint64_t n = follower_sweeps(&table->core, i);
+        lowest = n < lowest ? n : lowest;
+    }
+    return lowest;
+}
+
 /* Asks for the keys that are not here; n_away is 0 if there are none. */
 static enum tern_status begin(struct tern_worker *worker, struct tern_table *table,
                               struct localization *localization)
@@ -77,6 +89,7 @@ static enum tern_status begin(struct tern_worker *worker, struct tern_table *tab
         return status;
     note_use(worker, table, keys, n);
     localization->round = rounds_of(worker->node->engine);
+    localization->sweep = sweeps_of(table);
     localization->n_away = count_away(&table->core.store, keys, n);
     return localization->n_away ? intent_add(worker, table, kind, keys, n, 0, 0) : TERN_OK;
 }
@@ -100,12 +113,17 @@ enum tern_status localize_wait(const struct tern_table *table, struct localizati
 bool localize_is_done(const struct tern_table *table, struct localization *localization)
 {
     const size_t n_away = count_away(&table->core.store, localization->keys, localization->n);
-    const uint64_t round = rounds_of(table->node->engine);
+    const uint64_t round = rounds_of(table->node->engine), sweep = sweeps_of(table);
     if (n_away < localization->n_away) {
         localization->n_away = n_away;
         localization->round = round;
     }
-    return !n_away || round - localization->round > LOCALIZE_ROUNDS;
+    /* A leader may not have been told before the second round. */
+    const uint64_t n_rounds = round - localization->round;
+    if (n_rounds < 2)
+        localization->sweep = sweep;
+    const bool is_swept = sweep == UINT64_MAX || sweep - localization->sweep > LOCALIZE_ROUNDS;
+    return !n_away || (n_rounds > LOCALIZE_ROUNDS && is_swept);
 }
 
 enum tern_status tern_localize(struct tern_worker *worker, struct tern_table *table,

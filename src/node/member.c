@@ -27,14 +27,16 @@ void member_fini(struct member *member)
     lock_fini(&member->lock);
 }
 
-static uint64_t segment_bytes(const struct member *member, const struct tern_table_options *options)
+static uint64_t segment_bytes(const struct member *member, const struct tern_table_options *options,
+                              const struct store_home *home)
 {
-    return shared_bytes(options) + board_bytes(member->n_processes);
+    return shared_bytes(options, home) + board_bytes(member->n_processes);
 }
 
 /* Puts a segment, which is new in this process, on the list. */
 static struct table_segment *add(struct member *member, struct segment *memory,
-                                 const struct tern_table_options *options)
+                                 const struct tern_table_options *options,
+                                 const struct store_home *home)
 {
     struct table_segment *made = calloc(1, sizeof *made);
     if (!made) {
@@ -43,7 +45,7 @@ static struct table_segment *add(struct member *member, struct segment *memory,
     }
     made->segment = memory;
     made->shared = memory->memory;
-    made->board = (struct board *)((char *)memory->memory + shared_bytes(options));
+    made->board = (struct board *)((char *)memory->memory + shared_bytes(options, home));
     atomic_fetch_add(&made->shared->n_processes, 1);
     lock_take(&member->lock);
     made->next = member->segments;
@@ -53,14 +55,15 @@ static struct table_segment *add(struct member *member, struct segment *memory,
 }
 
 struct table_segment *member_offer(struct member *member, uint32_t node,
-                                   const struct tern_table_options *options, uint64_t hash_seed)
+                                   const struct tern_table_options *options,
+                                   const struct store_home *home)
 {
     struct segment *memory;
-    if (segment_new(segment_bytes(member, options), (uint16_t)node, &memory))
+    if (segment_new(segment_bytes(member, options, home), (uint16_t)node, &memory))
         return NULL;
     /* A process that is lost is known to be after a deadline and a half; one that lives may be slow. */
-    shared_format(memory->memory, options, 2 * member->deadline_ns, hash_seed);
-    return add(member, memory, options);
+    shared_format(memory->memory, options, home, 2 * member->deadline_ns);
+    return add(member, memory, options, home);
 }
 
 /* Ends a segment of the list. The caller holds the lock. */
@@ -88,7 +91,7 @@ static struct table_segment *find(struct member *member, struct table_segment *o
 
 enum tern_status member_take(struct member *member, struct table_segment *offered, uint64_t number,
                              const struct engine *engine, const struct tern_table_options *options,
-                             struct table_segment **segment)
+                             const struct store_home *home, struct table_segment **segment)
 {
     *segment = find(member, offered, number);
     if (*segment || !number)
@@ -101,10 +104,10 @@ enum tern_status member_take(struct member *member, struct table_segment *offere
         stream_fetch_segment(engine->peers.addresses[segment_maker(number)], number,
                              clock_now_ns() + member->deadline_ns, &fd);
     if (!status)
-        status = segment_map(fd, segment_bytes(member, options), number, &memory);
+        status = segment_map(fd, segment_bytes(member, options, home), number, &memory);
     if (status)
         return status;
-    *segment = add(member, memory, options);
+    *segment = add(member, memory, options, home);
     return *segment ? TERN_OK : fail(TERN_NO_MEMORY, "no memory to open a table");
 }
 
@@ -134,13 +137,15 @@ void member_leave(struct member *member, struct table_segment *segment)
 
 void member_lose(struct engine *engine, uint32_t node)
 {
+    const struct view *view = engine->core.view;
+    const bool is_of_this_host = view_leader(view, node) == engine->member.node;
     engine_lock(engine);
     for (size_t i = 0; i < TERN_MAX_TABLES; i++) {
         struct core_table *core =
             atomic_load_explicit(&engine->core.tables[i], memory_order_acquire);
         if (!core)
             continue;
-        if (core->store.watch)
+        if (core->store.watch && is_of_this_host)
             watch_lose(core->store.watch, node + 1);
         struct tern_table *table = table_around(core);
         if (table_needs_all(table))

@@ -1,12 +1,12 @@
 /*
  * member - one memory: the processes of one host that map the same tables.
  *
- * If all processes of a cluster are on one host, they are one member, unless TERN_SHARE=0. Their tables are in shared
- * memory then (store/shared.h), where every technique is local by itself. Only the allocation of a table, this list of
- * its memory, and the loss of a process know of it.
+ * The processes of a host are one member, unless TERN_SHARE=0. Their tables are in shared memory then (store/shared.h). If all
+ * processes of a cluster are on one host, every technique is local by itself; else one of them is the leader and exchanges rows
+ * with other hosts for all (core/follower.h).
  *
- * The first process to open a table makes its segment (base/segment.h) and tells the coordinator the number along with the
- * shape. Those that open the table later are told that number and get the segment from its maker. So a table takes no
+ * The first process of a member to open a table makes its segment (base/segment.h) and tells the coordinator the number along
+ * with the shape. Those that open the table later are told that number and get the segment from its maker. So a table takes no
  * longer to open, and no process waits for another to open it.
  *
  * A segment ends with the last process that has it. So a process that closes a table, or fails to open it, keeps the segment
@@ -46,13 +46,14 @@ void member_fini(struct member *member);
 
 /* Makes the segment of a table that may be the first to be opened; NULL if there is no memory for one. */
 struct table_segment *member_offer(struct member *member, uint32_t node,
-                                   const struct tern_table_options *options, uint64_t hash_seed);
+                                   const struct tern_table_options *options,
+                                   const struct store_home *home);
 
 /* Takes the segment with the number that the coordinator has told, `offered` or another process's; *segment is NULL if the
  * first process to open the table could make none: the number is 0 then. `offered` is consumed. */
 enum tern_status member_take(struct member *member, struct table_segment *offered, uint64_t number,
                              const struct engine *engine, const struct tern_table_options *options,
-                             struct table_segment **segment);
+                             const struct store_home *home, struct table_segment **segment);
 
 /* The table in a segment, which may be NULL, is open now; and is not any more. */
 void member_use(struct member *member, struct table_segment *segment);

@@ -23,6 +23,7 @@ static void free_views(struct tern_node *node)
 {
     view_free(node->views[0]);
     view_free(node->views[1]);
+    view_free(node->views[2]);
 }
 
 /* Joins the cluster that `launch` describes. */
@@ -119,6 +120,9 @@ enum tern_status tern_node_open(const struct tern_node_options *options, struct 
     lock_init(&made->control_lock, RANK_CONTROL, 0);
     if (launch.n_nodes > 1)
         status = join(made, &launch);
+    if (!status && made->engine)
+        made->member.n_processes =
+            view_n_sharing(made->engine->core.view, made->engine->member.node);
     if (!status) {
         made->tasks = tasks_new(made);
         status = made->tasks ? TERN_OK : TERN_NO_MEMORY;

@@ -24,6 +24,7 @@
 #include "core/technique.h"
 #include "node/engine.h"
 #include "node/remote.h"
+#include "store/rows.h"
 
 enum { BLOCK_KEYS = 1024 }; /* keys handed to the store at once */
 
@@ -65,7 +66,7 @@ struct tern_node {
 
     /* In a cluster. */
     struct engine *engine; /* NULL: a single node */
-    struct view *views[2]; /* engine.h; NULL: a single node */
+    struct view *views[3]; /* engine.h; NULL: a single node */
     struct lock control_lock;
     struct remote
         control; /* for calls to the coordinator that all make at once; under control_lock */
@@ -129,6 +130,21 @@ static inline struct tern_table *table_around(struct core_table *core)
     return (struct tern_table *)((char *)core - offsetof(struct tern_table, core));
 }
 
+/* As whom this node has a table's keys (core.h); in a cluster only. */
+static inline const struct core *table_core(const struct tern_table *table)
+{
+    return core_for(&table->node->engine->core, &table->core);
+}
+
+/* Whether this memory has all keys of a table. */
+static inline bool table_is_whole(const struct tern_table *table)
+{
+    return !table->node->engine || (table->segment && !table->core.member);
+}
+
+/* The part of a table's memory that this process is to go through, where all that have it do so together. */
+struct rows_share table_share(const struct tern_table *table);
+
 /* Whether every call on the table needs all nodes: its rows may be torn, or its copies differ for good, once one is lost. */
 bool table_needs_all(const struct tern_table *table);
 
@@ -137,7 +153,9 @@ struct localization {
     const uint64_t *keys; /* the program's */
     size_t n;
     size_t n_away;  /* the fewest so far, */
-    uint64_t round; /* since this round */
+    uint64_t round; /* since this round; */
+    uint64_t
+        sweep; /* where another process has the manager: and since this sweep of it (core/follower.h) */
 };
 
 /* An operation under way whose start was reported to the program. */

@@ -128,10 +128,10 @@ static enum tern_status collect(struct tern_worker *worker, struct tern_table *t
         return fail(TERN_INVALID, "table '%s' is sparse, and under policy '%s' has no ranges",
                     table->core.store.name, table->policy.name);
     enum tern_status status = store_collect(&table->core.store, begin, end, most, keys, n);
-    if (status || !worker->remote || table->segment)
+    if (status || table_is_whole(table))
         return status;
     struct gathered all = {.keys = *keys, .n = *n, .capacity = *n};
-    const struct core *core = worker->remote->client.core;
+    const struct core *core = table_core(table);
     view_each_while (node, core->view, !status)
         if (node != core->node)
             status = gather_from(worker, table, node, begin, end, most, &all);

@@ -1,4 +1,5 @@
 /* round_driver - see round_driver.h. */
+#include "core/technique.h"
 #include "node/round_driver.h"
 
 #include <poll.h>
@@ -335,6 +336,23 @@ enum tern_status round_driver_wait_changes(struct round_driver *driver)
     enum tern_status status = wait_for(driver, &rounds->round.n_sweeps, sweep);
     round_driver_unlock(driver);
     return status;
+}
+
+void round_driver_retire(struct round_driver *driver, struct core_table *table)
+{
+    struct shard *shard = driver->shard;
+    if (!atomic_load_explicit(&driver->is_running, memory_order_acquire))
+        return;
+    round_driver_lock(driver);
+    enum tern_status status = TERN_OK;
+    for (bool has_more = true; has_more && !status && !driver->rounding->rounds.trouble;) {
+        lock_take(&shard->lock);
+        has_more = table->technique->retire(table, shard->number);
+        lock_release(&shard->lock);
+        if (has_more)
+            status = drive(driver);
+    }
+    round_driver_unlock(driver);
 }
 
 enum tern_status round_driver_hold(struct round_driver *driver)

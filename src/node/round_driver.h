@@ -14,6 +14,7 @@
 #include "base/lock.h"
 #include "base/status.h"
 
+struct core_table;
 struct rounding; /* the rounds and their connections */
 struct shard;
 
@@ -67,6 +68,9 @@ enum tern_status round_driver_wait(struct round_driver *driver);
 
 /* Waits until everything is here that owners had to tell this node when it was called. */
 enum tern_status round_driver_wait_changes(struct round_driver *driver);
+
+/* Lets rounds say that this node closes a table (technique.h), if they have to. */
+void round_driver_retire(struct round_driver *driver, struct core_table *table);
 
 /* Holds rows where they are (rounds.h, rule 6): returns when the round is over that ran before. To be released, whatever
  * the status. */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/backup.h"
-#include "core/technique.h"
+#include "core/follower.h"
 #include "node/admit.h"
 #include "node/explain.h"
 #include "store/evict.h"
@@ -34,7 +34,22 @@ static struct tern_table_options shared_options(const struct tern_table_options 
 
 bool table_needs_all(const struct tern_table *table)
 {
-    return table->segment || table->core.technique->rows == ROWS_EVERYWHERE;
+    const struct watch *watch = table->core.store.watch;
+    return table->core.technique->rows == ROWS_EVERYWHERE ||
+           (table->segment && (!table->core.member || watch_lost(watch)));
+}
+
+struct rows_share table_share(const struct tern_table *table)
+{
+    struct rows_share share = {0, 1};
+    if (!table->segment)
+        return share;
+    const struct core *core = &table->node->engine->core;
+    const uint32_t leader = view_leader(core->view, core->node);
+    share.n = n_sharing(core);
+    view_each_while (i, core->view, i < core->node)
+        share.i += view_leader(core->view, i) == leader;
+    return share;
 }
 
 /* The seed of a table's hash: a secret of this node's. */
@@ -46,19 +61,67 @@ static uint64_t hash_seed(const struct tern_node *node, const char *name)
     return seed;
 }
 
+/* How processes of a host have a table. */
+enum sharing {
+    SHARE_NOTHING, /* each its own */
+    SHARE_ALL,     /* all nodes in one memory */
+    SHARE_HOST,    /* those of each host in one memory, as one member */
+};
+
+/* Whether the processes of a host share a table when other hosts have it as well. */
+static bool is_for_members(const struct policy *policy, const struct tern_table_options *options)
+{
+    return follower_is_for(policy) && options->index != TERN_SKETCH && !options->admit;
+}
+
+/* All nodes decide alike. */
+static enum sharing find_sharing(const struct tern_node *node,
+                                 const struct tern_table_options *options)
+{
+    struct policy policy;
+    policy_find(options->policy, &policy);
+    if (!node->engine || policy.is_apart || options->backups || options->n_keys > TERN_MAX_ROWS)
+        return SHARE_NOTHING;
+    const struct view *view = node->engine->core.view;
+    if (view_n_members(view) == 1)
+        return SHARE_ALL;
+    return view_n_members(view) < view_n_nodes(view) && is_for_members(&policy, options)
+               ? SHARE_HOST
+               : SHARE_NOTHING;
+}
+
+/* As whom this node has the keys of a table; NULL at a single node. */
+static struct core *core_of(const struct tern_node *node, const struct tern_table_options *options)
+{
+    if (!node->engine)
+        return NULL;
+    return find_sharing(node, options) == SHARE_HOST ? &node->engine->member : &node->engine->core;
+}
+
+/* Which keys are at home here. */
+static struct store_home home_of(const struct tern_node *node, const char *name,
+                                 const struct tern_table_options *options,
+                                 const struct placed *placed, const struct table_backup *backup,
+                                 bool is_whole)
+{
+    struct policy policy;
+    policy_find(options->policy, &policy);
+    struct store_home home = {.end = options->n_keys};
+    if (node->engine && !is_whole)
+        home = technique_home(core_of(node, options), &policy, options, placed, backup);
+    home.hash_seed = hash_seed(node, name);
+    return home;
+}
+
 static enum tern_status init_store(const struct tern_node *node, const char *name,
                                    struct tern_table *table, const struct placed *placed)
 {
-    struct store_home home = {.end = table->options.n_keys, .hash_seed = hash_seed(node, name)};
-    if (!node->engine)
-        return store_init(&table->core.store, name, &table->options, &home);
-    const struct core *core = &node->engine->core;
-    home = technique_home(core, &table->policy, &table->options, placed, table->core.backup);
-    home.hash_seed = hash_seed(node, name);
     struct tern_table_options options = table->options;
+    const bool is_whole = table->segment && find_sharing(node, &options) == SHARE_ALL;
+    struct store_home home = home_of(node, name, &options, placed, table->core.backup, is_whole);
     if (table->segment) {
-        home = (struct store_home){.end = options.n_keys, .shared = table->segment->shared};
-        options = shared_options(&options, n_sharing(core));
+        home.shared = table->segment->shared;
+        options = shared_options(&options, n_sharing(&node->engine->core));
     }
     return store_init(&table->core.store, name, &options, &home);
 }
@@ -68,14 +131,17 @@ static enum tern_status open_technique(struct tern_table *table,
                                        const struct tern_table_options *options)
 {
     struct engine *engine = table->node->engine;
+    const bool is_member = find_sharing(table->node, options) == SHARE_HOST;
     const struct technique_setup setup = {
         .options = options,
-        .is_whole = !engine || table->segment,
-        .board = table->segment ? table->segment->board : NULL,
+        .is_whole = !engine || (table->segment && !is_member),
+        .board = table->segment && !is_member ? table->segment->board : NULL,
+        .is_member = is_member,
+        .is_follower = is_member && engine->member.node != engine->core.node,
         .generation = engine ? ++engine->n_generations : 0,
         .time_ns = explain_time_ns,
     };
-    if (technique_open(engine ? &engine->core : NULL, &table->core, &setup))
+    if (technique_open(core_of(table->node, options), &table->core, &setup))
         return TERN_OK;
     technique_close(&table->core);
     return fail(TERN_NO_MEMORY, "no memory to manage table '%s'", table->core.store.name);
@@ -176,15 +242,6 @@ static size_t shape_bytes(const char *name, const struct tern_table_options *opt
     return 2 + length + (size_t)n;
 }
 
-/* Whether a table is in memory that all processes share. */
-static bool is_shared(const struct tern_node *node, const struct tern_table_options *options)
-{
-    struct policy policy;
-    policy_find(options->policy, &policy);
-    return node->engine && view_n_members(node->engine->core.view) == 1 && !policy.is_apart &&
-           !options->backups && shared_bytes(options);
-}
-
 /* A sketch has no copies, and rows that leave have none: the table is at one node, or in one memory, or its keys stay at home. */
 static enum tern_status check_at_home(const struct tern_node *node, const char *name,
                                       const struct tern_table_options *options)
@@ -194,7 +251,7 @@ static enum tern_status check_at_home(const struct tern_node *node, const char *
     if ((!is_sketch && !evict_has_rule(options)) || !policy_find(options->policy, &policy))
         return TERN_OK;
     const struct technique *technique =
-        technique_find(&policy, !node->engine || is_shared(node, options));
+        technique_find(&policy, !node->engine || find_sharing(node, options) == SHARE_ALL);
     if (technique->rows == ROWS_AT_HOME && !technique->admit)
         return TERN_OK;
     return fail(TERN_INVALID, "table '%s' %s: use policy 'static', not '%s'", name,
@@ -260,24 +317,29 @@ static enum tern_status agree_on_number(struct tern_node *node, const char *name
     return TERN_OK;
 }
 
-/* Agrees with the other nodes about a table: its number, and the memory that all processes share, or NULL. */
+/* Agrees with the other nodes about a table: its number, and the memory that processes share, or NULL. */
 static enum tern_status agree(struct tern_node *node, const char *name,
-                              const struct tern_table_options *options,
+                              const struct tern_table_options *options, const struct placed *placed,
                               const struct generation *generation, uint16_t *number,
                               struct table_segment **segment)
 {
     const struct core *core = &node->engine->core;
     const struct tern_table_options shared = shared_options(options, n_sharing(core));
-    const bool shares = is_shared(node, &shared);
+    const enum sharing sharing = find_sharing(node, options);
+    const bool shares = sharing == SHARE_ALL || (sharing == SHARE_HOST && n_sharing(core) > 1);
+    const struct store_home home = home_of(node, name, options, placed, NULL, sharing == SHARE_ALL);
     struct table_segment *offered =
-        shares ? member_offer(&node->member, core->node, &shared, hash_seed(node, name)) : NULL;
+        shares ? member_offer(&node->member, core->node, &shared, &home) : NULL;
     uint64_t told = offered ? offered->segment->number : 0;
-    enum tern_status status =
-        agree_on_number(node, name, options, shares, generation->n_closed, number, &told);
+    enum tern_status status = agree_on_number(node, name, options, sharing != SHARE_NOTHING,
+                                              generation->n_closed, number, &told);
     if (status || !shares)
         told = 0;
     enum tern_status taken =
-        member_take(&node->member, offered, told, node->engine, &shared, segment);
+        member_take(&node->member, offered, told, node->engine, &shared, &home, segment);
+    if (!status && !taken && shares && sharing == SHARE_HOST && !*segment)
+        taken =
+            fail(TERN_NO_MEMORY, "there is no memory that the processes of this host can share");
     if (!taken || status)
         return status;
     char why[STATUS_SENTENCE_BYTES];
@@ -341,7 +403,7 @@ static enum tern_status open_locked(struct tern_node *node, const char *name,
     struct table_segment *segment = NULL;
     struct generation *generation = node->engine ? find_generation(node, name) : NULL;
     if (generation)
-        status = agree(node, name, options, generation, &number, &segment);
+        status = agree(node, name, options, *placed, generation, &number, &segment);
     else if (node->engine)
         status = fail(TERN_NO_MEMORY, "no memory to open table '%s'", name);
     if (node->engine && !node->tables[number % TERN_MAX_TABLES])
@@ -388,7 +450,8 @@ enum tern_status tern_table_open(struct tern_node *node, const char *name,
 
     struct tern_table *opened = NULL;
     struct placed *placed;
-    status = placed_new(node->engine ? &node->engine->core : NULL, name, options, &placed);
+    status = placed_new(node->engine ? &node->engine->core : NULL, core_of(node, options), name,
+                        options, &placed);
     if (status)
         return status;
     lock_take(&node->lock);
@@ -416,6 +479,14 @@ void table_end(struct tern_table *table)
     unmake(table);
 }
 
+/* Lets others know that the table is closed here, where they do something for it. */
+static void retire(struct tern_table *table)
+{
+    struct engine *engine = table->node->engine;
+    for (uint32_t i = 0; table->core.technique->retire && i < core_shards(&engine->core); i++)
+        round_driver_retire(&engine->shards[i].round_driver, &table->core);
+}
+
 enum tern_status tern_table_close(struct tern_table *table)
 {
     if (!handle_is((const struct handle *)table, HANDLE_TABLE))
@@ -441,8 +512,10 @@ enum tern_status tern_table_close(struct tern_table *table)
             fail(TERN_BUSY, "%" PRIu32 " distribution%s on table '%s' %s still open; close first",
                  table->n_dists, table->n_dists == 1 ? "" : "s", table->core.store.name,
                  table->n_dists == 1 ? "is" : "are");
-    else
+    else {
+        retire(table);
         table_end(table);
+    }
     lock_release(&node->lock);
     return status;
 }

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/pages.h"
 #include "base/rand.h"
 #include "core/technique.h"
 #include "sim/ownership_check.h"
@@ -52,8 +53,9 @@ static void strike_stale(struct cluster *cluster)
     const enum sim_table table = DENSE_COUNTS;
     const struct store *store = &machine->tables[table].store;
     uint64_t key = table_key(table, index);
-    uint32_t node = core_home(core, store, key), shard = store_shard(store, key), position = 0;
-    if (node == core->node)
+    const struct core *as = core_for(core, &machine->tables[table]);
+    uint32_t node = core_home(as, store, key), shard = store_shard(store, key), position = 0;
+    if (node == as->node)
         return;
     int64_t *ones = malloc(store->value_bytes);
     struct client client;
@@ -67,7 +69,8 @@ static void strike_stale(struct cluster *cluster)
         ones[i] = 1;
     const bool is_behind = cluster->n_ghosts % 2;
     const uint64_t incarnation = core->incarnation;
-    struct view *earlier = view_new(cluster->run.epoch - 1, cluster->run.n_machines, NULL);
+    struct view *earlier =
+        view_new(cluster->run.epoch - 1, cluster->run.n_machines, cluster->run.leaders);
     if (is_behind && earlier)
         core->view = earlier;
     core->incarnation += is_behind ? 0 : GHOST_LANES + cluster->n_ghosts;
@@ -133,7 +136,7 @@ static void lose_table(struct cluster *cluster, const struct machine *machine, e
     struct check *check = &cluster->run.check;
     for (uint32_t i = 0; !tables_managed(&check->tables, table) && i < KEYS; i++)
         check->lost[table][i] |=
-            tables_home(&check->tables, machine->core.view, table, i) == machine->core.node;
+            tables_home(&check->tables, &machine->core, table, i) == machine->core.node;
 }
 
 /* A process ends, with all that it had in memory, and another takes its place. */
@@ -220,9 +223,10 @@ static void check_home(struct cluster *cluster, enum sim_table table, uint32_t i
     struct check *check = &cluster->run.check;
     const bool tracked = tables_tracked(&check->tables, table);
     const uint64_t key = table_key(table, index);
-    const struct view *view = cluster->machines[0]->core.view;
-    const uint32_t arc = tables_home(&check->tables, view, table, index);
-    const uint32_t home = view_home(view, arc);
+    const struct core_table *any = &cluster->machines[0]->tables[table];
+    const struct core *first = core_for(&cluster->machines[0]->core, any);
+    const uint32_t arc = tables_home(&check->tables, first, table, index);
+    const uint32_t home = view_home(first->view, arc);
     for (uint32_t i = 0; i < cluster->run.n_machines; i++) {
         const struct machine *machine = cluster->machines[i];
         if (!machine->opened[table] || check->gone[i * WORKERS])
@@ -230,10 +234,10 @@ static void check_home(struct cluster *cluster, enum sim_table table, uint32_t i
         struct store *store = (struct store *)&machine->tables[table].store;
         const struct entry *entry = store_find(store, key);
         bool has_row = entry && entry_has_row(entry_read(entry));
-        const bool is_here = is_complete(machine, table, key, i == home);
+        const struct core *as = core_for(&machine->core, &machine->tables[table]);
+        const bool is_here = is_complete(machine, table, key, as->node == home);
         check_that(check,
-                   core_home(&machine->core, store, key) == arc &&
-                       (!has_row || i == home || tracked),
+                   core_home(as, store, key) == arc && (!has_row || as->node == home || tracked),
                    "key %" PRIu32 " of table '%s' is at home at node %" PRIu32
                    " and has a row at node %" PRIu32,
                    index, table_name(table), home, i);
@@ -339,6 +343,29 @@ static uint32_t shards_of(uint64_t seed)
     return few[seed % 8];
 }
 
+/* Groups the nodes into hosts: in two runs of four each is one of its own. False when memory runs out. */
+static bool share_hosts(struct run *run, uint32_t per_host)
+{
+    static const uint32_t some[] = {1, 1, 2, 3};
+    run->per_host = per_host ? per_host : some[rand_at(run->seed, 3) % 4];
+    if (run->per_host >= run->n_machines)
+        run->per_host = 1;
+    run->leaders = calloc(run->n_machines, sizeof *run->leaders);
+    run->memories = calloc((size_t)run->n_machines * N_SIM_TABLES, sizeof *run->memories);
+    for (uint32_t i = 0; run->leaders && i < run->n_machines; i++)
+        run->leaders[i] = i / run->per_host * run->per_host;
+    return run->leaders && run->memories;
+}
+
+static void free_hosts(struct run *run)
+{
+    for (size_t i = 0; run->memories && i < (size_t)run->n_machines * N_SIM_TABLES; i++)
+        if (run->memories[i].shared)
+            pages_free(run->memories[i].shared, run->memories[i].bytes);
+    free(run->memories);
+    free(run->leaders);
+}
+
 static enum tern_status init_cluster(struct cluster *cluster,
                                      const struct tern_sim_options *options, uint64_t seed)
 {
@@ -358,8 +385,9 @@ static enum tern_status init_cluster(struct cluster *cluster,
     const bool are_backed =
         run->n_machines > 1 && cluster->faults & for_good && rand_at(run->seed, 3) % 4 == 0;
     cluster->faults &= are_backed ? ~(1u << TERN_SIM_RESTART | 1u << TERN_SIM_OUTAGE) : ~for_good;
-    bool ready = check_init(&run->check, run->n_machines, run->n_machines * WORKERS, are_backed,
-                            hash_u64(run->seed));
+    bool ready = share_hosts(run, are_backed ? 1 : options->per_host);
+    ready = ready && check_init(&run->check, run->n_machines, run->n_machines * WORKERS, are_backed,
+                                hash_u64(run->seed));
     ready = ready && dists_init(&run->dists, &run->check.tables, rand_at(run->seed, 0));
     if (!ready || !run->sim || !run->joining || !run->phase || !cluster->machines)
         return fail(TERN_NO_MEMORY, "no memory for the simulation");
@@ -368,7 +396,8 @@ static enum tern_status init_cluster(struct cluster *cluster,
         rand_at(run->seed, 2) % 8 ? UINT32_MAX : (uint32_t)below(cluster, run->n_machines);
     run->late_ns = SIM_DEADLINE_NS + below(cluster, SIM_DEADLINE_NS * 3 / 2);
     cluster->events_per_strike = 20 + (uint32_t)below(cluster, 200);
-    if (below(cluster, 4))
+    /* Memory that a process leaves half written is tests/sim/test_shared.c's matter. */
+    if (below(cluster, 4) || run->per_host > 1)
         cluster->faults &= ~(1u << TERN_SIM_RESTART);
     if (below(cluster, 4))
         cluster->faults &= ~(1u << TERN_SIM_OUTAGE);
@@ -398,6 +427,7 @@ static void fini_cluster(struct cluster *cluster)
     dists_fini(&run->dists);
     check_fini(&run->check);
     free(run->joining);
+    free_hosts(run);
     free(run->phase);
 }
 

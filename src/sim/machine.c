@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/pages.h"
 #include "base/rand.h"
 #include "core/technique.h"
+#include "store/shared.h"
 #include "sim/ownership_check.h"
 
 #define MS UINT64_C(1000000)
@@ -108,7 +110,8 @@ struct machine *machine_new(struct run *run, uint32_t node, uint64_t incarnation
         return NULL;
     machine->run = run;
     machine->again = again;
-    machine->core.view = machine->view = view_new(run->epoch, run->n_machines, NULL);
+    machine->core.view = machine->view = view_new(run->epoch, run->n_machines, run->leaders);
+    machine->leaders = machine->view ? view_of_leaders(machine->view) : NULL;
     machine->core.node = node;
     machine->core.n_shards = run->n_shards;
     machine->core.incarnation = incarnation;
@@ -120,7 +123,12 @@ struct machine *machine_new(struct run *run, uint32_t node, uint64_t incarnation
                                           .core = &machine->core,
                                           .tables = machine->tables};
     worker_clocks_init(&machine->sim_node.clocks);
-    if (!machine->view || peers_init(&machine->peers, machine->view, SIM_DEADLINE_NS) ||
+    if (machine->leaders)
+        machine->member = (struct core){.node = view_leader(machine->view, node),
+                                        .view = machine->leaders,
+                                        .n_shards = run->n_shards,
+                                        .incarnation = incarnation};
+    if (!machine->leaders || peers_init(&machine->peers, machine->view, SIM_DEADLINE_NS) ||
         init_callees(machine) || init_callers(machine)) {
         machine_free(machine);
         return NULL;
@@ -143,7 +151,7 @@ static void close_store(struct machine *machine, struct core_table *table)
 {
     struct figures *figures = &machine->run->figures;
     struct tern_table_stats stats = {0};
-    for (uint32_t i = 0; table->state && i < table->store.n_shards; i++)
+    for (uint32_t i = 0; table->state && table->technique->stats && i < table->store.n_shards; i++)
         table->technique->stats(table, i, &stats);
     figures->n_moves += stats.moved_here;
     figures->n_replicas += stats.replicas_made;
@@ -190,6 +198,7 @@ void machine_free(struct machine *machine)
     worker_clocks_fini(&machine->sim_node.clocks);
     peers_fini(&machine->peers);
     view_free(machine->view);
+    view_free(machine->leaders);
     free(machine);
 }
 
@@ -224,19 +233,45 @@ static void let_travel(struct machine *machine, enum sim_table table)
     }
 }
 
+/* The memory of a table that this node's host shares, made by the first to open it; NULL: there is none, or no memory. */
+static struct shared_table *share(struct machine *machine, enum sim_table table,
+                                  const struct tern_table_options *options,
+                                  const struct store_home *home, bool *is_first)
+{
+    enum { LIMIT_BYTES = 1 << 24 }; /* of a sparse table: far more than its keys need */
+    const uint32_t leader = machine->member.node;
+    struct memory *memory = &machine->run->memories[leader * N_SIM_TABLES + table];
+    struct tern_table_options limited = *options;
+    limited.memory_limit_bytes = LIMIT_BYTES;
+    *is_first = !memory->shared;
+    if (!*is_first || view_n_sharing(machine->view, leader) == 1)
+        return memory->shared;
+    memory->bytes = shared_bytes(&limited, home);
+    memory->shared = pages_new(memory->bytes);
+    if (memory->shared)
+        shared_format(memory->shared, &limited, home, SIM_DEADLINE_NS);
+    return memory->shared;
+}
+
 static void open_store(struct machine *machine, enum sim_table table, uint16_t number)
 {
     struct core *core = &machine->core;
     struct check *check = &machine->run->check;
+    const bool is_member = machine->run->per_host > 1 && tables_shared(&check->tables, table);
+    struct core *as = is_member ? &machine->member : core;
+    bool is_first = true;
     struct tern_table_options options = tables_options(&check->tables, table);
     struct core_table *made = &machine->tables[table];
     made->number = number;
     made->policy = &check->tables.policies[table];
     struct placed **placed = &machine->placed[table];
-    enum tern_status status = placed_new(core, table_name(table), &options, placed);
+    enum tern_status status = placed_new(core, as, table_name(table), &options, placed);
     if (options.backups)
         made->backup = backup_new(core, &options);
-    struct store_home home = technique_home(core, made->policy, &options, *placed, made->backup);
+    struct store_home home = technique_home(as, made->policy, &options, *placed, made->backup);
+    home.hash_seed = machine->run->seed;
+    if (is_member)
+        home.shared = share(machine, table, &options, &home, &is_first);
     if (!status)
         status = store_init(&made->store, table_name(table), &options, &home);
     bool fresh = number < N_SIM_TABLES && !core->tables[number];
@@ -245,10 +280,14 @@ static void open_store(struct machine *machine, enum sim_table table, uint16_t n
     machine->opened[table] = !status;
     if (status || !fresh)
         return;
-    const struct technique_setup setup = {
-        .options = &options, .generation = 1, .round_bytes = check->tables.round_bytes};
-    check_that(check, technique_open(core, made, &setup), "no memory to manage a table");
-    let_travel(machine, table);
+    const struct technique_setup setup = {.options = &options,
+                                          .generation = 1,
+                                          .round_bytes = check->tables.round_bytes,
+                                          .is_member = is_member,
+                                          .is_follower = as->node != core->node};
+    check_that(check, technique_open(as, made, &setup), "no memory to manage a table");
+    if (is_first)
+        let_travel(machine, table);
     if (table == LIMITED_COUNTS)
         check->limited[core->node] = made;
     if (table == GRAPH_COUNTS)

@@ -48,6 +48,9 @@ struct run {
     uint64_t late_ns;
     uint32_t epoch;
     uint64_t seed;
+    uint32_t per_host;       /* nodes of a host; 1: nothing is shared */
+    uint32_t *leaders;       /* by node; NULL: each is a member of its own */
+    struct memory *memories; /* by leader and table, of hosts with several nodes */
     struct figures figures;
     struct blame blame;
     /* By node, as it has said so itself. */
@@ -55,12 +58,19 @@ struct run {
     uint32_t *phase; /* the latest it has come to */
 };
 
+/* A table that the nodes of a host share. */
+struct memory {
+    struct shared_table *shared; /* NULL: none has opened it yet */
+    uint64_t bytes;
+};
+
 enum state { JOINING, OPENING, WORKING, MEETING, LEAVING, ENDED };
 
 struct machine {
     struct run *run;
-    struct view *view;
+    struct view *view, *leaders;
     struct core core;
+    struct core member; /* as whom it has tables that nodes of a host share */
     struct peers peers; /* what it knows of the other nodes */
     struct callee callees[SIM_MAX_SHARDS];
     struct core_table tables[N_SIM_TABLES];

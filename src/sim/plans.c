@@ -1,4 +1,5 @@
 /* plans - see plans.h. */
+#include "core/follower.h"
 #include "sim/plans.h"
 
 #include <inttypes.h>
@@ -126,6 +127,12 @@ static bool is_settled(const struct plans *plans, const struct plan *plan)
     return plan->awaits && sim_node_is_swept(plans->sim_node, &plan->awaited);
 }
 
+/* Whether another node of the host has the manager of a table: it acts on what this one has told it in its own time. */
+static bool follows(const struct sim_node *sim_node, enum sim_table table)
+{
+    return follower_is_here(sim_node->core, &sim_node->tables[table]);
+}
+
 /* The keys of a plan are to be here now that it begins. */
 static void begin_plan(struct plans *plans, const struct plan *plan)
 {
@@ -135,7 +142,7 @@ static void begin_plan(struct plans *plans, const struct plan *plan)
     for (size_t i = 0; i < plan->n; i++) {
         bool is_replica, here = sim_node_has(sim_node, plan->table, plan->indexes[i], &is_replica);
         check_that(sim_node->check,
-                   here || !is_settled(plans, plan) ||
+                   here || !is_settled(plans, plan) || follows(sim_node, plan->table) ||
                        sim_node_is_nowhere(sim_node, plan->table, plan->indexes[i]),
                    "key %" PRIu32 " of table '%s' is not at node %" PRIu32 " at clock %" PRIu64
                    ", although a round had acted on the intent for it",
@@ -191,7 +198,9 @@ void plans_check(struct plans *plans)
         struct plan *plan = &plans->all[i];
         for (size_t k = 0; is_open(plans, plan) && k < plan->n; k++) {
             const uint64_t key = table_key(plan->table, plan->indexes[k]);
-            if (!plan->rounds[store_shard(&sim_node->tables[plan->table].store, key)])
+            const uint32_t shard = store_shard(&sim_node->tables[plan->table].store, key);
+            if (!plan->rounds[shard] || (follows(sim_node, plan->table) &&
+                                         sim_node->rounds[shard]->last_clean < plan->rounds[shard]))
                 continue;
             bool is_replica,
                 here = sim_node_has(sim_node, plan->table, plan->indexes[k], &is_replica);

@@ -11,6 +11,9 @@
  *     opened the table is nowhere, and does not come.
  *  2. Once the key is here, it stays until the clock reaches the end.
  *
+ * A node that shares memory with others of its host tells their leader what it wants (core/follower.h). The first then does not
+ * hold, since the leader's rounds are still to come, and the second from the end of the round on in which it told.
+ *
  * Where keys are moved and never copied, the second also holds.
  */
 #ifndef SIM_PLANS_H

@@ -43,8 +43,8 @@ void sim_node_ended(const struct sim_node *sim_node, enum tern_status status, co
 
 bool sim_node_is_nowhere(const struct sim_node *sim_node, enum sim_table table, uint32_t index)
 {
-    const uint32_t home =
-        core_home(sim_node->core, &sim_node->tables[table].store, table_key(table, index));
+    const uint32_t home = core_home(core_for(sim_node->core, &sim_node->tables[table]),
+                                    &sim_node->tables[table].store, table_key(table, index));
     return sim_node->blame->unopened[table] >> home & 1;
 }
 

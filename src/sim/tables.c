@@ -87,14 +87,23 @@ static void choose_placements(struct tables *tables, uint32_t n_nodes, uint64_t 
     }
 }
 
-uint32_t tables_home(const struct tables *tables, const struct view *view, enum sim_table table,
+/* The node of a view that has the keys of a node: the last of them that is not after it. */
+static uint32_t tables_leader(const struct view *view, uint32_t node)
+{
+    while (!view_has(view, node))
+        node--;
+    return node;
+}
+
+uint32_t tables_home(const struct tables *tables, const struct core *core, enum sim_table table,
                      uint32_t index)
 {
+    const struct view *view = core->view;
     const struct tern_placement *placement = &tables->placements[table];
     const uint64_t key = table_key(table, index);
     for (size_t i = 0; i < placement->n_keys; i++)
         if (placement->keys[i] == key)
-            return placement->homes[i];
+            return tables_leader(view, placement->homes[i]);
     return is_dense(table) ? range_home(view, key, KEYS) : ring_home(view, key);
 }
 

@@ -8,7 +8,7 @@
 #ifndef SIM_TABLES_H
 #define SIM_TABLES_H
 
-#include "core/technique.h"
+#include "core/follower.h"
 #include "tern/sim.h"
 
 enum sim_table {
@@ -67,8 +67,8 @@ struct tables {
 void tables_choose(struct tables *tables, uint32_t n_nodes, uint32_t n_workers, bool are_backed,
                    uint64_t seed);
 
-/* The home of a key. */
-uint32_t tables_home(const struct tables *tables, const struct view *view, enum sim_table table,
+/* The home of a key, as a node or member sees it. */
+uint32_t tables_home(const struct tables *tables, const struct core *core, enum sim_table table,
                      uint32_t index);
 
 struct tern_table_options tables_options(const struct tables *tables, enum sim_table table);
@@ -122,6 +122,13 @@ static inline bool tables_travelled(const struct tables *tables, enum sim_table 
                                     uint32_t index)
 {
     return tables_managed(tables, table) && tables->n_moves && index % 2;
+}
+
+/* Whether the nodes of a host have the table in one memory. */
+static inline bool tables_shared(const struct tables *tables, enum sim_table table)
+{
+    return follower_is_for(&tables->policies[table]) &&
+           !(table == SPARSE_COUNTS && (tables->is_sketch || tables->admit));
 }
 
 /* Whether reads of the table are bounded. */

@@ -89,7 +89,8 @@ static const struct link *link_of(const struct worker *worker, const struct slot
 {
     const struct core *core = worker->sim_node->core;
     const struct store *store = &worker->sim_node->tables[slot->operation.table].store;
-    uint32_t node = core_home(core, store, slot->keys[i]);
+    const struct core_table *table = &worker->sim_node->tables[slot->operation.table];
+    uint32_t node = core_home(core_for(core, table), store, slot->keys[i]);
     return &worker->caller.lanes.links[node * core->n_shards + store_shard(store, slot->keys[i])];
 }
 

@@ -329,6 +329,50 @@ static void localize(void)
     hold(have_all(table, 0, N_KEYS, (int64_t)(23 * n_nodes)));
 }
 
+/* The same without waiting: when tern_test says so, the keys are here. */
+static void localize_started(void)
+{
+    struct tern_table *table = open_table("localize started", TERN_I64, "relocate", NULL);
+    check(tern_barrier(node));
+    for (uint32_t turn = 0; turn < 3 * n_nodes; turn++) {
+        if (turn % n_nodes == self) {
+            uint64_t ticket;
+            check(tern_localize_start(worker, table, all_keys, N_KEYS, &ticket));
+            for (bool is_done = false; !is_done;)
+                check(tern_test(worker, ticket, &is_done));
+            hold(remote_of_pull(table, N_KEYS) == 0);
+            push_all(table, 0, N_KEYS, 1);
+        }
+        check(tern_barrier(node));
+    }
+    check(tern_quiesce(node));
+    hold(have_all(table, 0, N_KEYS, (int64_t)(3 * n_nodes)));
+}
+
+/* Node 1 shares the memory of node 0 and closes the table with open intents. They end with it: a node of another host that
+ * then is the only one with intents gets the main copies. */
+static void retired(void)
+{
+    struct tern_table *table = open_table("retired", TERN_I64, "adaptive", NULL);
+    check(tern_barrier(node));
+    if (self == 1) {
+        check(tern_intent(worker, table, all_keys, N_KEYS, 0, UINT64_MAX));
+        while (remote_of_pull(table, N_KEYS))
+            check(tern_flush(worker));
+        push_all(table, 0, N_KEYS, 1);
+        check(tern_table_close(table));
+    }
+    check(tern_barrier(node));
+    if (self == 2) {
+        check(tern_intent(worker, table, all_keys, N_KEYS, 0, UINT64_MAX));
+        while (stats_of(table).moved_here < N_KEYS)
+            check(tern_flush(worker));
+    }
+    check(tern_barrier(node));
+    hold(self == 1 || have_all(table, 0, N_KEYS, 1));
+    check(tern_barrier(node));
+}
+
 /* After tern_flush what was pushed to a replica is at the main copy. Node 0 never moves its keys, because
  * it intends them for ever. */
 static void flush(void)
@@ -862,6 +906,8 @@ int main(int argc, char **argv)
                  {"infinite-copies", infinite_copies},
                  {"full-copies", full_copies},
                  {"localize", localize},
+                 {"localize-started", localize_started},
+                 {"retired", retired},
                  {"flush", flush},
                  {"updaters", updaters},
                  {"sets", sets},

@@ -8,16 +8,19 @@ TERN_DEADLINE=$(paced 2)
 TERN_JOIN_DEADLINE=$TERN_DEADLINE # to join takes no longer here
 export TERN_DEADLINE TERN_JOIN_DEADLINE
 
-# ready N HOW...: starts nodes 0 .. N-1, each with its own HOW, and waits until all are there.
+# ready N HOW...: starts nodes 0 .. N-1, each with its own HOW, and waits until all are there. With `per_host`, so many of them
+# are on each host.
 ready() {
     n_nodes=$1
     shift
     i=0
     for how in "$@"; do
+        [ -z "${per_host:-}" ] || export TERN_HOST=host$((i / per_host))
         # shellcheck disable=SC2086
         TERN_JOIN_DEADLINE=$(paced 20) start $i "$n_nodes" "$programs/until_error" $(echo "$how" | tr , ' ')
         i=$((i + 1))
     done
+    unset TERN_HOST
     i=0
     for how in "$@"; do
         until_says $i ready || return 1
@@ -165,6 +168,34 @@ for victim in 0 2; do
     check "node $victim dies with a latch that all wait for: all others name it" all_name $victim $rest
     check 'nor can they pin the row' [ -z "$(cat "$tmp"/[0-3].out | grep '^broken')" ]
 done
+
+# Two hosts with two nodes each: a node dies that shares the memory of its host with another, which may manage it for both.
+per_host=2
+for victim in 1 2; do
+    rest=$(others $victim)
+    for how in work intend; do
+        new_unix
+        ready 4 $how $how $how $how
+        began_ms=$(now_ms)
+        eval "end \$pid_$victim"
+        # shellcheck disable=SC2086
+        collect $rest
+        # shellcheck disable=SC2086
+        check "kill -9 of node $victim of two hosts ($how): all others name it" all_name $victim $rest
+        # shellcheck disable=SC2086
+        tell $rest
+    done
+done
+# In the middle of a write: what its leader does for others waits for the row as well, and they may blame the leader.
+new_unix
+ready 4 latch latch,0.3 latch latch
+collect 0 2 3
+all_fail() {
+    [ "$statuses" = '0 0 0' ] &&
+        [ "$(cat "$tmp"/[023].out | grep -Ec '^error [0-9]* TERN_(PEER|LATE) ')" -eq 3 ]
+}
+check 'node 1 of two hosts dies with a latch: all others end with an error' all_fail
+unset per_host
 
 # Those who read that row get what was there before, or an error: never half of a push.
 for stops in '' 1; do

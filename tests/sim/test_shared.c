@@ -348,12 +348,13 @@ static const char *simulate(uint64_t seed)
         options.evict_age = AGE;
         options.evict_floor = FLOOR;
     }
-    size_t bytes = shared_bytes(&options, &whole);
+    const struct store_home home = {.hash_seed = seed};
+    size_t bytes = shared_bytes(&options, &home);
     struct shared_table *shared = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
     assert_non_null(shared);
     memset(shared, 0, bytes);
     here.patience_ns = here.evicts ? 10 * PATIENCE_NS : PATIENCE_NS;
-    shared_format(shared, &options, &(struct store_home){.hash_seed = seed}, here.patience_ns);
+    shared_format(shared, &options, &home, here.patience_ns);
     run = &here;
     fault_now_ns = MS;
     if (draw(4)) {

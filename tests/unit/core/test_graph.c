@@ -30,7 +30,8 @@ static void site_open(struct site *site, const char *policy)
     *site = (struct site){.core = {.node = 1, .view = view_of(2)}};
     assert_true(policy_find(policy, &site->policy));
     site->table.policy = &site->policy;
-    assert_int_equal(placed_new(&site->core, "graph", &options, &site->placed), TERN_OK);
+    assert_int_equal(placed_new(&site->core, &site->core, "graph", &options, &site->placed),
+                     TERN_OK);
     struct store_home home =
         technique_home(&site->core, &site->policy, &options, site->placed, NULL);
     assert_int_equal(store_init(&site->table.store, "graph", &options, &home), TERN_OK);

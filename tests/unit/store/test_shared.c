@@ -23,12 +23,14 @@ struct both {
     struct store stores[2];
 };
 
+/* All keys are at home in every process. */
+static const struct store_home at_home = {.hash_seed = 77};
+
 static void open_both(struct both *both, const struct tern_table_options *options)
 {
-    uint64_t bytes = shared_bytes(options, &whole);
+    uint64_t bytes = shared_bytes(options, &at_home);
     ok(segment_new(bytes, 0, &both->memory[0]));
-    shared_format(both->memory[0]->memory, options, &(struct store_home){.hash_seed = 77},
-                  PATIENCE_NS);
+    shared_format(both->memory[0]->memory, options, &at_home, PATIENCE_NS);
     ok(segment_map(segment_descriptor(both->memory[0]->number), bytes, both->memory[0]->number,
                    &both->memory[1]));
     for (int i = 0; i < 2; i++) {
@@ -322,9 +324,9 @@ static void some_tables_are_not_for_it(void **state)
 {
     (void)state;
     struct tern_table_options options = shape(TERN_DENSE, TERN_F32, N_KEYS, 4);
-    assert_true(shared_bytes(&options, &whole) >= N_KEYS * 24);
+    assert_true(shared_bytes(&options, &at_home) >= N_KEYS * 24);
     options.n_keys = TERN_MAX_ROWS + 1;
-    assert_int_equal(shared_bytes(&options, &whole), 0);
+    assert_int_equal(shared_bytes(&options, &at_home), 0);
 }
 
 int main(void)
