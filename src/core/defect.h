@@ -40,6 +40,7 @@ enum defect {
     DEFECT_MOVED_EXECUTED,  /* a request that was answered MOVED counts as executed */
     DEFECT_ROUND_FORGOTTEN, /* a round that comes again gets an empty answer, not the one it had */
     DEFECT_KEPT_ONCE,       /* a lane keeps one answer to a round, and not one for each table */
+    DEFECT_RUMOUR_BELIEVED, /* a node that lives is given up because another cannot reach it */
     DEFECT_DEAD_NOT_FENCED, /* requests of a node that was given up are executed */
     /* backup.c */
     DEFECT_ANSWERED_UNSAFE,    /* a write is answered before the backup has it */

@@ -110,6 +110,12 @@ static bool spare(struct group *group, uint32_t node)
     return true;
 }
 
+bool group_ended(struct group *group, uint64_t node)
+{
+    return view_has(group->view, node) && group->members[node].state == JOINED &&
+           can_be_spared(group, (uint32_t)node) && spare(group, (uint32_t)node);
+}
+
 /* Gives up the members in state `from` that were not heard of since the deadline. */
 static bool give_up(struct group *group, enum state from, enum state to, uint64_t now_ns)
 {

@@ -57,6 +57,9 @@ enum served group_request(struct group *group, uint32_t from, const struct frame
  * an answer must be heard of too; the deadline begins when all have joined. */
 void group_heard(struct group *group, uint32_t node, uint64_t now_ns);
 
+/* The process of a member has ended: the others go on without it at once, if they can. True if they do now. */
+bool group_ended(struct group *group, uint64_t node);
+
 /* Looks for members that have died or did not join in time; true if somebody newly did, so that held
  * requests may be answered now. */
 bool group_tick(struct group *group, uint64_t now_ns);

@@ -19,7 +19,8 @@ struct session;
 
 struct io {
     uint64_t (*now_ns)(void *driver);
-    /* Begins a connection to the lane's node; HELLO is on its way. A failure has its sentence. */
+    /* Begins a connection to the lane's node; HELLO is on its way. A failure has its sentence; TERN_PEER: nobody
+     * listens there. */
     enum tern_status (*connect)(void *driver, struct lane *lane);
     void (*disconnect)(void *driver, struct lane *lane);
     /* Sends what may be sent on the lane (lane_send), and takes what has come; a connection that breaks meanwhile is

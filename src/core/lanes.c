@@ -55,6 +55,11 @@ void lanes_broke(struct lanes *lanes, struct lane *lane, enum breach breach)
         snprintf(link->trouble, sizeof link->trouble, "%s", tern_error());
     disconnect(lanes, lane);
     link->breach = breach;
+    if (breach == BREACH_UNSERVED && lanes->peers->incarnations[lane->node]) {
+        atomic_store_explicit(&lanes->peers->unserved, lane->node + 1, memory_order_relaxed);
+        if (lanes->io->fetch_view)
+            lanes->io->fetch_view(lanes->driver);
+    }
     link->retry_ns = now_ns(lanes) + RETRY_MS * MS;
 }
 
@@ -63,8 +68,9 @@ static bool connect_lane(struct lanes *lanes, struct lane *lane)
     struct link *link = lanes_link(lanes, lane);
     if (now_ns(lanes) < link->retry_ns)
         return false;
-    if (lanes->io->connect(lanes->driver, lane)) {
-        lanes_broke(lanes, lane, BREACH_UNMADE);
+    const enum tern_status status = lanes->io->connect(lanes->driver, lane);
+    if (status) {
+        lanes_broke(lanes, lane, status == TERN_PEER ? BREACH_UNSERVED : BREACH_UNMADE);
         return false;
     }
     link->connected = true;

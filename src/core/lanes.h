@@ -19,7 +19,8 @@
  *     the patience of a connected node.
  *  8. When another node has taken over an arc, its lane leads there, and its wait begins anew. Until then a lane waits two
  *     deadlines for a node whose keys have backups.
- *  9. A process other than the one that joined as its node executes nothing: what waits for the old one fails.
+ *  9. If nobody listens at the address of a node that has joined, its process may have ended: the coordinator is told (pulse.h).
+ * 10. A process other than the one that joined as its node executes nothing: what waits for the old one fails.
  *
  * Lanes belong to one thread at a time, as their client does.
  */
@@ -35,6 +36,7 @@ enum breach {
     BREACH_BROKEN,
     BREACH_UNMADE,      /* it could not even be begun here */
     BREACH_TURNED_AWAY, /* the node accepted it and closed it without a word */
+    BREACH_UNSERVED,    /* nobody listens at the node's address */
 };
 
 /* The connection of one lane. */

@@ -21,6 +21,8 @@ struct peers {
     uint64_t *incarnations; /* by node; 0: not known yet */
     uint64_t *hosts;       /* by node; those with the same one can share memory, 0: with no other */
     _Atomic uint32_t dead; /* 1 + the number of a node that was given up; 0: none */
+    _Atomic uint32_t
+        unserved; /* 1 + the number of a node at whose address nobody listens, until it is told; 0: none */
     _Atomic uint64_t
         held; /* the last HOLD that counts: its time in ns, times HOLD_HOPS, plus its hops */
     atomic_bool stop; /* this node ends: whoever waits gives up */

@@ -15,7 +15,8 @@ bool pulse_ask(struct pulse *pulse)
 {
     if (pulse->is_asking || defect(DEFECT_PULSE_SKIPPED))
         return false;
-    pulse->op = (struct op){0};
+    pulse->op = (struct op){.fields.ping.unserved = atomic_exchange_explicit(
+                                &pulse->lanes->peers->unserved, 0, memory_order_relaxed)};
     pulse->is_asking = !client_call(pulse->lanes->client, COORDINATOR, &pulse->op, FRAME_PING);
     return pulse->is_asking;
 }

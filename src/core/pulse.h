@@ -6,6 +6,8 @@
  *  2. The answer names a dead node, or none. A coordinator that does not answer is dead itself.
  *  3. The answer also has the present view, if that is later than the node's: the others go on without nodes that it does not
  *     have. The driver replaces the node's view (backup_change_view).
+ *     PING names a node at whose address nobody listens. If that has no connection to the coordinator either, its process has
+ *     ended, and nobody waits for its deadline.
  *  4. A node that was named is given up (peers.h): whatever needs all nodes fails from then on.
  *
  * The driver waits for the answer and for the pause. A pulse belongs to one thread.

@@ -280,6 +280,20 @@ void service_heard(struct service *service, const struct session *session)
         group_heard(group, session->known->lane.node, now_ns(service));
 }
 
+/* A member says at whose address nobody listens. If that has no connection here either, its process has ended. */
+static void note_unserved(struct service *service, const struct frame *ping)
+{
+    struct group *group = service->server.group;
+    const uint64_t node = ping->fields.ping.unserved - 1;
+    if (!group || ping->kind != FRAME_PING || !ping->fields.ping.unserved)
+        return;
+    for (const struct session *session = service->sessions; session; session = session->next)
+        if (session->known && session->known->lane.node == node && !defect(DEFECT_RUMOUR_BELIEVED))
+            return;
+    if (group_ended(group, node))
+        service->changed = true;
+}
+
 enum served service_request(struct service *service, struct session *session,
                             const struct frame *request, const uint8_t *body, struct buffer *out)
 {
@@ -288,6 +302,7 @@ enum served service_request(struct service *service, struct session *session,
     if ((!is_member(service, lane) && request->kind != FRAME_JOIN) ||
         !service_admit(service, session))
         return REFUSED;
+    note_unserved(service, request);
     const uint64_t now = now_ns(service), executed = lane->executed;
     server->holds_for_table = false;
     enum served served = server_request(server, lane, request, body, now, out, &service->changed);

@@ -59,6 +59,7 @@ struct sim {
     struct end *ends;
     uint64_t *paused_ns; /* by node: until when */
     uint32_t *lives;     /* by node: how often it was killed */
+    bool *silent;        /* by node: see sim_silence */
     uint64_t *cut_ns;    /* by from * n_nodes + to: until when */
     uint64_t *slow_ns;
     uint64_t fired[SIM_FAULTS];
@@ -76,9 +77,10 @@ struct sim *sim_new(uint64_t seed, uint32_t n_nodes)
     sim->n_nodes = n_nodes;
     sim->paused_ns = calloc(n_nodes, sizeof *sim->paused_ns);
     sim->lives = calloc(n_nodes, sizeof *sim->lives);
+    sim->silent = calloc(n_nodes, sizeof *sim->silent);
     sim->cut_ns = calloc(n_links, sizeof *sim->cut_ns);
     sim->slow_ns = calloc(n_links, sizeof *sim->slow_ns);
-    if (sim->paused_ns && sim->lives && sim->cut_ns && sim->slow_ns)
+    if (sim->paused_ns && sim->lives && sim->silent && sim->cut_ns && sim->slow_ns)
         return sim;
     sim_free(sim);
     return NULL;
@@ -95,6 +97,7 @@ void sim_free(struct sim *sim)
     free(sim->bytes);
     free(sim->heap);
     free(sim->paused_ns);
+    free(sim->silent);
     free(sim->lives);
     free(sim->cut_ns);
     free(sim->slow_ns);
@@ -304,6 +307,17 @@ void sim_kill(struct sim *sim, uint32_t node)
             end->held_ns = held_ns;
     }
     sim->lives[node]++;
+}
+
+void sim_silence(struct sim *sim, uint32_t node)
+{
+    sim->silent[node] = true;
+}
+
+bool sim_listens(const struct sim *sim, uint32_t from, uint32_t to)
+{
+    const uint64_t cut_ns = sim->cut_ns[from * sim->n_nodes + to];
+    return !sim->silent[to] && (cut_ns <= sim->now_ns || cut_ns % 2);
 }
 
 void sim_timer(struct sim *sim, uint32_t node, uint64_t after_ns, uint64_t tag)

@@ -72,6 +72,13 @@ void sim_close(struct sim *sim, struct sim_end *end);
  * come late, when its successor has called already. */
 void sim_kill(struct sim *sim, uint32_t node);
 
+/* The process of a node that was killed has no successor, and others can see that: nobody listens there. */
+void sim_silence(struct sim *sim, uint32_t node);
+
+/* Whether somebody listens at node `to`, as far as node `from` can see: some links that are cut refuse connections, as a
+ * firewall does. */
+bool sim_listens(const struct sim *sim, uint32_t from, uint32_t to);
+
 /* An event for the node after `after_ns`. */
 void sim_timer(struct sim *sim, uint32_t node, uint64_t after_ns, uint64_t tag);
 

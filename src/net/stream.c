@@ -101,6 +101,11 @@ bool stream_heard(const struct stream *stream)
     return stream->heard;
 }
 
+bool stream_is_unserved(const struct stream *stream)
+{
+    return stream->unserved;
+}
+
 /* 1 when bytes may flow, 0 when not yet, -1 when the stream has failed. */
 static int ready(struct stream *stream)
 {

@@ -75,6 +75,9 @@ bool stream_established(struct stream *stream);
 /* Whether any bytes have come, be they of a handshake. */
 bool stream_heard(const struct stream *stream);
 
+/* Whether a stream that was to connect has failed because nobody listens at the address, as when the process there has ended. */
+bool stream_is_unserved(const struct stream *stream);
+
 /* Waits until the stream may be read (or, if `write`, written) or timeout_ms (-1: for ever) passed;
  * false on time-out. Bytes a TLS stream has already decrypted count as readable. */
 bool stream_wait(struct stream *stream, bool write, int timeout_ms);

@@ -182,6 +182,7 @@ bool socket_connected(struct stream *stream)
     if (getsockopt(stream->fd, SOL_SOCKET, SO_ERROR, &error, &n_error) != 0)
         error = errno;
     if (error != 0) {
+        stream->unserved = error == ECONNREFUSED;
         stream_fail(stream, "%s: %s", socket_verdict(error), strerror(error));
         return false;
     }
@@ -282,6 +283,7 @@ static enum tern_status connect_to(struct net *net, const struct address *addres
     bool local = address->any.sa_family == AF_UNIX;
     tune(fd, address);
     int result = local ? connect_local(fd, address) : connect(fd, &address->any, address->n_bytes);
+    made->unserved = result != 0 && errno == ECONNREFUSED;
     if (result != 0 && (local || (errno != EINPROGRESS && errno != EINTR)))
         stream_fail(made, "%s: %s", socket_verdict(errno),
                     errno == EAGAIN ? "too many others are waiting there" : strerror(errno));

@@ -46,6 +46,7 @@ struct stream {
     bool accepted;
     uint64_t source; /* see stream_source */
     bool heard;      /* bytes have come */
+    bool unserved;   /* see stream_is_unserved */
     bool failed;     /* for good, and `why` says how */
     char why[360];
     char peer[ADDRESS_TEXT_BYTES];

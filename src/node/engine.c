@@ -191,8 +191,8 @@ static void change_view(struct engine *engine, const struct buffer *bytes)
     engine->views[1] = next;
     for (uint32_t i = 0; i < view_capacity(next); i++)
         if (view_is_present(next->before, i) && !view_is_present(next, i))
-            log_notice("node %" PRIu32 " was given up: it gave no sign of life for %.1f s; node "
-                       "%" PRIu32 " has its keys now",
+            log_notice("node %" PRIu32 " was given up: it has ended, or gave no sign of life for "
+                       "%.1f s; node %" PRIu32 " has its keys now",
                        i, (double)engine->peers.deadline_ns / 1e9, view_home(next, i));
     if (!view_is_present(next, engine->core.node))
         peers_give_up(&engine->peers, engine->core.node);

@@ -40,6 +40,9 @@ static enum tern_status io_connect(void *driver, struct lane *lane)
     enum tern_status status =
         stream_connect(engine->net, engine->peers.addresses[lane->node], &connection->stream);
     connection->is_proved = false;
+    if (!status && stream_is_unserved(connection->stream))
+        return fail(TERN_PEER, "node %" PRIu32 " at %s: nobody listens there", lane->node,
+                    engine->peers.addresses[lane->node]);
     if (!status && !hello_call(&connection->handshake, &engine->core, lane_name(lane, remote->lane),
                                lane->shard, lane->node, &connection->out))
         status = TERN_NO_MEMORY;
@@ -128,12 +131,18 @@ static bool send_requests(struct remote *remote, struct lane *lane)
     return true;
 }
 
+static void broke(struct remote *remote, struct lane *lane)
+{
+    const bool is_unserved = stream_is_unserved(connection_of(remote, lane)->stream);
+    lanes_broke(&remote->lanes, lane, is_unserved ? BREACH_UNSERVED : BREACH_BROKEN);
+}
+
 static void io_advance(void *driver, struct lane *lane)
 {
     struct remote *remote = driver;
     struct connection *connection = connection_of(remote, lane);
     if (!send_requests(remote, lane)) {
-        lanes_broke(&remote->lanes, lane, BREACH_BROKEN);
+        broke(remote, lane);
         return;
     }
     const bool is_greeting =
@@ -143,8 +152,10 @@ static void io_advance(void *driver, struct lane *lane)
         if (n > 0)
             lanes_heard(&remote->lanes, lane);
         if (n < 0 || !take_frames(remote, lane)) {
-            bool turned_away = n < 0 && is_greeting && !stream_heard(connection->stream);
-            lanes_broke(&remote->lanes, lane, turned_away ? BREACH_TURNED_AWAY : BREACH_BROKEN);
+            if (n < 0 && is_greeting && !stream_heard(connection->stream))
+                lanes_broke(&remote->lanes, lane, BREACH_TURNED_AWAY);
+            else
+                broke(remote, lane);
             return;
         }
         if (n == 0 || !lane_is_waiting(lane))
@@ -152,7 +163,7 @@ static void io_advance(void *driver, struct lane *lane)
         /* Answers make room for further requests; a challenge waits for its proof. */
         if ((lane_may_send(lane) || connection_unsent(connection)) &&
             !send_requests(remote, lane)) {
-            lanes_broke(&remote->lanes, lane, BREACH_BROKEN);
+            broke(remote, lane);
             return;
         }
         readable = connection->has_more || stream_pending(connection->stream);

@@ -1,6 +1,7 @@
 /* caller - see caller.h. */
 #include "sim/caller.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "wire/bytes.h"
@@ -32,6 +33,8 @@ static enum tern_status io_connect(void *driver, struct lane *lane)
     struct caller *caller = driver;
     const struct core *core = caller->client.core;
     struct line *line = line_of(caller, lane);
+    if (!sim_listens(caller->sim, core->node, lane->node))
+        return fail(TERN_PEER, "nobody listens at node %" PRIu32, lane->node);
     line->end = sim_connect(caller->sim, core->node, lane->node);
     if (!line->end)
         return fail(TERN_NO_MEMORY, "no memory for a connection");

@@ -126,6 +126,8 @@ static void strike_for_good(struct cluster *cluster, enum tern_sim_fault fault)
         return;
     }
     sim_kill(run->sim, node);
+    if (below(cluster, 2))
+        sim_silence(run->sim, node);
     machine_free(cluster->machines[node]);
     cluster->machines[node] = machine_wreck(run, node);
 }

@@ -149,6 +149,9 @@ union frame_fields {
             behind; /* DONE of a PUSH or SET: not 0 if the technique has more to tell the sender */
     } write_done;
     struct {
+        uint64_t unserved; /* 1 + the number of a node at whose address nobody listens, or 0 */
+    } ping;
+    struct {
         uint64_t dead; /* DONE of a PING: 1 + the number of a dead node, or 0 */
     } ping_done;
     struct {

@@ -60,6 +60,7 @@ static const char *const names[N_DEFECTS] = {
     [DEFECT_NO_DUPLICATE_CHECK] = "no check for duplicates",
     [DEFECT_DUPLICATE_OFF_BY_ONE] = "that check is off by one",
     [DEFECT_ANY_EPOCH] = "an earlier epoch is served",
+    [DEFECT_RUMOUR_BELIEVED] = "a rumour of a death is believed",
     [DEFECT_DEAD_NOT_FENCED] = "a node that was given up is served",
     [DEFECT_ANSWERED_UNSAFE] = "answered before the backup has it",
     [DEFECT_STATE_NOT_BACKED] = "no updater state in backups",
