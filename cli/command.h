@@ -42,6 +42,7 @@ int bench_net_command(int argc, char **argv);
 int bench_fm_command(int argc, char **argv);
 int bench_linear_command(int argc, char **argv);
 int bench_idle_command(int argc, char **argv);
+int bench_survive_command(int argc, char **argv);
 int bench_intent_command(int argc, char **argv);
 int bench_loop_command(int argc, char **argv);
 int bench_manage_command(int argc, char **argv);

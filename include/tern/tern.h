@@ -1140,6 +1140,7 @@ struct tern_worker_stats {
 struct tern_node_stats {
     size_t struct_size;           /* set by the caller: sizeof(struct tern_node_stats) */
     uint64_t refused_connections; /* malformed, not authenticated, or of another job */
+    uint64_t backup_bytes;        /* of changed rows that the node with the backups has confirmed */
 };
 
 /* The present counts. While workers run they may be a moment old, never torn. */

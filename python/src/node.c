@@ -236,8 +236,9 @@ static PyObject *node_stats(PyObject *self, PyObject *unused)
     node_leave(node);
     if (status)
         return raise_status(status);
-    return Py_BuildValue("{s:K}", "refused_connections",
-                         (unsigned long long)stats.refused_connections);
+    return Py_BuildValue("{s:K,s:K}", "refused_connections",
+                         (unsigned long long)stats.refused_connections, "backup_bytes",
+                         (unsigned long long)stats.backup_bytes);
 }
 
 bool node_init_type(PyObject *module)

@@ -25,6 +25,7 @@
 
 enum {
     COPY_BYTES = 1 << 20, /* of rows that a batch has beside those that were changed */
+    KEEP_BYTES = 4 << 20, /* buffers of longer batches are freed */
     SECTION_BYTES = 12,   /* without its rows */
     RECORD_BYTES = 36,    /* without its void numbers */
     COPY_COMPLETE = 1,
@@ -124,6 +125,9 @@ struct table_backup *backup_new(struct core *core, const struct tern_table_optio
     if (has_memory)
         *table = (struct table_backup){
             .core = core, .index = options->index, .n_keys = options->n_keys, .is_lost = is_lost};
+    /* All rows that there will be are marked: the first batch has them and says that they are all. */
+    for (int i = 0; has_memory && i < STORE_MAX_SHARDS; i++)
+        table->shards[i].n_copied = UINT64_MAX;
     const bool is_first = has_memory && !core->view->before;
     for (uint32_t arc = 0; is_first && has_memory && arc < n; arc++) {
         if (view_backup(core->view, arc) != core->node)
@@ -460,11 +464,15 @@ bool backup_confirm(struct backup *backup)
     if (!backup->is_under_way)
         return false;
     const size_t left = buffer_size(&backup->batch) - backup->n_sent;
-    backup->n_sent += left < BATCH_FRAME_BYTES ? left : BATCH_FRAME_BYTES;
+    const size_t n = left < BATCH_FRAME_BYTES ? left : BATCH_FRAME_BYTES;
+    backup->n_sent += n;
+    backup->n_bytes += n;
     if (backup->n_sent < buffer_size(&backup->batch))
         return false;
     backup->is_under_way = false;
     backup->n_confirmed = backup->n_made;
+    if (buffer_size(&backup->batch) > KEEP_BYTES)
+        buffer_free(&backup->batch);
     return true;
 }
 
@@ -535,7 +543,7 @@ static bool reserve_section(struct core_table *table, uint32_t shard, uint32_t f
             return false;
         if (kept->max - kept->n >= section->n)
             continue;
-        const size_t max = 2 * kept->max + section->n;
+        const size_t max = kept->max + kept->max / 4 + section->n;
         char *rows = realloc(kept->rows, max * section->bytes);
         if (!rows)
             return false;
@@ -731,7 +739,9 @@ enum served backup_take(struct backup *backup, uint32_t from, const struct frame
         served = go_through(backup, from, APPLYING);
     if (served == REFUSED)
         fail(TERN_PEER, "a BATCH of node %" PRIu32 " cannot be taken", from);
-    if (served != HELD)
+    if (served != HELD && buffer_size(staged) > KEEP_BYTES)
+        buffer_free(staged);
+    else if (served != HELD)
         staged->begin = staged->end = 0;
     return served;
 }

@@ -62,6 +62,7 @@ struct backup {
     struct buffer batch; /* under way; it stays until it is confirmed, */
     size_t n_sent;       /* or so much of it */
     bool is_under_way;
+    uint64_t n_bytes; /* of batches, as far as they were confirmed */
     /* Of the node whose backup this one is: the parts of a batch so far, and what is known of its lanes. */
     struct buffer staged;
     struct record *records;

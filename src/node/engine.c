@@ -106,6 +106,16 @@ enum tern_status engine_wait(struct engine *engine)
     return status;
 }
 
+uint64_t engine_backup_bytes(struct engine *engine)
+{
+    uint64_t n = 0;
+    engine_lock(engine);
+    for (uint32_t i = 0; i < n_shards(engine); i++)
+        n += engine->shards[i].service.backup.n_bytes;
+    engine_unlock(engine);
+    return n;
+}
+
 enum tern_status engine_start_backups(struct engine *engine)
 {
     enum tern_status status = TERN_OK;

@@ -83,6 +83,9 @@ void engine_unlock(struct engine *engine);
 /* Has a PING sent soon, whose answer tells the present view. */
 void engine_fetch_view(struct engine *engine);
 
+/* Bytes of batches that were confirmed. */
+uint64_t engine_backup_bytes(struct engine *engine);
+
 /* Starts to send backups of all shards unless that has begun. */
 enum tern_status engine_start_backups(struct engine *engine);
 

@@ -200,8 +200,10 @@ enum tern_status tern_node_get_stats(struct tern_node *node, struct tern_node_st
                     "tern_node_stats.struct_size is %zu; set it to sizeof, which is %zu",
                     stats->struct_size, sizeof *stats);
     *stats = (struct tern_node_stats){.struct_size = sizeof *stats};
-    if (node->engine)
+    if (node->engine) {
         stats->refused_connections =
             atomic_load_explicit(&node->engine->n_refused, memory_order_relaxed);
+        stats->backup_bytes = engine_backup_bytes(node->engine);
+    }
     return TERN_OK;
 }

@@ -73,6 +73,14 @@ for name in nodes seconds cpu_ms percent; do
     check "bench idle: field $name is a number" has_number $name
 done
 
+try "$tern" bench survive --json --nodes 3 --keys 20000 --kills 1 --seconds 0.2
+check 'bench survive succeeds' [ "$status" -eq 0 ]
+check 'bench survive gives one line' n_lines 1
+check 'bench survive: field bench' has_word bench survive
+for name in nodes keys length kills wait_ms wait_ms_max bytes_ratio memory_ratio keys_per_s throughput_ratio; do
+    check "bench survive: field $name is a number" has_number $name
+done
+
 try "$tern" bench idle --nodes 1 --seconds 0.05
 check 'bench idle in words' grep -q '1 idle nodes took .* % of one core' "$out"
 

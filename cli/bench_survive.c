@@ -1,0 +1,344 @@
+/*
+ * tern bench survive - what a backup costs, and how long the others wait when a node is killed.
+ *
+ * Every node is a process with a `static` table and a worker. A first cluster has no backups: it is the baseline. In a second one
+ * with backups each row is changed once, then all nodes push and pull keys of the whole table. In further ones all nodes push
+ * keys of the last node, which is killed.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <tern/tern.h>
+
+#include "bench_cluster.h"
+#include "command.h"
+#include "options.h"
+#include "quantile.h"
+#include "steps.h"
+
+enum { MAX_NODES = 64, MAX_KILLS = 1000, CALL_KEYS = 100, GLANCE_MS = 1 };
+
+static struct {
+    bool json;
+    int64_t n_nodes, n_keys, length, n_kills;
+    double seconds;
+    const char *link;
+} args;
+
+static const struct option options[] = {
+    {"nodes", OPTION_INT, &args.n_nodes, "4", "N", "nodes of the cluster", .min = 2,
+     .max = MAX_NODES},
+    {"keys", OPTION_INT, &args.n_keys, "100000", "N", "keys of the table", .min = 1000, .max = 1e9},
+    {"len", OPTION_INT, &args.length, "16", "N", "floats per key", .min = 1, .max = 4096},
+    {"kills", OPTION_INT, &args.n_kills, "5", "N", "how often a node is killed", .min = 1,
+     .max = MAX_KILLS},
+    {"seconds", OPTION_DOUBLE, &args.seconds, "2", "S", "length of a measurement of throughput",
+     .min = 0.01, .max = 3600},
+    {"link", OPTION_STRING, &args.link, .takes = "RATE[,DELAY]",
+     .help = "make each node a host of its own, on links such as 10gbit,0.1ms; takes root"},
+    {"json", OPTION_FLAG, &args.json, .help = "one JSON object instead of a table"},
+};
+
+static const struct option_set option_set = {
+    .program = "tern bench survive",
+    .about = "Measures what backups of a table cost, and how long the other nodes wait when one is "
+             "killed.",
+    .notes = "The wait is the time from kill -9 until every node that is left has made a push to "
+             "keys of the\ndead one. Bytes are those of batches over those of the changed rows. "
+             "Memory is what the processes\ngrow by when the table is filled, and throughput the "
+             "keys that all nodes pull and push, both with\nbackups over without.\n"
+             "\n"
+             "JSON fields: bench, nodes, keys, length, kills, wait_ms (median), wait_ms_max, "
+             "bytes_ratio,\nmemory_mb, memory_mb_without, memory_ratio, keys_per_s, "
+             "keys_per_s_without, throughput_ratio.",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
+    .common = steps_option,
+    .n_common = STEPS_N_OPTIONS,
+};
+
+/* What the processes of a cluster tell each other, in memory that they share. */
+struct board {
+    _Atomic uint32_t n_ready;
+    atomic_bool is_over;
+    _Atomic uint64_t killed_ns; /* 0: not yet */
+    struct {
+        _Atomic uint64_t n_done; /* keys pushed and pulled */
+        _Atomic uint64_t
+            pushed_ns; /* the first push to the dead node's keys was done; 0: not yet */
+        _Atomic uint64_t grown_bytes;  /* by filling the table */
+        _Atomic uint64_t backup_bytes; /* of batches until then */
+    } nodes[MAX_NODES];
+};
+
+/* The argument of a node process. */
+struct part {
+    struct cluster cluster;
+    struct board *board;
+    uint32_t self;
+    bool has_backups, is_killed; /* whether the last node is to be killed */
+    struct tern_node *node;
+    struct tern_table *table;
+    struct tern_worker *worker;
+    float *values;
+};
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+static void sleep_ms(double ms)
+{
+    struct timespec left = {.tv_sec = (time_t)(ms / 1e3)};
+    left.tv_nsec = (long)((ms - (double)left.tv_sec * 1e3) * 1e6);
+    while (nanosleep(&left, &left) != 0 && errno == EINTR)
+        ;
+}
+
+/* ---- A node ----------------------------------------------------------------------------------- */
+
+static uint64_t resident_bytes(void)
+{
+    unsigned long long n_all = 0, n_resident = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (file == NULL)
+        return 0;
+    if (fscanf(file, "%llu %llu", &n_all, &n_resident) != 2)
+        n_resident = 0;
+    fclose(file);
+    return n_resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static bool open_node(struct part *part)
+{
+    const struct tern_table_options shape = {.struct_size = sizeof shape,
+                                             .n_keys = (uint64_t)args.n_keys,
+                                             .length = (uint32_t)args.length,
+                                             .policy = cluster_share_nothing("static"),
+                                             .backups = part->has_backups};
+    part->values = calloc(CALL_KEYS * (size_t)args.length, sizeof *part->values);
+    return part->values != NULL && tern_node_open(NULL, &part->node) == TERN_OK &&
+           tern_table_open(part->node, "rows", &shape, &part->table) == TERN_OK &&
+           tern_worker_open(part->node, &part->worker) == TERN_OK;
+}
+
+/* Changes each row of this node's share of the keys, once. */
+static bool fill(struct part *part)
+{
+    const uint64_t n = (uint64_t)args.n_keys, n_nodes = (uint64_t)args.n_nodes;
+    const uint64_t end = n * (part->self + 1) / n_nodes, before = resident_bytes();
+    uint64_t keys[CALL_KEYS];
+    for (uint64_t key = n * part->self / n_nodes; key < end;) {
+        size_t n_call = 0;
+        while (n_call < CALL_KEYS && key < end)
+            keys[n_call++] = key++;
+        if (tern_push(part->worker, part->table, keys, n_call, part->values))
+            return false;
+    }
+    struct tern_node_stats stats = {.struct_size = sizeof stats};
+    if (tern_quiesce(part->node) || tern_node_get_stats(part->node, &stats))
+        return false;
+    const uint64_t after = resident_bytes();
+    atomic_store(&part->board->nodes[part->self].grown_bytes, after > before ? after - before : 0);
+    atomic_store(&part->board->nodes[part->self].backup_bytes, stats.backup_bytes);
+    return true;
+}
+
+/* One call on random keys, or a push of a key of the node that is killed. */
+static bool step(struct part *part, uint64_t *random)
+{
+    struct board *board = part->board;
+    const uint64_t n = (uint64_t)args.n_keys, n_nodes = (uint64_t)args.n_nodes;
+    const uint64_t first = n * (n_nodes - 1) / n_nodes, begun_ns = now_ns();
+    uint64_t keys[CALL_KEYS];
+    const size_t n_call = part->is_killed ? 1 : CALL_KEYS;
+    for (size_t i = 0; i < n_call; i++) {
+        *random = *random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        keys[i] = part->is_killed ? first + (*random >> 33) % (n - first) : (*random >> 33) % n;
+    }
+    if (tern_push(part->worker, part->table, keys, n_call, part->values) ||
+        (!part->is_killed && tern_pull(part->worker, part->table, keys, n_call, part->values)))
+        return false;
+    atomic_fetch_add(&board->nodes[part->self].n_done, 2 * n_call);
+    const uint64_t killed_ns = atomic_load(&board->killed_ns);
+    if (killed_ns && begun_ns > killed_ns && !atomic_load(&board->nodes[part->self].pushed_ns))
+        atomic_store(&board->nodes[part->self].pushed_ns, now_ns());
+    return true;
+}
+
+static int node_main(void *context)
+{
+    struct part *part = context;
+    uint64_t random = part->self;
+    cluster_enter(&part->cluster, part->self);
+    bool ok = open_node(part) && fill(part);
+    atomic_fetch_add(&part->board->n_ready, 1);
+    while (ok && !atomic_load(&part->board->is_over))
+        ok = step(part, &random);
+    if (!ok || tern_worker_close(part->worker) || tern_node_close(part->node))
+        return complain_tern("a node failed");
+    free(part->values);
+    return EXIT_OK;
+}
+
+/* ---- A cluster -------------------------------------------------------------------------------- */
+
+/* Waits until a count is reached, for a minute at most. */
+static bool wait_for(const _Atomic uint32_t *count, uint32_t n)
+{
+    for (int i = 0; i < 60 * 1000 / GLANCE_MS && atomic_load(count) < n; i++)
+        sleep_ms(GLANCE_MS);
+    if (atomic_load(count) < n)
+        complain("the nodes did not start");
+    return atomic_load(count) >= n;
+}
+
+static bool begin(struct part *part)
+{
+    struct link_speed speed;
+    const size_t n_nodes = (size_t)args.n_nodes;
+    memset(part->board, 0, sizeof *part->board);
+    if (args.link != NULL ? !link_parse(args.link, &speed) ||
+                                !cluster_open_linked(&part->cluster, n_nodes, &speed)
+                          : !cluster_open(&part->cluster, TRANSPORT_UNIX, n_nodes))
+        return false;
+    bool ok = true;
+    for (part->self = 0; ok && part->self < n_nodes; part->self++)
+        ok = cluster_fork(&part->cluster, node_main, part);
+    return (ok && wait_for(&part->board->n_ready, (uint32_t)n_nodes)) ||
+           cluster_close(&part->cluster, false);
+}
+
+static bool end(struct part *part)
+{
+    atomic_store(&part->board->is_over, true);
+    return cluster_close(&part->cluster, true);
+}
+
+static uint64_t count_done(const struct board *board)
+{
+    uint64_t n = 0;
+    for (int i = 0; i < MAX_NODES; i++)
+        n += atomic_load(&board->nodes[i].n_done);
+    return n;
+}
+
+struct cost {
+    double keys_per_s, grown_bytes, backup_bytes;
+};
+
+static bool measure_cost(struct part *part, bool has_backups, struct cost *cost)
+{
+    part->has_backups = has_backups;
+    part->is_killed = false;
+    if (!begin(part))
+        return false;
+    const uint64_t began_ns = now_ns(), n_before = count_done(part->board);
+    sleep_ms(args.seconds * 1e3);
+    *cost = (struct cost){.keys_per_s = (double)(count_done(part->board) - n_before) /
+                                        ((double)(now_ns() - began_ns) * 1e-9)};
+    for (int i = 0; i < MAX_NODES; i++) {
+        cost->grown_bytes += (double)atomic_load(&part->board->nodes[i].grown_bytes);
+        cost->backup_bytes += (double)atomic_load(&part->board->nodes[i].backup_bytes);
+    }
+    return end(part);
+}
+
+/* Kills the last node, and waits until all others have made a push to its keys. */
+static bool measure_wait(struct part *part, double *wait_ms)
+{
+    part->has_backups = part->is_killed = true;
+    if (!begin(part))
+        return false;
+    const size_t victim = --part->cluster.n_processes;
+    sleep_ms(50);
+    atomic_store(&part->board->killed_ns, now_ns());
+    kill(part->cluster.processes[victim], SIGKILL);
+    *wait_ms = 0;
+    for (size_t i = 0; i < victim; i++) {
+        uint64_t pushed_ns = 0;
+        for (int n = 0; n < 60 * 1000 / GLANCE_MS && !pushed_ns; n++) {
+            sleep_ms(GLANCE_MS);
+            pushed_ns = atomic_load(&part->board->nodes[i].pushed_ns);
+        }
+        const double ms = (double)(pushed_ns - atomic_load(&part->board->killed_ns)) * 1e-6;
+        *wait_ms = pushed_ns && ms > *wait_ms ? ms : *wait_ms;
+        if (!pushed_ns)
+            complain("node %zu has not made a push within a minute", i);
+        if (!pushed_ns)
+            return cluster_close(&part->cluster, false);
+    }
+    waitpid(part->cluster.processes[victim], NULL, 0);
+    return end(part);
+}
+
+static double ratio(double a, double b)
+{
+    return b > 0 ? a / b : 0;
+}
+
+static void print(const struct cost *with, const struct cost *without, double *waits)
+{
+    const size_t n = (size_t)args.n_kills;
+    const double row_bytes = (double)args.length * sizeof(float) * (double)args.n_keys;
+    const double most = quantile(waits, n, 1), middle = median(waits, n);
+    const double bytes = with->backup_bytes / row_bytes;
+    const double memory = ratio(with->grown_bytes, without->grown_bytes);
+    const double speed = ratio(with->keys_per_s, without->keys_per_s);
+    if (args.json)
+        printf("{\"bench\":\"survive\",\"nodes\":%" PRId64 ",\"keys\":%" PRId64
+               ",\"length\":%" PRId64 ",\"kills\":%" PRId64
+               ",\"wait_ms\":%.1f,\"wait_ms_max\":%.1f,\"bytes_ratio\":%.3f,\"memory_mb\":%.1f,"
+               "\"memory_mb_without\":%.1f,\"memory_ratio\":%.3f,\"keys_per_s\":%.0f,"
+               "\"keys_per_s_without\":%.0f,\"throughput_ratio\":%.3f}\n",
+               args.n_nodes, args.n_keys, args.length, args.n_kills, middle, most, bytes,
+               with->grown_bytes / 1e6, without->grown_bytes / 1e6, memory, with->keys_per_s,
+               without->keys_per_s, speed);
+    else
+        printf("wait after a kill   median %.0f ms, at most %.0f ms\n"
+               "bytes of batches    %.2f of the changed rows\n"
+               "memory              %.1f MB, %.2f of %.1f MB without backups\n"
+               "throughput          %.0f keys/s, %.2f of %.0f without backups\n",
+               middle, most, bytes, with->grown_bytes / 1e6, memory, without->grown_bytes / 1e6,
+               with->keys_per_s, speed, without->keys_per_s);
+}
+
+int bench_survive_command(int argc, char **argv)
+{
+    int status;
+    struct cost with, without;
+    static double waits[MAX_KILLS];
+    if (!options_read(&option_set, argc, argv, &status))
+        return status;
+    struct part part = {.board = mmap(NULL, sizeof *part.board, PROT_READ | PROT_WRITE,
+                                      MAP_SHARED | MAP_ANONYMOUS, -1, 0)};
+    if (part.board == MAP_FAILED) {
+        complain("no memory for the figures");
+        return EXIT_FAILED;
+    }
+    steps_begin(2 + (size_t)args.n_kills);
+    steps_next("without backups");
+    bool ok = measure_cost(&part, false, &without);
+    steps_next("with backups");
+    ok = ok && measure_cost(&part, true, &with);
+    for (int64_t i = 0; ok && i < args.n_kills; i++) {
+        steps_next("kill %" PRId64, i + 1);
+        ok = measure_wait(&part, &waits[i]);
+    }
+    steps_end();
+    if (ok)
+        print(&with, &without, waits);
+    return ok ? EXIT_OK : EXIT_FAILED;
+}
