@@ -41,8 +41,8 @@ static const struct option options[] = {
      .min = 0, .max = WORKLOAD_MAX_WORKERS},
     {"policies", OPTION_STRINGS, &args.policies,
      "adaptive,adaptive-apart,adaptive-replicate,adaptive-relocate,static", "LIST",
-     .help = "policies to compare; 'adaptive' shares memory among the nodes of one host, "
-             "all others, and 'adaptive-apart', which is the same otherwise, do not"},
+     .help = "policies to compare; only 'adaptive' shares memory among the nodes of one host; "
+             "'adaptive-apart' is the same policy without sharing"},
     {"dists", OPTION_STRINGS, &args.dists, "zipf", "LIST",
      "how keys are drawn: zipf (exponent 1), uniform, local (90 % from a tenth of the node's own)",
      .choices = dist_names},

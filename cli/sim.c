@@ -56,6 +56,8 @@ static const struct option_set option_set = {
              "  restart  a node starts anew as another process, in one seed of four\n"
              "  outage  two nodes cannot reach each other for longer than the deadline, in one "
              "seed of four\n"
+             "  crash  a node ends for good, in a cluster whose tables have backups\n"
+             "  freeze  a node stands still until it is given up, and continues then\n"
              "  all, none  every fault, or no fault\n"
              "\n"
              "  tern sim --seeds 1000\n"
