@@ -294,7 +294,8 @@ FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c)
 
 fuzz: $(FUZZ_TARGETS:%=fuzz-%) ## fuzz every decoder for FUZZ_SECONDS (60); needs clang
 
-# The library and the decoders of tasks, with the counters that guide the fuzzer.
+# The library and the decoders of tasks, with the counters that guide the fuzzer. Targets see the same structs as it: a lock has
+# its rank where invariants are asserted.
 FUZZ_TASKS := sketch/sketch_file common/input common/interrupt common/sentence
 FUZZ_LIB := $(FUZZ_TASKS:%=$(BUILD)/fuzz/address/obj/tasks/%.o) \
             $(BUILD)/fuzz/address/obj/libternnd.a $(BUILD)/fuzz/address/obj/libtern.a
@@ -307,7 +308,7 @@ fuzz-lib:
 fuzz-%: tests/fuzz/fuzz_%.c fuzz-lib
 	@mkdir -p $(BUILD)/fuzz/found-$*
 	$(say) FUZZ $*
-	$(q)clang -g -O1 -std=c17 $(WARN) -D_GNU_SOURCE -Iinclude -Isrc -Itests -Itasks \
+	$(q)clang -g -O1 -std=c17 $(WARN) -D_GNU_SOURCE -DTERN_INVARIANTS -Iinclude -Isrc -Itests -Itasks \
 	    -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
 	    $< $(FUZZ_LIB) $(TASK_LIBS) $(ND_LIBS) $(LDLIBS) -o $(BUILD)/fuzz/$*
 	$(q)$(BUILD)/fuzz/$* $(FUZZ_LIMIT) -max_len=2048 \
