@@ -208,6 +208,7 @@ static bool run_one(const struct bench *bench, struct converge_run *run)
     for (size_t i = 0; i < bench->n_further; i++)
         words[n++] = bench->further[i];
     words[n] = NULL;
+    (void)setenv("TERN_SHARE", "0", 1); /* nodes exchange messages, as between hosts */
     steps_next("training under %s", policy);
     if (training_run(words, args.limit_s, &run->training))
         return true;

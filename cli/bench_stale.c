@@ -344,7 +344,7 @@ static int node_main(void *context)
                                            (uint64_t)(args.n_nodes * args.n_threads) * keys_each(),
                                        .length = RANK,
                                        .init = {.kind = TERN_INIT_NORMAL, .seed = 1, .b = 0.3},
-                                       .policy = policy};
+                                       .policy = cluster_share_nothing(policy)};
     cluster_enter(job->cluster, job->node);
     bool ok = tern_node_open(NULL, &job->tern) == TERN_OK &&
               tern_table_open(job->tern, "factors", &shape, &job->table) == TERN_OK &&
