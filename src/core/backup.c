@@ -48,7 +48,7 @@ struct record {
     uint64_t incarnation, lane;
     uint64_t executed;
     uint64_t *void_numbers;
-    uint32_t n_void;
+    uint32_t n_void, max_void;
 };
 
 static void restart(struct backup *backup);
@@ -381,8 +381,8 @@ static bool add_records(struct buffer *out, const struct backup *backup, uint32_
     return true;
 }
 
-/* Makes the next batch; false if there is nothing to tell. When memory runs out the batch has what fitted, except that it has
- * no records without the rows: then there is none, and everything is to be copied anew. */
+/* Makes the next batch; false if there is nothing to tell. When memory runs out there is none, and everything is to be copied
+ * anew: until it is, no write is safe. */
 static bool make_batch(struct backup *backup)
 {
     const struct core *core = backup->service->server.core;
@@ -390,10 +390,9 @@ static bool make_batch(struct backup *backup)
     struct buffer *out = &backup->batch;
     uint32_t n_sections = 0, n_records = 0;
     out->begin = out->end = 0;
-    if (!buffer_reserve(out, sizeof(uint32_t)))
-        return false;
-    out->end += sizeof(uint32_t);
-    bool fits = true;
+    bool fits = buffer_reserve(out, sizeof(uint32_t));
+    if (fits)
+        out->end += sizeof(uint32_t);
     for (size_t i = 0; fits && i < TERN_MAX_TABLES; i++) {
         struct core_table *table = table_at(core, i, shard);
         fits = !table || add_section(out, table, shard, backup->n_made + 1, &n_sections);
@@ -521,12 +520,22 @@ static bool read_section(struct reader *reader, struct section *section)
     return !reader->is_broken;
 }
 
+/* Makes room for the arcs of a node whose copy is complete; false when memory runs out. */
+static bool reserve_arcs(struct table_backup *backup, uint32_t shard, uint32_t from)
+{
+    bool has_room = true;
+    for (uint32_t arc = 0; has_room && arc < view_capacity(backup->core->view); arc++)
+        has_room = view_home(backup->core->view, arc) != from || need_kept(backup, shard, arc);
+    return has_room;
+}
+
 /* Makes room for the rows of a section; their keys are checked. False when memory runs out or they make no sense. */
 static bool reserve_section(struct core_table *table, uint32_t shard, uint32_t from,
                             const struct section *section)
 {
     struct table_backup *backup = table->backup;
-    if (section->bytes != row_bytes(&table->store))
+    if (section->bytes != row_bytes(&table->store) ||
+        (section->is_complete && !reserve_arcs(backup, shard, from)))
         return false;
     for (uint32_t i = 0; i < section->n; i++) {
         const uint64_t key = get_u64(section->rows + (size_t)i * section->bytes);
@@ -560,8 +569,8 @@ static void keep_rows(struct core_table *table, uint32_t shard, uint32_t from,
     const uint32_t n = defect(DEFECT_BATCH_HALF_APPLIED) ? (section->n + 1) / 2 : section->n;
     /* Its first batches have records without the rows that they are about. */
     for (struct kept_rows *kept = backup->shards[shard].kept; kept; kept = kept->next)
-        if (section->is_anew && view_home(backup->core->view, kept->arc) == from)
-            kept->is_complete = false;
+        if (view_home(backup->core->view, kept->arc) == from)
+            kept->is_complete = section->is_complete || (kept->is_complete && !section->is_anew);
     for (uint32_t i = 0; i < n; i++) {
         const uint8_t *row = section->rows + (size_t)i * section->bytes;
         const uint64_t key = get_u64(row);
@@ -572,12 +581,6 @@ static void keep_rows(struct core_table *table, uint32_t shard, uint32_t from,
             keymap_set(&kept->places, key, place);
         }
         memcpy(kept->rows + (size_t)(place - 1) * section->bytes, row, section->bytes);
-    }
-    for (uint32_t arc = 0; section->is_complete && arc < view_capacity(backup->core->view); arc++) {
-        struct kept_rows *kept =
-            view_home(backup->core->view, arc) == from ? need_kept(backup, shard, arc) : NULL;
-        if (kept)
-            kept->is_complete = true;
     }
 }
 
@@ -623,14 +626,16 @@ static bool reserve_record(struct backup *backup, const struct record *record)
         }
         found = &backup->records[backup->n_records++];
         *found = *record;
-        found->executed = found->n_void = 0;
+        found->executed = found->n_void = found->max_void = 0;
     }
-    if (record->n_void <= found->n_void)
+    if (record->n_void <= found->max_void)
         return true;
     uint64_t *numbers = realloc(found->void_numbers, record->n_void * sizeof *numbers);
-    if (numbers)
-        found->void_numbers = numbers;
-    return numbers;
+    if (!numbers)
+        return false;
+    found->void_numbers = numbers;
+    found->max_void = record->n_void;
+    return true;
 }
 
 static void keep_record(struct backup *backup, const struct record *record, const uint8_t *numbers)
@@ -687,6 +692,18 @@ static enum served go_through_records(struct backup *backup, uint32_t from, stru
     return reader->is_broken || reader->at != reader->end ? REFUSED : SERVED;
 }
 
+/* Whether a section is of the same table as one of the n before it, whose tables are noted. Room is made for each section by
+ * itself, so there may be only one of a table. */
+static bool is_repeated(const struct section *section, uint16_t *numbers, uint32_t n)
+{
+    bool is_repeated = n >= TERN_MAX_TABLES;
+    for (uint32_t i = 0; !is_repeated && i < n; i++)
+        is_repeated = numbers[i] == section->number;
+    if (!is_repeated)
+        numbers[n] = section->number;
+    return is_repeated;
+}
+
 /* Whether a batch has what it announces, whatever that is. */
 static bool is_whole(const struct buffer *staged)
 {
@@ -694,9 +711,11 @@ static bool is_whole(const struct buffer *staged)
     struct reader reader = {.at = bytes, .end = bytes + buffer_size(staged)};
     struct section section;
     struct record record;
+    uint16_t tables[TERN_MAX_TABLES];
     const uint8_t *numbers;
-    for (uint32_t n = read_u32(&reader); n > 0 && read_section(&reader, &section); n--)
-        ;
+    const uint32_t n_sections = read_u32(&reader);
+    for (uint32_t i = 0; i < n_sections && read_section(&reader, &section); i++)
+        reader.is_broken |= is_repeated(&section, tables, i);
     for (uint32_t n = read_u32(&reader); n > 0 && read_record(&reader, &record, &numbers); n--)
         ;
     return !reader.is_broken && reader.at == reader.end;
@@ -814,7 +833,8 @@ static void adopt_lanes(struct backup *backup, const struct core *core, const st
             lane->executed = record->executed;
             free(lane->void_numbers);
             lane->void_numbers = record->void_numbers;
-            lane->n_void = lane->max_void = record->n_void;
+            lane->n_void = record->n_void;
+            lane->max_void = record->max_void;
             backup_note(backup, lane);
         } else {
             free(record->void_numbers);

@@ -7,6 +7,7 @@
 
 #include "core/service.h"
 #include "core/technique.h"
+#include "support/alloc.h"
 #include "support/check.h"
 #include "wire/bytes.h"
 
@@ -181,12 +182,121 @@ static void an_arc_without_a_complete_copy_is_lost(void **state)
     site_fini(&site);
 }
 
+/* ---- Batches that no node sends ------------------------------------------------------------------ */
+
+/* A section of `n` rows of node 0's keys from `first` on; its length. */
+static size_t put_rows(uint8_t *to, uint64_t first, uint32_t n)
+{
+    const size_t bytes = 8 + LENGTH * sizeof(int64_t);
+    memset(to, 0, 12 + n * bytes);
+    put_u16(to, NUMBER);
+    put_u32(to + 4, n);
+    put_u32(to + 8, (uint32_t)bytes);
+    for (uint32_t i = 0; i < n; i++)
+        put_u64(to + 12 + i * bytes, first + i);
+    return 12 + n * bytes;
+}
+
+/* A record of node 2's lane 7 with `n` void numbers; its length. */
+static size_t put_record(uint8_t *to, uint32_t n)
+{
+    memset(to, 0, 36 + 8 * (size_t)n);
+    put_u32(to, 2);
+    put_u64(to + 8, 3);
+    put_u64(to + 16, 7);
+    put_u64(to + 24, 40);
+    put_u32(to + 32, n);
+    return 36 + 8 * (size_t)n;
+}
+
+static void a_table_comes_once_in_a_batch(void **state)
+{
+    (void)state;
+    struct site next;
+    uint8_t bytes[1000] = {0};
+    size_t n = 4;
+    site_init(&next, 1);
+    put_u32(bytes, 2);
+    n += put_rows(bytes + n, 0, 4);
+    n += put_rows(bytes + n, 4, 4);
+    n += 4; /* no records */
+    assert_int_equal(take(&next, &(struct slice){.bytes = bytes}, n), REFUSED);
+    site_fini(&next);
+}
+
+static void a_record_may_come_twice(void **state)
+{
+    (void)state;
+    struct site next;
+    uint8_t bytes[1000] = {0};
+    size_t n = 8;
+    site_init(&next, 1);
+    put_u32(bytes + 4, 2);
+    n += put_record(bytes + n, 20);
+    n += put_record(bytes + n, 3);
+    assert_int_equal(take(&next, &(struct slice){.bytes = bytes}, n), SERVED);
+    let_die(&next, 0);
+    const struct server_lane *lane = service_lane(&next.service, 2, lane_with_arc(7, 0));
+    assert_non_null(lane);
+    assert_int_equal(lane->n_void, 3);
+    site_fini(&next);
+}
+
+/* ---- Memory -------------------------------------------------------------------------------------- */
+
+/* Tries to send what there is, from 0 to 1, with the n-th allocation failing; true if it failed. */
+static bool send_failing(struct site *home, struct site *next, uint64_t n)
+{
+    struct slice batch;
+    bool is_last;
+    alloc_fail_at(n);
+    const uint64_t before = alloc_count();
+    if (backup_next(&home->service.backup, &batch, &is_last) &&
+        take(next, &batch, batch.n) == SERVED)
+        backup_confirm(&home->service.backup);
+    const bool failed = alloc_count() - before >= n;
+    alloc_fail_at(0);
+    return failed;
+}
+
+static void nothing_is_safe_without_memory_for_its_copy(void **state)
+{
+    (void)state;
+    bool failed = true;
+    for (uint64_t n = 1; failed; n++) {
+        struct site home, next;
+        int64_t row[LENGTH];
+        site_init(&home, 0);
+        site_init(&next, 1);
+        push(&home, 3, 2, 40);
+        assert_false(send_failing(&home, &next, 100));
+        buffer_free(&home.service.backup.batch); /* as after a long batch */
+        push(&home, 3, 3, 41);
+        failed = send_failing(&home, &next, n);
+        const struct server_lane *lane = service_lane(&home.service, 2, 7);
+        assert_non_null(lane);
+        if (backup_is_safe(&home.service.backup, &home.table, lane)) {
+            let_die(&next, 0);
+            assert_true(store_is_home(&next.table.store, 3));
+            assert_true(store_pull_one(&next.table.store, 3, row));
+            assert_int_equal(row[0], 5);
+        } else {
+            assert_true(failed);
+        }
+        site_fini(&home);
+        site_fini(&next);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_next_node_takes_over_rows_and_records),
         cmocka_unit_test(a_broken_batch_has_no_effect),
         cmocka_unit_test(an_arc_without_a_complete_copy_is_lost),
+        cmocka_unit_test(a_table_comes_once_in_a_batch),
+        cmocka_unit_test(a_record_may_come_twice),
+        cmocka_unit_test(nothing_is_safe_without_memory_for_its_copy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
