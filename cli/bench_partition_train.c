@@ -161,8 +161,8 @@ static bool partition(const struct bench *bench, const struct model *model, cons
     return ok;
 }
 
-/* Who uses keys of whom: every node pulls and pushes a key of another one once in an epoch of mf, so that the bytes of a pair
- * of nodes are as its keys are. */
+/* The map of bytes between nodes, computed: in an epoch of mf a node pulls and pushes once each key of another node that it uses,
+ * so the bytes of the training are divided among the pairs of nodes by the number of such keys. */
 static bool add_map(struct bench *bench, const char *name, const char *folder, double bytes)
 {
     struct partition_map *map = &bench->maps[bench->n_maps];

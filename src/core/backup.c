@@ -3,7 +3,8 @@
  *
  * The payload of a batch, cut into frames of BATCH_FRAME_BYTES:
  *
- *     u32 count of sections, then each:   u16 table, u16 flags of the copy: 1 complete, 2 begun anew, u32 count of rows, u32 bytes of a row
+ *     u32 count of sections, then each:   u16 table, u16 flags of the copy: 1 complete, 2 begun anew,
+ *                                         u32 count of rows, u32 bytes of a row
  *                                         the rows: u64 key, value, updater state
  *     u32 count of records, then each:    u32 node, u32 arc, u64 incarnation, u64 lane, u64 executed, u32 count of void numbers
  *                                         u64 void numbers (server.h)

@@ -197,6 +197,7 @@ static bool retire(struct core_table *table, uint32_t number)
     shard->is_retired = true;
     return !has_said_all(shard) && !shard->out_of_memory;
 }
+
 static size_t learn(struct core_table *table, const uint64_t *keys, size_t n, uint64_t *wanted,
                     size_t most)
 {

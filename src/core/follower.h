@@ -13,9 +13,9 @@
  *     leader counts them in the shared memory (struct shared_rounds). A follower says there how far they must be, and asks the
  *     leader for a round; its own round is not clean, or its sweep not over, until they are.
  *
- * A follower that closes the table first ends its intents. What is said is a ROUND of the table with SECTION_ASKS, SECTION_ENDS and SECTION_FETCHES, and an empty answer.
- *
- * A follower tells earlier than a node asks, because the leader's round is still to come (timing.h).
+ * A follower that closes the table ends its intents first. What it says is a ROUND of the table with SECTION_ASKS, SECTION_ENDS
+ * and SECTION_FETCHES; the answer is empty. It says so earlier than a node asks an owner, because the leader's round is still
+ * to come (timing.h).
  */
 #ifndef CORE_FOLLOWER_H
 #define CORE_FOLLOWER_H

@@ -701,7 +701,7 @@ enum tern_status launch_find(struct launch *launch)
         status = read_host(sizeof found.host, found.host);
     if (status == TERN_OK)
         status = find_in_cluster(launcher, &found, &reach);
-    /* A user who has nodes of one host meet over TCP wants just that. */
+    /* Nodes of one host share no memory if they were started to meet over TCP at a loopback address. */
     if (reach == REACH_LOOPBACK && found.host[0] == '\0')
         found.shares = false;
     if (status == TERN_OK)
