@@ -52,7 +52,7 @@ enum tern_status stream_pair(size_t capacity, struct stream *ends[2]);
 void stream_close(struct stream *stream);
 
 /* Gets the descriptor of a segment (base/segment.h) from the process that listens at a Unix socket and has made it, waiting
- * until `until_ns` at most. */
+ * until `until_ns` at most. TERN_PEER: that process is not there. */
 enum tern_status stream_fetch_segment(const char *address, uint64_t number, uint64_t until_ns,
                                       int *fd);
 

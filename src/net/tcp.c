@@ -379,9 +379,8 @@ enum tern_status stream_fetch_segment(const char *address, uint64_t number, uint
         poll(NULL, 0, FETCH_AGAIN_MS);
     if (*fd >= 0)
         return TERN_OK;
-    return fail(TERN_NO_MEMORY,
-                "memory that the processes of this host share cannot be had: node at %s %s",
-                address, asked ? "did not hand it over" : "cannot be asked for it");
+    return asked ? fail(TERN_NO_MEMORY, "the process at %s did not hand it over", address)
+                 : fail(TERN_PEER, "the process at %s cannot be asked for it", address);
 }
 
 /* ---- Listening -------------------------------------------------------------------------------- */

@@ -1,6 +1,8 @@
 /* member - see member.h. */
 #include "node/member.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -89,6 +91,25 @@ static struct table_segment *find(struct member *member, struct table_segment *o
     return found;
 }
 
+/* Gets the descriptor of a segment from the process that made it. */
+static enum tern_status fetch(const struct member *member, const struct engine *engine,
+                              uint64_t number, int *fd)
+{
+    const uint32_t maker = segment_maker(number);
+    char why[STATUS_SENTENCE_BYTES];
+    if (!view_has(engine->core.view, maker))
+        return fail(TERN_PEER, "the coordinator told a number of shared memory that is none");
+    const enum tern_status status = stream_fetch_segment(engine->peers.addresses[maker], number,
+                                                         clock_now_ns() + member->deadline_ns, fd);
+    if (!status)
+        return TERN_OK;
+    snprintf(why, sizeof why, "%s", tern_error());
+    return fail(status,
+                "node %" PRIu32
+                " made the memory that the processes of this host share, and %s: %s",
+                maker, status == TERN_PEER ? "is gone" : "they cannot have it", why);
+}
+
 enum tern_status member_take(struct member *member, struct table_segment *offered, uint64_t number,
                              const struct engine *engine, const struct tern_table_options *options,
                              const struct store_home *home, struct table_segment **segment)
@@ -96,13 +117,9 @@ enum tern_status member_take(struct member *member, struct table_segment *offere
     *segment = find(member, offered, number);
     if (*segment || !number)
         return TERN_OK;
-    if (!view_has(engine->core.view, segment_maker(number)))
-        return fail(TERN_PEER, "the coordinator told a number of shared memory that is none");
     int fd;
     struct segment *memory;
-    enum tern_status status =
-        stream_fetch_segment(engine->peers.addresses[segment_maker(number)], number,
-                             clock_now_ns() + member->deadline_ns, &fd);
+    enum tern_status status = fetch(member, engine, number, &fd);
     if (!status)
         status = segment_map(fd, segment_bytes(member, options, home), number, &memory);
     if (status)

@@ -344,7 +344,8 @@ static enum tern_status agree(struct tern_node *node, const char *name,
         return status;
     char why[STATUS_SENTENCE_BYTES];
     snprintf(why, sizeof why, "%s", tern_error());
-    return fail(taken, "table '%s': %s; TERN_SHARE=0 does without", name, why);
+    return fail(taken, "table '%s': %s%s", name, why,
+                taken == TERN_PEER ? "" : "; TERN_SHARE=0 does without");
 }
 
 /* Lets other nodes' requests, and the rounds, reach the table. */

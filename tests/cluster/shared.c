@@ -252,6 +252,27 @@ static void apart(void)
     hold(!strstr(why, "all nodes share"));
 }
 
+/* A process makes the memory of a table and dies; those who open the table later are told which one it was. */
+static void orphan(void)
+{
+    const char *go = getenv("GO");
+    struct tern_table_options options = {
+        .struct_size = sizeof options, .n_keys = N_KEYS, .length = LENGTH};
+    struct tern_table *table;
+    if (self == 1) {
+        check(tern_table_open(node, "orphan", &options, &table));
+        printf("made\n");
+        fflush(stdout);
+        pause();
+    }
+    while (access(go, F_OK))
+        usleep(1000);
+    const enum tern_status status = tern_table_open(node, "orphan", &options, &table);
+    printf("node %" PRIu32 ": status %d: %s\n", self, (int)status, tern_error());
+    fflush(stdout);
+    _exit(status == TERN_PEER && strstr(tern_error(), "node 1 ") ? 0 : 1);
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -259,7 +280,8 @@ int main(int argc, char **argv)
         void (*run)(void);
     } cases[] = {{"at-once", at_once}, {"numbers", numbers}, {"pinned", pinned},
                  {"updater", updater}, {"late", late},       {"again", again},
-                 {"limited", limited}, {"without", without}, {"apart", apart}};
+                 {"limited", limited}, {"without", without}, {"apart", apart},
+                 {"orphan", orphan}};
     hang_after(HANGS_S);
     index_kind = argc > 2 && !strcmp(argv[2], "sparse") ? TERN_SPARSE : TERN_DENSE;
     for (uint64_t i = 0; i < N_KEYS; i++)

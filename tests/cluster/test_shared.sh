@@ -46,6 +46,18 @@ done
 collect 0 1 2
 check 'case: policy adaptive-apart does not share' case_holds apart
 
+# The process that made the memory of a table is gone before another one has opened it.
+new_unix
+export GO="$tmp/go"
+for i in 0 1; do
+    TERN_DEADLINE=$(paced 2) start $i 2 "$programs/shared" orphan
+done
+until_says 1 made
+end "$pid_1"
+touch "$GO"
+collect 0
+check 'a table whose memory died with its maker: the error names it' [ "$statuses" = 0 ]
+
 # A node that does not share is a member of its own.
 new_unix
 TERN_SHARE=0 start 0 3 "$programs/shared" without
