@@ -139,10 +139,11 @@ now_ms() {
     date +%s%3N
 }
 
-# A proxy takes the place of a node's socket; the node itself is reached behind it.
+# A proxy takes the place of a node's socket; the node itself is reached behind it. The node changes the mode of its socket
+# after it has bound it, and uses the path no more.
 intercept() {
     tries=0
-    until [ -S "$1" ] || [ $tries -gt "$(paced 3000)" ]; do
+    until [ "$(stat -c %a "$1" 2>/dev/null)" = 600 ] || [ $tries -gt "$(paced 3000)" ]; do
         tries=$((tries + 1))
         sleep 0.01
     done

@@ -13,7 +13,7 @@ exact() {
 # Waits until node 0 listens at its Unix socket; fails after 60 paced seconds.
 until_listens() {
     tries=0
-    until [ -S "${coordinator#unix:}" ]; do
+    until [ "$(stat -c %a "${coordinator#unix:}" 2>/dev/null)" = 600 ]; do
         tries=$((tries + 1))
         [ $tries -le "$(paced 3000)" ] || return 1
         sleep 0.02
