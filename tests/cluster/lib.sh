@@ -9,7 +9,9 @@
 #   end PID                 kills a process of the script's own and waits for it
 #   new_unix, new_tcp       set $coordinator to a fresh address
 #   run_cut N COMMAND...    runs N nodes while their connections are cut, $cut_ms paced milliseconds apart on average (5), for
-#                           $cut_s paced seconds, and collects them; $n_cut is how many were, and $path*.log tell
+#                           $cut_s paced seconds, and collects them; $n_cut is how many were, and $path*.log tell.
+#                           If no more than $cut_least (0) were, because the machine was slower when the pace was measured, it
+#                           does so again, four times as often, up to three times
 #   is_followed INDEX shared   whether ThreadSanitizer, if this is its build, can follow such a table
 #   make_certificates       certificates for TLS in $tmp/certs; with_tls K COMMAND... runs one with them
 #
@@ -148,12 +150,13 @@ intercept() {
         sleep 0.01
     done
     mv "$1" "$1.real"
-    "$programs/proxy" -c "$(paced "${cut_ms:-5}")" -f "$(paced "$cut_s")" "unix:$1" "unix:$1.real" >"$1.log" 2>&1 &
+    "$programs/proxy" -c "$every_ms" -f "$(paced "$cut_s")" "unix:$1" "unix:$1.real" >"$1.log" 2>&1 &
     proxies="$proxies $!"
     running="$running $!"
 }
 
-run_cut() {
+# One of the runs of run_cut, in which connections are cut $every_ms apart.
+cut_once() {
     n_nodes=$1
     shift
     new_unix
@@ -171,4 +174,15 @@ run_cut() {
         forget "$p"
     done
     n_cut=$(cat "$path"*.log | awk '{ n += $3 } END { print n + 0 }')
+}
+
+run_cut() {
+    every_ms=$(paced "${cut_ms:-5}")
+    for cut_again in 1 2 3 4; do
+        cut_once "$@"
+        case " $statuses " in *' '[1-9]*) return ;; esac
+        [ "$n_cut" -le "${cut_least:-0}" ] || return 0
+        echo "# $n_cut connections were cut, $every_ms ms apart: again"
+        every_ms=$((every_ms / 4 + 1))
+    done
 }
