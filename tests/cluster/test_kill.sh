@@ -279,14 +279,15 @@ collect 0 1 2
 check 'who waits for an answer late gets it' all_done
 
 # Hosts are started one after the other: to come late is not to be dead.
+silence_s=$(paced 1)
 for last in 0 2; do
     new_unix
     for k in 0 1 2; do
-        [ $k -eq $last ] || TERN_DEADLINE=1 TERN_JOIN_DEADLINE=120 TERN_NOTICES=stderr start $k 3 \
+        [ $k -eq $last ] || TERN_DEADLINE=$silence_s TERN_JOIN_DEADLINE=120 TERN_NOTICES=stderr start $k 3 \
             "$programs/until_error" work 1
     done
-    sleep 7
-    TERN_DEADLINE=1 TERN_JOIN_DEADLINE=120 start $last 3 "$programs/until_error" work 1
+    sleep $((2 * silence_s + 5))
+    TERN_DEADLINE=$silence_s TERN_JOIN_DEADLINE=120 start $last 3 "$programs/until_error" work 1
     collect 0 1 2
     check "node $last comes later than the deadline for silence" all_done
     check 'who waits says for whom' grep -Eq "tern: node [01] waits for node $last( at .*| to join) \(5 of 120 s" "$err"
