@@ -994,6 +994,19 @@ TERN_API enum tern_status tern_checkpoint_start(struct tern_node *node, const ch
                                                 const struct tern_note *notes, size_t n_notes);
 TERN_API enum tern_status tern_checkpoint_wait(struct tern_node *node);
 
+/*
+ * The same for a program that writes one checkpoint after another: rows that are as in its last checkpoint
+ * of changes are neither copied nor written again. Every checkpoint is complete by itself, and
+ * earlier ones may be removed: the new folder has hard links to files of the one before. Rows that
+ * changed are in new files; when files have twice as many rows as the table, or rows have left a
+ * table, all of its rows are written again, as they are the first time, and where files
+ * cannot be linked. Takes 8 bytes of memory for each row at this node, and 8 for its key if the keys
+ * do not follow each other, until the node is closed.
+ */
+TERN_API enum tern_status tern_checkpoint_start_changes(struct tern_node *node, const char *path,
+                                                        const struct tern_note *notes,
+                                                        size_t n_notes);
+
 /* Opens a checkpoint for reading: reads its manifest and looks whether all its files are there. */
 TERN_API enum tern_status tern_checkpoint_open(const char *path,
                                                struct tern_checkpoint **checkpoint);

@@ -3,9 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "node/exclusive.h"
 #include "node/checkpoint.h"
-#include "store/rows.h"
+#include "node/exclusive.h"
 
 enum { FILE_BYTES = 64 << 20, BLOCK = 1024 };
 
@@ -58,11 +57,12 @@ static enum tern_status copy_rows(struct store *store, const struct rows_keys *k
     return status;
 }
 
-/* One part: n rows of the list, from the first on. */
+/* One part: n rows of those chosen, from the first on. */
 static enum tern_status add_part(struct checkpointing *cut, struct store *store,
-                                 struct manifest_part *part, const struct rows_keys *keys,
+                                 struct manifest_part *part, const struct changed_rows *rows,
                                  size_t first, size_t n)
 {
+    const struct rows_keys *keys = &rows->keys;
     struct part layout = {0};
     const enum part_type type = part_type_of(store->type);
     const size_t n_state = rows_state_bytes(store) / type_bytes(store->type);
@@ -79,7 +79,11 @@ static enum tern_status add_part(struct checkpointing *cut, struct store *store,
     if (part->has_keys)
         memcpy(data, keys->keys + first, n * sizeof *keys->keys);
     part->number++;
-    return copy_rows(store, keys, first, n, data + values_at, data + states_at);
+    const enum tern_status status =
+        copy_rows(store, keys, first, n, data + values_at, data + states_at);
+    if (!status && rows->hashes)
+        changes_note(rows, store, first, n, data + values_at, data + states_at);
+    return status;
 }
 
 static enum tern_status add_table(struct checkpointing *cut, struct tern_table *table,
@@ -90,6 +94,7 @@ static enum tern_status add_table(struct checkpointing *cut, struct tern_table *
     if (store->sketch)
         return fail(TERN_INVALID, "table '%s' is a sketch, which checkpoints cannot hold",
                     store->name);
+    const uint64_t n_removed = changes_n_removed(store);
     enum tern_status status = rows_list(store, table_share(table), &keys);
     if (status)
         return status;
@@ -105,12 +110,17 @@ static enum tern_status add_table(struct checkpointing *cut, struct tern_table *
         listed->n_keys = 0;
     strcpy(listed->name, store->name);
     strcpy(listed->updater, table->options.updater.name ? table->updater_name : "add");
+    struct changed_rows rows = {.keys = keys};
+    if (cut->written)
+        status = changes_choose(cut, store, &keys, n_removed, &rows);
     const size_t row_bytes = sizeof(uint64_t) + store->value_bytes + rows_state_bytes(store);
-    const size_t most = row_bytes < FILE_BYTES ? FILE_BYTES / row_bytes : 1;
-    for (size_t first = 0; !status && first < keys.n; first += most)
-        status =
-            add_part(cut, store, part, &keys, first, keys.n - first < most ? keys.n - first : most);
-    free(keys.keys);
+    const size_t most = row_bytes < FILE_BYTES ? FILE_BYTES / row_bytes : 1, n = rows.keys.n;
+    for (size_t first = 0; !status && first < n; first += most)
+        status = add_part(cut, store, part, &rows, first, n - first < most ? n - first : most);
+    if (cut->written)
+        changes_free(&rows);
+    else
+        free(keys.keys);
     return status;
 }
 
@@ -154,6 +164,10 @@ enum tern_status cut_take(struct tern_node *node, const struct tern_note *notes,
     uint32_t self = 0;
     tern_node_self(node, &self, &to->manifest.n_nodes);
     struct manifest_part part = {.node = self};
+    if (to->written) {
+        part.layer = to->written->layer;
+        part.number = to->written->n_numbers;
+    }
     lock_take(&node->lock);
     enum tern_status status = exclusive_suspend(node);
     for (size_t i = 0; !status && i < TERN_MAX_TABLES; i++)
@@ -163,5 +177,9 @@ enum tern_status cut_take(struct tern_node *node, const struct tern_note *notes,
         status = add_clocks(to, node, self);
     exclusive_close(node);
     lock_release(&node->lock);
+    if (!status && to->written) {
+        to->written->n_numbers = part.number;
+        status = changes_keep_files(to);
+    }
     return status ? status : add_notes(to, notes, n_notes, self);
 }

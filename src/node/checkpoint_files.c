@@ -76,6 +76,20 @@ enum tern_status files_sync_folder(const char *folder)
     return status;
 }
 
+bool files_link(const char *from, const char *to, const char *name)
+{
+    char old[PATH_MAX], new[PATH_MAX];
+    return (size_t)snprintf(old, sizeof old, "%s/%s", from, name) < sizeof old &&
+           (size_t)snprintf(new, sizeof new, "%s/%s", to, name) < sizeof new &&link(old, new) == 0;
+}
+
+void files_unlink(const char *folder, const char *name)
+{
+    char path[PATH_MAX];
+    if ((size_t)snprintf(path, sizeof path, "%s/%s", folder, name) < sizeof path)
+        unlink(path);
+}
+
 /* Names that a checkpoint gives: nothing else is ever removed. */
 static bool is_ours(const char *name)
 {
@@ -156,6 +170,12 @@ enum tern_status files_commit(const char *path, const char *folder, const struct
 uint64_t files_hash(const void *bytes, size_t n)
 {
     return XXH3_64bits(bytes, n);
+}
+
+uint64_t files_hash_row(const void *value, size_t n_value, const void *state, size_t n_state)
+{
+    const uint64_t hash = XXH3_64bits(value, n_value);
+    return n_state ? XXH3_64bits_withSeed(state, n_state, hash) : hash;
 }
 
 enum tern_status files_read(const char *folder, const char *name, uint64_t most, char **bytes,

@@ -81,6 +81,7 @@ enum tern_status tern_checkpoint_close(struct tern_checkpoint *checkpoint)
     enum tern_status status = check(checkpoint);
     if (status)
         return status;
+    layers_free(checkpoint->live);
     manifest_free(checkpoint->manifest);
     free(checkpoint->manifest);
     free(checkpoint->path);
@@ -337,7 +338,9 @@ enum tern_status tern_checkpoint_read(struct tern_checkpoint *checkpoint, size_t
     if (table >= checkpoint->manifest->n_tables)
         return fail(TERN_INVALID, "checkpoint '%s' has no table of number %zu", checkpoint->path,
                     table);
-    return read_rows(checkpoint, table, first, capacity, keys, values, states, n);
+    return layers_next(checkpoint->manifest, table, 1) == UINT64_MAX
+               ? read_rows(checkpoint, table, first, capacity, keys, values, states, n)
+               : layers_read(checkpoint, table, first, capacity, keys, values, states, n);
 }
 
 /* ---- Notes -------------------------------------------------------------------------------------- */

@@ -3,8 +3,8 @@
  *
  * Each node reads all parts of the table and takes the rows whose main copies it has. Where every node has every row, it
  * takes all rows; of a table that n processes share, each process takes every n-th part. Nothing is sent. Each part is compared
- * with its hash by one of the nodes, before any row is replaced. In the end the nodes add up what they have taken: each
- * row of the checkpoint once.
+ * with its hash by one of the nodes, before any row is replaced. Layers come one after the other, at all nodes together. In the
+ * end the nodes add up what they have taken: each row of the parts once.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -133,22 +133,37 @@ static enum tern_status make_room(struct restoring *r)
                : fail(TERN_NO_MEMORY, "no memory to restore table '%s'", store->name);
 }
 
-static enum tern_status put_all(struct restoring *r, size_t table)
+static enum tern_status put_layer(struct restoring *r, size_t table, uint64_t layer)
 {
     const struct manifest *manifest = r->checkpoint->manifest;
     const struct rows_share share = table_share(r->table);
-    enum tern_status status = make_room(r);
+    enum tern_status status = TERN_OK;
     for (size_t i = 0; !status && i < manifest->n_parts; i++)
-        if (manifest->parts[i].table == table && i % share.n == share.i)
+        if (manifest->parts[i].table == table && manifest->parts[i].layer == layer &&
+            i % share.n == share.i)
             status = put_part(r, i);
     return status;
 }
 
-/* Whether all nodes together have taken each row once. */
-static enum tern_status check_count(struct tern_node *node, const struct restoring *r,
-                                    uint64_t n_rows)
+static enum tern_status put_all(struct restoring *r, size_t table)
 {
+    const struct manifest *manifest = r->checkpoint->manifest;
+    enum tern_status status = checkpoint_agree(r->table->node, make_room(r));
+    for (uint64_t layer = 0; !status && (layer = layers_next(manifest, table, layer)) != UINT64_MAX;
+         layer++)
+        status = checkpoint_agree(r->table->node, put_layer(r, table, layer));
+    return status;
+}
+
+/* Whether all nodes together have taken each row of the table's parts once. */
+static enum tern_status check_count(struct tern_node *node, const struct restoring *r, size_t table)
+{
+    const struct manifest *manifest = r->checkpoint->manifest;
     int64_t n_taken = (int64_t)r->n_taken;
+    uint64_t n_rows = 0;
+    for (size_t i = 0; i < manifest->n_parts; i++)
+        if (manifest->parts[i].table == table)
+            n_rows += manifest->parts[i].n_rows;
     enum tern_status status = tern_all_reduce(node, TERN_I64, 1, &n_taken);
     if (!status && (uint64_t)n_taken != n_rows)
         status =
@@ -182,9 +197,9 @@ enum tern_status tern_checkpoint_restore(struct tern_table *table,
     if (!status)
         status = tern_quiesce(node);
     if (!status)
-        status = checkpoint_agree(node, put_all(&r, place));
+        status = put_all(&r, place);
     if (!status)
-        status = check_count(node, &r, manifest->tables[place].n_rows);
+        status = check_count(node, &r, place);
     if (!status)
         status = tern_quiesce(node);
     free(r.keys);

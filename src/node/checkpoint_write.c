@@ -43,6 +43,7 @@ static void writing_free(struct checkpointing *writing)
     if (!writing)
         return;
     cut_free(writing);
+    written_free(writing->written);
     free(writing->path);
     free(writing->folder);
     free(writing);
@@ -152,8 +153,8 @@ static enum tern_status take_cut(struct tern_node *node, const struct tern_note 
     return status;
 }
 
-enum tern_status tern_checkpoint_start(struct tern_node *node, const char *path,
-                                       const struct tern_note *notes, size_t n_notes)
+static enum tern_status start(struct tern_node *node, const char *path,
+                              const struct tern_note *notes, size_t n_notes, bool changes)
 {
     uint32_t self;
     struct checkpointing *writing = NULL;
@@ -166,6 +167,8 @@ enum tern_status tern_checkpoint_start(struct tern_node *node, const char *path,
         status = files_begin(path, writing->folder);
     const bool has_folder = !status && self == 0;
     status = checkpoint_agree(node, status);
+    if (!status && changes)
+        status = checkpoint_agree(node, changes_begin(node, writing));
     if (!status)
         status = take_cut(node, notes, n_notes, writing);
     if (status) {
@@ -180,6 +183,18 @@ enum tern_status tern_checkpoint_start(struct tern_node *node, const char *path,
         keep_failure(writing, status); /* for the wait: the other nodes write already */
     node->checkpoint = writing;
     return TERN_OK;
+}
+
+enum tern_status tern_checkpoint_start(struct tern_node *node, const char *path,
+                                       const struct tern_note *notes, size_t n_notes)
+{
+    return start(node, path, notes, n_notes, false);
+}
+
+enum tern_status tern_checkpoint_start_changes(struct tern_node *node, const char *path,
+                                               const struct tern_note *notes, size_t n_notes)
+{
+    return start(node, path, notes, n_notes, true);
 }
 
 /* ---- Wait ---------------------------------------------------------------------------------------- */
@@ -252,6 +267,8 @@ enum tern_status tern_checkpoint_wait(struct tern_node *node)
     if (status && self == 0)
         files_discard(writing->folder);
     log_line("checkpoint '%s': %s", writing->path, status ? tern_error() : "complete");
+    if (!status && writing->written)
+        changes_end(node, writing);
     node->checkpoint = NULL;
     writing_free(writing);
     return status;

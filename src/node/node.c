@@ -164,6 +164,7 @@ enum tern_status tern_node_close(struct tern_node *node)
                     n_workers == 1 ? "" : "s", n_workers == 1 ? "is" : "are",
                     n_workers == 1 ? "it" : "them");
     checkpoint_give_up(node);
+    written_free(node->written);
     enum tern_status status = leave(node);
     for (size_t i = 0; i < TERN_MAX_TABLES; i++)
         if (node->tables[i])

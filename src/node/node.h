@@ -77,6 +77,7 @@ struct tern_node {
 
     struct tasks *tasks;              /* tasks.h */
     struct checkpointing *checkpoint; /* that is being written (checkpoint.h); NULL: none */
+    struct written *written;          /* by the last one of changes; NULL: there was none */
 
     /* How far the workers have come, for tables with bounded reads (admit.c). */
     uint64_t deadline_ns;

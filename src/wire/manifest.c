@@ -105,6 +105,8 @@ static bool put_part(const struct manifest *manifest, const struct manifest_part
     ok = ok && json_put(out, ", \"rows\": %" PRIu64, part->n_rows);
     if (part->table != MANIFEST_NOTES && !part->has_keys)
         ok = ok && json_put(out, ", \"first\": %" PRIu64, part->first_key);
+    if (part->layer)
+        ok = ok && json_put(out, ", \"layer\": %" PRIu32, part->layer);
     return ok && json_put(out, ", \"bytes\": %" PRIu64 ", \"xxh3\": \"%016" PRIx64 "\"}",
                           part->bytes, part->hash);
 }
@@ -290,6 +292,16 @@ static bool take_first_key(struct json *json, struct manifest_part *part)
     return json_number(json, &part->first_key);
 }
 
+static bool take_layer(struct json *json, struct manifest_part *part)
+{
+    uint64_t layer;
+    if (!json_number(json, &layer))
+        return false;
+    part->layer = (uint32_t)layer;
+    return (part->table != MANIFEST_NOTES && layer && layer <= UINT32_MAX) ||
+           json_refuse(json, "a part has an impossible layer");
+}
+
 static bool take_part(struct json *json, struct manifest *manifest, bool notes)
 {
     /* Until its table is read, a part has an impossible one. */
@@ -307,6 +319,8 @@ static bool take_part(struct json *json, struct manifest *manifest, bool notes)
             ok = json_number(json, &part.n_rows);
         else if (!strcmp(name, "first"))
             ok = take_first_key(json, &part);
+        else if (!strcmp(name, "layer"))
+            ok = take_layer(json, &part);
         else if (!strcmp(name, "bytes"))
             ok = json_number(json, &part.bytes);
         else if (!strcmp(name, "xxh3"))
@@ -334,10 +348,12 @@ static bool take_parts(struct json *json, struct manifest *manifest, bool notes)
     return !json->wrong;
 }
 
-/* Whether the parts are in order, so that none comes twice, and have the rows of their tables. */
+/* Whether the parts are in order, so that none comes twice, and have the rows of their tables; those of several layers may
+ * have a row more than once. */
 static const char *check_parts(const struct manifest *manifest)
 {
     uint64_t n_rows[TERN_MAX_TABLES + 1] = {0};
+    bool has_layers[TERN_MAX_TABLES + 1] = {false};
     for (size_t i = 0; i < manifest->n_parts; i++) {
         const struct manifest_part *part = &manifest->parts[i], *before = part - 1;
         bool is_note = part->table == MANIFEST_NOTES;
@@ -349,9 +365,11 @@ static const char *check_parts(const struct manifest *manifest)
             return "parts come twice or out of order";
         if (__builtin_add_overflow(n_rows[part->table], part->n_rows, &n_rows[part->table]))
             return "the parts have more rows than can be";
+        has_layers[part->table] |= part->layer > 0;
     }
     for (size_t i = 0; i < manifest->n_tables; i++)
-        if (n_rows[i] != manifest->tables[i].n_rows)
+        if (has_layers[i] ? n_rows[i] < manifest->tables[i].n_rows
+                          : n_rows[i] != manifest->tables[i].n_rows)
             return "the parts of a table have not as many rows as the table";
     return NULL;
 }

@@ -9,7 +9,8 @@
  *    "notes": [{"file": "notes-0.safetensors", "rows": 2, "bytes": 200, "xxh3": "..."}, ...]}
  *
  * "clocks" has the clocks of each node's workers. "first" is the first of the part's keys, which follow each other; a part
- * without it has them in a tensor. Files are numbered by the node that wrote them; a name that is not made from these
+ * without it has them in a tensor. A part may have a "layer", a number above 0: its rows replace those of lower layers, and
+ * "rows" of the table is then the number of its keys. Files are numbered by the node that wrote them; a name that is not made from these
  * numbers is refused, so no name leads out of the folder. Each node writes a manifest of its own parts, and manifest_merge
  * makes one of all.
  *
@@ -45,6 +46,7 @@ struct manifest_part {
     uint32_t table; /* its place in the list; MANIFEST_NOTES: none, these are notes */
     uint32_t node, number;
     bool has_keys;
+    uint32_t layer;     /* its rows replace those of the same keys in lower layers */
     uint64_t first_key; /* without keys of its own */
     uint64_t n_rows, bytes, hash;
 };

@@ -3,6 +3,7 @@
  *
  * checkpoint write PATH STEPS   pushes to tables of all policies, with intents that make keys move, and writes a
  *                               checkpoint; what is pushed while it is written must not be in it
+ * checkpoint changes PATH STEPS the same by checkpoints of changes: PATH.0, PATH.1, PATH.2 and then PATH
  * checkpoint read PATH STEPS    restores all tables, on any number of nodes, and checks every value, the updater's state,
  *                               the notes and the clocks
  * checkpoint verify PATH        compares all files with their hashes; it needs no cluster
@@ -92,16 +93,38 @@ static void push_learned(uint64_t n)
             check(tern_push(worker, learned, &key, 1, ones));
 }
 
-static void write_one(const char *path, uint64_t n_steps)
+static void work(uint64_t from, uint64_t to)
 {
-    uint64_t random[2] = {self, n_steps};
-    const struct tern_note notes[] = {{"random", random, sizeof random}, {"empty", NULL, 0}};
-    for (uint64_t step = 0; step < n_steps; step++) {
+    for (uint64_t step = from; step < to; step++) {
         push(step, 1);
         check(tern_worker_advance(worker, NULL));
     }
+}
+
+/* Three checkpoints on the way. */
+static void write_before(const char *path, uint64_t n_steps)
+{
     push_learned(2);
-    check(tern_checkpoint_start(node, path, notes, 2));
+    for (unsigned i = 0; i < 3; i++) {
+        char before[4096];
+        snprintf(before, sizeof before, "%s.%u", path, i);
+        work(n_steps * i / 4, n_steps * (i + 1) / 4);
+        check(tern_checkpoint_start_changes(node, before, NULL, 0));
+        check(tern_checkpoint_wait(node));
+    }
+}
+
+static void write_one(const char *path, uint64_t n_steps, bool changes)
+{
+    uint64_t random[2] = {self, n_steps};
+    const struct tern_note notes[] = {{"random", random, sizeof random}, {"empty", NULL, 0}};
+    if (changes)
+        write_before(path, n_steps);
+    work(changes ? n_steps * 3 / 4 : 0, n_steps);
+    if (!changes)
+        push_learned(2);
+    check(changes ? tern_checkpoint_start_changes(node, path, notes, 2)
+                  : tern_checkpoint_start(node, path, notes, 2));
     push(n_steps, NOISE);
     push_learned(1);
     check(tern_checkpoint_wait(node));
@@ -207,14 +230,14 @@ int main(int argc, char **argv)
     check(tern_worker_open(node, &worker));
     open_tables();
     check(tern_barrier(node));
-    if (!strcmp(argv[1], "write"))
-        write_one(argv[2], n_steps);
+    if (!strcmp(argv[1], "write") || !strcmp(argv[1], "changes"))
+        write_one(argv[2], n_steps, argv[1][0] == 'c');
     else if (!strcmp(argv[1], "read"))
         read_one(argv[2], n_steps);
     for (unsigned i = 0; !strcmp(argv[1], "rewrite"); i++) {
         char path[4096];
         snprintf(path, sizeof path, "%s.%u", argv[2], i);
-        write_one(path, n_steps);
+        write_one(path, n_steps, false);
         printf("complete %u\n", i);
         fflush(stdout);
     }

@@ -44,6 +44,21 @@ for share in 0 1; do
         done
     done
 done
+
+# Checkpoints of changes, by nodes between which keys move: the last one is complete when the others are gone.
+for share in 0 1; do
+    export TERN_SHARE=$share
+    is_followed sparse "$([ $share = 1 ] && echo shared)" || continue
+    together 3 "$programs/checkpoint" changes "$tmp/changed$share" $steps
+    check "3 nodes write checkpoints of changes (TERN_SHARE=$share)" all_ended_well
+    n_linked=$(find "$tmp/changed$share" -links +1 | wc -l)
+    check "the last one has $n_linked files of earlier ones" [ "$n_linked" -gt 3 ]
+    rm -r "$tmp/changed$share".?
+    for readers in 1 3; do
+        together $readers "$programs/checkpoint" read "$tmp/changed$share" $steps
+        check "$readers nodes read the last of them: exact (TERN_SHARE=$share)" all_exact
+    done
+done
 export TERN_SHARE=0
 check 'nothing temporary is left' [ -z "$(find "$tmp" -name '*.new')" ]
 

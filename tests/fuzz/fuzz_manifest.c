@@ -33,8 +33,8 @@ static bool is_same_table(const struct manifest_table *a, const struct manifest_
 static bool is_same_part(const struct manifest_part *a, const struct manifest_part *b)
 {
     return a->table == b->table && a->node == b->node && a->number == b->number &&
-           a->has_keys == b->has_keys && a->first_key == b->first_key && a->n_rows == b->n_rows &&
-           a->bytes == b->bytes && a->hash == b->hash;
+           a->has_keys == b->has_keys && a->layer == b->layer && a->first_key == b->first_key &&
+           a->n_rows == b->n_rows && a->bytes == b->bytes && a->hash == b->hash;
 }
 
 static bool is_same(const struct manifest *a, const struct manifest *b)

@@ -299,6 +299,214 @@ static void clocks_come_back(void **state)
     }
 }
 
+/* ---- Checkpoints of changes --------------------------------------------------------------------- */
+
+static void write_changes(const struct opened *place, const char *name)
+{
+    ok(tern_checkpoint_start_changes(place->node, in_folder(name), NULL, 0));
+    ok(tern_checkpoint_wait(place->node));
+}
+
+/* The bytes of those of a checkpoint's files that no other one has. */
+static uint64_t own_bytes(const char *name)
+{
+    char path[512];
+    uint64_t bytes = 0;
+    DIR *entries = opendir(in_folder(name));
+    assert_non_null(entries);
+    for (const struct dirent *entry; (entry = readdir(entries));) {
+        struct stat about;
+        snprintf(path, sizeof path, "%s/%s/%s", folder, name, entry->d_name);
+        assert_int_equal(stat(path, &about), 0);
+        if (S_ISREG(about.st_mode) && about.st_nlink == 1 && strstr(path, "part-"))
+            bytes += (uint64_t)about.st_size;
+    }
+    closedir(entries);
+    return bytes;
+}
+
+static void remove_checkpoint(const char *name)
+{
+    char command[512];
+    snprintf(command, sizeof command, "rm -r '%s/%s'", folder, name);
+    assert_int_equal(system(command), 0);
+}
+
+/* What a checkpoint has is what the table had when it was written: restored, and read row by row. */
+static void has_exactly(const char *name, const struct tern_table_options *options,
+                        const char *expected, size_t n_bytes, uint64_t n_rows)
+{
+    static char found[N_KEYS * LENGTH * 8];
+    static double values[7 * LENGTH];
+    struct tern_checkpoint *checkpoint;
+    struct tern_checkpoint_table table = {.struct_size = sizeof table};
+    uint64_t keys[7], n_read = 0, last = 0;
+    size_t n;
+    struct opened place = open_all(options);
+    ok(tern_checkpoint_open(in_folder(name), &checkpoint));
+    ok(tern_checkpoint_verify(checkpoint));
+    ok(tern_checkpoint_restore(place.table, checkpoint));
+    pull_all(&place, options, found);
+    assert_memory_equal(expected, found, n_bytes);
+    ok(tern_checkpoint_get_table(checkpoint, 0, &table));
+    assert_int_equal(table.n_rows, n_rows);
+    do {
+        ok(tern_checkpoint_read(checkpoint, 0, n_read, 7, keys, values, NULL, &n));
+        for (size_t i = 0; i < n; i++) {
+            ok(tern_pull(place.worker, place.table, &keys[i], 1, found));
+            assert_memory_equal(found, (char *)values + i * table.length * 4, table.length * 4);
+            last ^= keys[i];
+        }
+        n_read += n;
+    } while (n);
+    assert_int_equal(n_read, n_rows);
+    /* From somewhere in the middle, and back at the beginning: the same rows. */
+    for (uint64_t first = n_rows; first-- > 0;) {
+        ok(tern_checkpoint_read(checkpoint, 0, first, 1, keys, NULL, NULL, &n));
+        assert_int_equal(n, 1);
+        last ^= keys[0];
+    }
+    assert_int_equal(last, 0);
+    ok(tern_checkpoint_close(checkpoint));
+    close_all(&place);
+}
+
+static void push_one(const struct opened *place, uint64_t key)
+{
+    const float update[LENGTH] = {0.5F, 1, 2, 3, 4};
+    ok(tern_push(place->worker, place->table, &key, 1, update));
+}
+
+/* Five checkpoints, each of a few more changes; any of them is complete when the others are gone. */
+static void only_changes_are_written(void **state)
+{
+    static char expected[5][N_KEYS * LENGTH * 4];
+    char name[40];
+    (void)state;
+    for (int kind = 0; kind < 4; kind++) {
+        const struct tern_table_options options = {
+            .struct_size = sizeof options,
+            .index = kind % 2 ? TERN_SPARSE : TERN_DENSE,
+            .n_keys = kind % 2 ? 0 : N_KEYS,
+            .length = LENGTH,
+            .init = {.kind = TERN_INIT_UNIFORM, .seed = 3, .a = 1, .b = 9},
+            .updater = kind < 2 ? (struct tern_updater){0} : tern_updater_adagrad(0.1, 1e-6)};
+        uint64_t n_rows[5] = {0}, n_first = 0;
+        struct opened place = open_all(&options);
+        push_some(&place, &options);
+        for (uint64_t i = 0; i < 5; i++) {
+            struct tern_table_stats stats = {.struct_size = sizeof stats};
+            for (uint64_t j = 0; j < 2 * i; j++)
+                push_one(&place, key_of(&options, (31 * i + 7 * j) % N_KEYS));
+            snprintf(name, sizeof name, "changes-%d-%d", kind, (int)i);
+            pull_all(&place, &options, expected[i]); /* makes rows of all keys */
+            write_changes(&place, name);
+            ok(tern_table_get_stats(place.table, &stats));
+            n_rows[i] = kind % 2 ? stats.rows : N_KEYS;
+            if (i == 0)
+                n_first = own_bytes(name);
+            else
+                assert_true(own_bytes(name) * 5 < n_first);
+        }
+        close_all(&place);
+        for (int i = 0; i < 5; i++) {
+            snprintf(name, sizeof name, "changes-%d-%d", kind, i);
+            has_exactly(name, &options, expected[i], sizeof expected[i], n_rows[i]);
+            remove_checkpoint(name);
+        }
+    }
+}
+
+/* A row that takes a value which an older file has is written again all the same. */
+static void a_value_may_come_back(void **state)
+{
+    static float expected[N_KEYS * LENGTH];
+    const float minus[LENGTH] = {-0.5F, -1, -2, -3, -4};
+    const uint64_t key = 17;
+    (void)state;
+    struct opened place = open_all(&plain);
+    push_some(&place, &plain);
+    write_changes(&place, "back-0");
+    push_one(&place, key);
+    write_changes(&place, "back-1");
+    ok(tern_push(place.worker, place.table, &key, 1, minus));
+    write_changes(&place, "back-2");
+    pull_all(&place, &plain, (char *)expected);
+    close_all(&place);
+    has_exactly("back-2", &plain, (char *)expected, sizeof expected, N_KEYS);
+}
+
+/* All rows are written again when files have too many rows, or when the last checkpoint is not there any more. */
+static void sometimes_all_rows_are_written(void **state)
+{
+    static float expected[N_KEYS * LENGTH];
+    char name[40];
+    uint64_t n_whole = 0, n_first = 0;
+    (void)state;
+    struct opened place = open_all(&plain);
+    push_some(&place, &plain);
+    for (int i = 0; i < 12; i++) {
+        for (uint64_t key = 0; i && key < N_KEYS / 4; key++)
+            push_one(&place, key * 3 % N_KEYS);
+        snprintf(name, sizeof name, "whole-%d", i);
+        write_changes(&place, name);
+        n_first = i ? n_first : own_bytes(name);
+        n_whole += own_bytes(name) >= n_first;
+    }
+    assert_int_equal(n_whole, 3); /* the first one, and each fifth after one: 1 + 4 / 4 rows */
+    remove_checkpoint("whole-11");
+    write_changes(&place, "after");
+    assert_true(own_bytes("after") >= n_first);
+    push_one(&place, 5);
+    ok(tern_checkpoint_start(place.node, in_folder("plain"), NULL, 0));
+    ok(tern_checkpoint_wait(place.node));
+    assert_true(own_bytes("plain") >= n_first);
+    write_changes(&place, "then");
+    assert_true(own_bytes("then") * 5 < n_first);
+    pull_all(&place, &plain, (char *)expected);
+    close_all(&place);
+    has_exactly("then", &plain, (char *)expected, sizeof expected, N_KEYS);
+}
+
+static bool is_odd(void *context, uint64_t key, const void *value)
+{
+    (void)context;
+    (void)value;
+    return key % 2 == 1;
+}
+
+/* A row that left the table is in no later checkpoint. */
+static void rows_that_left_stay_away(void **state)
+{
+    const struct tern_table_options options = {
+        .struct_size = sizeof options, .index = TERN_SPARSE, .length = LENGTH};
+    struct tern_checkpoint *checkpoint;
+    uint64_t keys[N_KEYS], n_removed;
+    size_t n;
+    (void)state;
+    struct opened place = open_all(&options);
+    for (uint64_t key = 0; key < 40; key++)
+        push_one(&place, key);
+    write_changes(&place, "left-0");
+    ok(tern_sweep(place.worker, place.table, is_odd, NULL, &n_removed));
+    assert_int_equal(n_removed, 20);
+    write_changes(&place, "left-1");
+    push_one(&place, 3);
+    write_changes(&place, "left-2");
+    close_all(&place);
+    for (int i = 1; i <= 2; i++) {
+        ok(tern_checkpoint_open(in_folder(i == 1 ? "left-1" : "left-2"), &checkpoint));
+        ok(tern_checkpoint_read(checkpoint, 0, 0, N_KEYS, keys, NULL, NULL, &n));
+        assert_int_equal(n, 20);
+        for (size_t j = 0; j < n; j++)
+            assert_int_equal(keys[j] % 2, 0);
+        ok(tern_checkpoint_read(checkpoint, 0, 20, N_KEYS, keys, NULL, NULL, &n));
+        assert_int_equal(n, i - 1);
+        assert_true(i == 1 || keys[0] == 3);
+        ok(tern_checkpoint_close(checkpoint));
+    }
+}
+
 static void bad_arguments_are_refused(void **state)
 {
     const struct tern_note same[] = {{"a", "x", 1}, {"a", "y", 1}}, unnamed = {"", "x", 1},
@@ -388,6 +596,10 @@ int main(void)
         cmocka_unit_test(contents_can_be_read_without_a_node),
         cmocka_unit_test(another_shape_or_updater_is_refused),
         cmocka_unit_test(clocks_come_back),
+        cmocka_unit_test(only_changes_are_written),
+        cmocka_unit_test(a_value_may_come_back),
+        cmocka_unit_test(sometimes_all_rows_are_written),
+        cmocka_unit_test(rows_that_left_stay_away),
         cmocka_unit_test(bad_arguments_are_refused),
         cmocka_unit_test(damage_is_found_before_any_row_is_replaced),
         cmocka_unit_test(leftovers_are_cleared),

@@ -109,6 +109,10 @@ static void bad_manifests_are_named(void **state)
 #define PART(file, bytes)                                                       \
     "{\"file\": \"" file "\", \"table\": \"w\", \"rows\": 1, \"bytes\": " bytes \
     ", \"xxh3\": \"0123456789abcdef\"}"
+#define LAYER(number, layer)                                           \
+    "{\"file\": \"part-0-" number                                      \
+    ".safetensors\", \"table\": \"w\", \"rows\": 1, \"layer\": " layer \
+    ", \"bytes\": 9, \"xxh3\": \"0123456789abcdef\"}"
 #define TAIL "], \"notes\": []}"
     static const struct {
         const char *text, *word;
@@ -128,10 +132,20 @@ static void bad_manifests_are_named(void **state)
         {HEAD TABLE "], \"parts\": [" PART("part-0-0.safetensors",
                                            "9") "," PART("part-0-0.safetensors", "9") TAIL,
          "twice"},
+        {HEAD TABLE "], \"parts\": [" PART("part-0-0.safetensors",
+                                           "9") "," PART("part-0-1.safetensors", "9") TAIL,
+         "rows"},
+        {HEAD TABLE "], \"parts\": [" LAYER("0", "0") TAIL, "layer"},
+        {HEAD TABLE "], \"parts\": [" LAYER("0", "4294967296") TAIL, "layer"},
         {HEAD TABLE "], \"parts\": [" PART("part-0-0.safetensors", "9") TAIL "x", "follows"},
     };
     (void)state;
     assert_null(decode(HEAD TABLE "], \"parts\": [" PART("part-0-0.safetensors", "9") TAIL));
+    manifest_free(&manifest);
+    /* A row may be in several layers. */
+    assert_null(
+        decode(HEAD TABLE "], \"parts\": [" LAYER("0", "1") "," LAYER("3", "4294967295") TAIL));
+    assert_int_equal(manifest.parts[1].layer, UINT32_MAX);
     manifest_free(&manifest);
     for (size_t i = 0; i < COUNT(cases); i++) {
         const char *wrong = decode(cases[i].text);
