@@ -44,6 +44,8 @@ static enum tern_status read_manifest(const char *path, struct manifest *manifes
     free(text);
     if (!wrong)
         wrong = find_missing(manifest);
+    if (wrong == manifest_no_memory)
+        return fail(TERN_NO_MEMORY, "no memory to read '%s/manifest.json'", path);
     return wrong ? fail(TERN_INVALID, "'%s/manifest.json' is no manifest of Tern: %s", path, wrong)
                  : files_check_sizes(path, manifest);
 }
@@ -185,6 +187,8 @@ static bool read_at(const struct part_reader *reader, void *bytes, size_t n, uin
     return true;
 }
 
+static const char no_memory[] = "there is no memory for its header";
+
 /* The header of a file that is open. NULL, or what is wrong with it. */
 static const char *read_header(const struct part_reader *reader, struct part *layout,
                                uint64_t *data_at)
@@ -198,7 +202,7 @@ static const char *read_header(const struct part_reader *reader, struct part *la
         return "its header is too long";
     char *text = malloc(n ? n : 1);
     if (!text)
-        return "there is no memory for its header";
+        return no_memory;
     const char *wrong = read_at(reader, text, n, sizeof length)
                             ? part_decode(text, n, bytes - sizeof length - n, layout)
                             : "it is too short";
@@ -267,7 +271,9 @@ enum tern_status reader_open(const struct tern_checkpoint *checkpoint, size_t pa
     free(layout);
     if (!wrong)
         return TERN_OK;
-    enum tern_status status = refuse_part(checkpoint, reader, wrong);
+    enum tern_status status = wrong == no_memory
+                                  ? fail(TERN_NO_MEMORY, "no memory to read '%s'", path)
+                                  : refuse_part(checkpoint, reader, wrong);
     reader_close(reader);
     return status;
 }

@@ -11,6 +11,8 @@
 
 #define FORMAT "checkpoint 1"
 
+const char manifest_no_memory[] = "there is no memory for it";
+
 void manifest_free(struct manifest *manifest)
 {
     free(manifest->parts);
@@ -170,7 +172,7 @@ static bool take_clocks(struct json *json, struct manifest *manifest)
             return false;
         while (json_next(json, ']', &n) && json_number(json, &clock))
             if (!manifest_add_clock(manifest, (uint32_t)n_nodes - 1, clock))
-                return json_refuse(json, "there is no memory for it");
+                return json_refuse(json, manifest_no_memory);
     }
     return !json->wrong;
 }
@@ -334,7 +336,7 @@ static bool take_part(struct json *json, struct manifest *manifest, bool notes)
         return json_refuse(json, "a part lacks its file, its table or its hash");
     if (part.node >= manifest->n_nodes || part.bytes > INT64_MAX || part.n_rows > part.bytes)
         return json_refuse(json, "a part has an impossible node or size");
-    return manifest_add_part(manifest, &part) || json_refuse(json, "there is no memory for it");
+    return manifest_add_part(manifest, &part) || json_refuse(json, manifest_no_memory);
 }
 
 static bool take_parts(struct json *json, struct manifest *manifest, bool notes)

@@ -74,6 +74,9 @@ void manifest_file_name(const struct manifest_part *part, char name[MANIFEST_FIL
 
 bool manifest_encode(const struct manifest *manifest, struct buffer *out);
 
+/* What is wrong when memory runs out. */
+extern const char manifest_no_memory[];
+
 /* NULL, or what is wrong; the manifest is then empty. `manifest` need not be set before. */
 const char *manifest_decode(const char *text, size_t n, struct manifest *manifest);
 

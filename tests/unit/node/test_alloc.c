@@ -328,6 +328,74 @@ static void any_allocation_may_fail_while_rows_leave(void **state)
     assert_true(n_refused > 0);
 }
 
+/* ---- Checkpoints ----------------------------------------------------------------------------- */
+
+static enum tern_status save(struct tern_node *node, const char *path)
+{
+    const enum tern_status status = tern_checkpoint_start_changes(node, path, NULL, 0);
+    return status ? status : tern_checkpoint_wait(node);
+}
+
+/* Three checkpoints of changes, the last of which is read; the n-th allocation of these calls fails. Returns how many they
+ * ask for. */
+static uint64_t save_thrice(uint64_t nth, size_t *n_refused)
+{
+    const struct tern_table_options options = shape(TERN_SPARSE, TERN_F32, 0, LENGTH);
+    struct tern_node *node;
+    struct tern_worker *worker;
+    struct tern_table *table;
+    struct tern_checkpoint *checkpoint = NULL;
+    char folder[] = "/tmp/tern-alloc-XXXXXX", path[64];
+    size_t n;
+    assert_non_null(mkdtemp(folder));
+    ok(tern_node_open(NULL, &node));
+    ok(tern_table_open(node, "saved", &options, &table));
+    ok(tern_worker_open(node, &worker));
+    ok(tern_push(worker, table, new_keys, 50, ones));
+    alloc_fail_at(nth);
+    const uint64_t before = alloc_count();
+    for (int i = 0; i < 3; i++) {
+        ok(tern_push(worker, table, new_keys + i, 1, ones));
+        snprintf(path, sizeof path, "%s/%d", folder, i);
+        in_the_end(n_refused, save(node, path));
+    }
+    in_the_end(n_refused, tern_checkpoint_open(path, &checkpoint));
+    in_the_end(n_refused, tern_checkpoint_read(checkpoint, 0, 0, 60, seen_keys, seen, NULL, &n));
+    size_t n_read = n;
+    while (n) {
+        in_the_end(n_refused,
+                   tern_checkpoint_read(checkpoint, 0, n_read, 60, seen_keys, seen, NULL, &n));
+        n_read += n;
+    }
+    assert_int_equal(n_read, 50);
+    in_the_end(n_refused, tern_checkpoint_verify(checkpoint));
+    const uint64_t n_allocations = alloc_count() - before;
+    alloc_fail_at(0);
+    ok(tern_checkpoint_close(checkpoint));
+    ok(tern_worker_close(worker));
+    ok(tern_node_close(node));
+    snprintf(path, sizeof path, "rm -r %s", folder);
+    assert_int_equal(system(path), 0);
+    return n_allocations;
+}
+
+static void any_allocation_may_fail_while_checkpoints_are_written(void **state)
+{
+    size_t n_refused = 0;
+    (void)state;
+    const uint64_t n_allocations = save_thrice(0, &n_refused);
+    assert_int_equal(n_refused, 0);
+    for (uint64_t n = 1; n <= n_allocations; n++) {
+        size_t refused_now = 0;
+        save_thrice(n, &refused_now);
+        assert_true(refused_now <= 1);
+        n_refused += refused_now;
+    }
+    print_message("%llu allocations, %zu calls refused\n", (unsigned long long)n_allocations,
+                  n_refused);
+    assert_true(n_refused > 0);
+}
+
 /* Reads all entries: at most `most`, all elements x. */
 static size_t count_entries_of(struct place *place, struct tern_table *table, size_t most, float x)
 {
@@ -418,6 +486,7 @@ int main(void)
         cmocka_unit_test(any_single_allocation_may_fail),
         cmocka_unit_test(memory_may_run_out_at_any_point),
         placed(any_allocation_may_fail_while_rows_leave),
+        cmocka_unit_test(any_allocation_may_fail_while_checkpoints_are_written),
         placed(entries_left_by_a_refused_write_have_their_initial_value),
         cmocka_unit_test(without_memory_existing_rows_can_be_used_and_all_be_closed),
         cmocka_unit_test(a_node_of_a_cluster_may_run_out_of_memory_when_it_is_opened),
