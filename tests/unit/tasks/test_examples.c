@@ -1,5 +1,5 @@
 /* test_examples - every format gives the examples that it says, shares are disjoint and complete, and what is wrong is named. */
-#include "support/check.h"
+#include "support/folder.h"
 
 #include <float.h>
 #include <math.h>
@@ -9,38 +9,6 @@
 #include "common/example_lines.h"
 #include "common/rng.h"
 #include "common/sentence.h"
-
-static char folder[] = "/tmp/tern-examples-XXXXXX";
-
-static int make_folder(void **state)
-{
-    (void)state;
-    return mkdtemp(folder) == NULL;
-}
-
-static int drop_folder(void **state)
-{
-    char command[128];
-    (void)state;
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
-}
-
-static const char *put_bytes(const char *name, const void *bytes, size_t n)
-{
-    static char path[128];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, n, file), n);
-    assert_int_equal(fclose(file), 0);
-    return path;
-}
-
-static const char *put(const char *name, const char *text)
-{
-    return put_bytes(name, text, strlen(text));
-}
 
 static bool read_with(const char *paths, const struct examples_options *options,
                       struct examples *examples)
@@ -57,7 +25,7 @@ static bool read_with(const char *paths, const struct examples_options *options,
 static void fails_with(const char *text, const struct examples_options *options, const char *word)
 {
     struct examples examples = {0};
-    bool ok = read_with(put("bad", text), options, &examples);
+    bool ok = read_with(put_text("bad", text), options, &examples);
     examples_fini(&examples);
     assert_false(ok);
     if (strstr(task_error(), word) == NULL)
@@ -68,7 +36,7 @@ static void fails_with(const char *text, const struct examples_options *options,
 static struct examples read_text(const char *text, const struct examples_options *options)
 {
     struct examples examples = {0};
-    bool ok = read_with(put("good", text), options, &examples);
+    bool ok = read_with(put_text("good", text), options, &examples);
     if (!ok)
         print_error("%s\n", task_error());
     assert_true(ok);
@@ -270,8 +238,8 @@ static void refuses_two_formats(void **state)
     struct examples examples = {0};
     char paths[300];
     (void)state;
-    put("one", "1 1:1\n");
-    put("two", "1 |a b\n");
+    put_text("one", "1 1:1\n");
+    put_text("two", "1 |a b\n");
     snprintf(paths, sizeof paths, "%s/one,%s/two", folder, folder);
     assert_false(read_with(paths, &none, &examples));
     assert_non_null(strstr(task_error(), "two looks like vw, but the file before it like libsvm"));
@@ -409,7 +377,7 @@ static const char *names_in(const char *text, struct examples_options options)
     named[0] = '\0';
     named_list = &examples;
     options.namer = note_name;
-    assert_true(read_with(put("named", text), &options, &examples));
+    assert_true(read_with(put_text("named", text), &options, &examples));
     examples_fini(&examples);
     return named;
 }

@@ -1,5 +1,5 @@
 /* test_input - lines of plain, gzip and zstd files come out the same, and what is wrong is named. */
-#include "support/check.h"
+#include "support/folder.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -11,37 +11,6 @@
 #include "common/input.h"
 #include "common/names.h"
 #include "common/sentence.h"
-
-static char folder[] = "/tmp/tern-input-XXXXXX";
-
-static int make_folder(void **state)
-{
-    (void)state;
-    return mkdtemp(folder) == NULL;
-}
-
-static int drop_folder(void **state)
-{
-    char command[128];
-    (void)state;
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
-}
-
-static const char *path_of(const char *name)
-{
-    static char path[128];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
-
-static void put(const char *name, const void *bytes, size_t n)
-{
-    FILE *file = fopen(path_of(name), "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, n, file), n);
-    assert_int_equal(fclose(file), 0);
-}
 
 static void put_gzip(const char *name, const void *bytes, size_t n)
 {
@@ -57,7 +26,7 @@ static void put_zstd(const char *name, const void *bytes, size_t n)
     char *packed = array_of(bound, 1);
     size_t size = ZSTD_compress(packed, bound, bytes, n, 3);
     assert_false(ZSTD_isError(size));
-    put(name, packed, size);
+    put_bytes(name, packed, size);
     free(packed);
 }
 
@@ -98,13 +67,13 @@ static void reads_every_packing(void **state)
     static const char text[] = "one\r\n\ntwo\tthree\nthe last has no end";
     static const char *const lines[] = {"one", "", "two\tthree", "the last has no end"};
     (void)state;
-    put("plain", text, strlen(text));
+    put_bytes("plain", text, strlen(text));
     put_gzip("gzip", text, strlen(text));
     put_zstd("zstd", text, strlen(text));
     expect_lines("plain", lines, COUNT(lines));
     expect_lines("gzip", lines, COUNT(lines));
     expect_lines("zstd", lines, COUNT(lines));
-    put("empty", "", 0);
+    put_bytes("empty", "", 0);
     expect_lines("empty", NULL, 0);
 }
 
@@ -125,7 +94,7 @@ static void reads_several_archives_as_one(void **state)
     put_gzip("second", "wo\n", 3);
     append("first", "second");
     expect_lines("first", lines, COUNT(lines));
-    put("padding", "\0\0\0\0", 4);
+    put_bytes("padding", "\0\0\0\0", 4);
     append("first", "padding");
     expect_lines("first", lines, COUNT(lines));
     put_zstd("first", "one\nt", 5);
@@ -166,7 +135,7 @@ static void reads_every_packing_from_a_pipe(void **state)
     static const char *const lines[] = {"one", "", "two\tthree", "the last has no end"};
     static const char *const names[] = {"plain", "gzip", "zstd"};
     (void)state;
-    put("plain", text, strlen(text));
+    put_bytes("plain", text, strlen(text));
     put_gzip("gzip", text, strlen(text));
     put_zstd("zstd", text, strlen(text));
     for (size_t i = 0; i < COUNT(names); i++) {
@@ -219,11 +188,11 @@ static void passes_over_a_byte_order_mark(void **state)
     static const char *const lines[] = {"a", "\xef\xbb\xbf"
                                              "b"};
     (void)state;
-    put("marked", bytes, sizeof bytes - 1);
+    put_bytes("marked", bytes, sizeof bytes - 1);
     expect_lines("marked", lines, 2);
     put_gzip("marked", bytes, sizeof bytes - 1);
     expect_lines("marked", lines, 2);
-    put("marked", bytes, 3);
+    put_bytes("marked", bytes, 3);
     expect_lines("marked", (const char *const[]){""}, 1);
 }
 
@@ -240,9 +209,9 @@ static void names_what_is_wrong(void **state)
     put_zstd("cut.zst", noise, sizeof noise);
     shorten("cut.zst", 1000);
     fails_with(read_all("cut.zst"), "cut.zst: cannot read it: the zstd file ends too early");
-    put("bad.zst", "\x28\xb5\x2f\xfd\xff\xff\xff\xff\xff\xff", 10);
+    put_bytes("bad.zst", "\x28\xb5\x2f\xfd\xff\xff\xff\xff\xff\xff", 10);
     fails_with(read_all("bad.zst"), "bad.zst: cannot read it");
-    put("bad.gz", "\x1f\x8b\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 13);
+    put_bytes("bad.gz", "\x1f\x8b\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 13);
     fails_with(read_all("bad.gz"), "bad.gz: cannot read it");
     fails_with(read_all("missing"), "missing: No such file");
     fails_with(read_all("."), "it is a folder");
@@ -254,7 +223,7 @@ static void names_file_and_line(void **state)
     char *line;
     size_t length;
     (void)state;
-    put("lines", "a\nb\n", 4);
+    put_bytes("lines", "a\nb\n", 4);
     assert_true(input_open(&input, path_of("lines")));
     input_line(&input, &line, &length);
     input_line(&input, &line, &length);
@@ -266,11 +235,11 @@ static void finds_files_of_a_folder(void **state)
 {
     char *path;
     (void)state;
-    put("valid.tsv.gz", "", 0);
+    put_bytes("valid.tsv.gz", "", 0);
     assert_true(input_find(folder, "valid", &path));
     assert_string_equal(path, path_of("valid.tsv.gz"));
     free(path);
-    put("valid.txt", "", 0);
+    put_bytes("valid.txt", "", 0);
     assert_true(input_find(folder, "valid", &path));
     assert_string_equal(path, path_of("valid.txt"));
     free(path);
@@ -335,13 +304,13 @@ static void refuses_names_that_cannot_be(void **state)
 {
     struct names names = {0};
     (void)state;
-    put("names", "a\nb\na\n", 6);
+    put_bytes("names", "a\nb\na\n", 6);
     fails_with(names_read(&names, path_of("names")), "/names:3: 'a'");
     names_fini(&names);
-    put("names", "a\nb\r\r\n", 6);
+    put_bytes("names", "a\nb\r\r\n", 6);
     fails_with(names_read(&names, path_of("names")), "/names:2: the name has a carriage return");
     names_fini(&names);
-    put("names", "a\nb\0\n", 5);
+    put_bytes("names", "a\nb\0\n", 5);
     fails_with(names_read(&names, path_of("names")), "/names:2: the name has a NUL character");
     names_fini(&names);
 }

@@ -2,52 +2,14 @@
  * Documents in both formats are the same, what is wrong with a file is said with its line, and text
  * becomes documents.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/folder.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/sentence.h"
 #include "lda/bags.h"
 #include "lda/bow.h"
-
-static char folder[] = "/tmp/tern-bags-XXXXXX";
-
-static int make_folder(void **state)
-{
-    (void)state;
-    return mkdtemp(folder) == NULL;
-}
-
-static int drop_folder(void **state)
-{
-    char command[128];
-    (void)state;
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
-}
-
-static const char *path_of(const char *name)
-{
-    static char path[256];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
-
-static void write_text(const char *name, const char *text)
-{
-    FILE *file = fopen(path_of(name), "wb");
-    assert_non_null(file);
-    fputs(text, file);
-    assert_int_equal(fclose(file), 0);
-}
 
 static void assert_text(const char *name, const char *expected)
 {
@@ -73,10 +35,10 @@ static void both_formats_are_the_same(void **state)
         "1 1:4\r\n0\r\n2 0:1 2:2",
     };
     (void)state;
-    write_text("vocab.txt", vocab);
+    put_text("vocab.txt", vocab);
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         struct bags bags;
-        write_text("docword.txt", forms[i]);
+        put_text("docword.txt", forms[i]);
         assert_true(bags_read(&bags, i % 2 ? folder : path_of("docword.txt"), NULL));
         assert_int_equal(bags.n_documents, 3);
         assert_int_equal(bags.n_tokens, 7);
@@ -98,13 +60,13 @@ static void the_vocabulary_is_found(void **state)
     char given[256];
     struct bags bags;
     (void)state;
-    write_text("docword.harbour.txt", "1\n1\n1\n1 1 1\n");
+    put_text("docword.harbour.txt", "1\n1\n1\n1 1 1\n");
     unlink(path_of("vocab.txt"));
     assert_false(bags_read(&bags, path_of("docword.harbour.txt"), NULL));
     assert_non_null(strstr(task_error(), "--vocab FILE"));
     bags_fini(&bags);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        write_text(names[i], i == 2 ? "quay\n" : "pier\n");
+        put_text(names[i], i == 2 ? "quay\n" : "pier\n");
         assert_true(bags_read(&bags, path_of("docword.harbour.txt"), NULL));
         assert_string_equal(names_at(&bags.words, 0), i == 2 ? "quay" : "pier");
         bags_fini(&bags);
@@ -144,9 +106,9 @@ static void what_is_wrong_is_said(void **state)
     };
     struct bags bags;
     (void)state;
-    write_text("vocab.txt", vocab);
+    put_text("vocab.txt", vocab);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        write_text("docword.txt", cases[i].text);
+        put_text("docword.txt", cases[i].text);
         assert_false(bags_read(&bags, folder, NULL));
         if (strstr(task_error(), cases[i].sentence) == NULL)
             fail_msg("case %zu: %s", i, task_error());
@@ -177,8 +139,8 @@ static void lines_become_documents(void **state)
 {
     (void)state;
     /* "the" is in too many documents, "an" too short, "once" in too few. */
-    write_text("text", "The sail, the WIND: an x-sail\n\nthe wind; 12wind\nonce the sea\n"
-                       "the sea's sail\n");
+    put_text("text", "The sail, the WIND: an x-sail\n\nthe wind; 12wind\nonce the sea\n"
+                     "the sea's sail\n");
     assert_true(make("text", 2, 0.6, "bags"));
     assert_text("bags/vocab.txt", "sail\nwind\nsea\n");
     assert_text("bags/docword.txt", "5\n3\n6\n1 1 2\n1 2 1\n3 2 2\n4 3 1\n5 1 1\n5 3 1\n");
@@ -191,8 +153,8 @@ static void files_become_documents(void **state)
     (void)state;
     assert_int_equal(mkdir(path_of("tree"), 0777), 0);
     assert_int_equal(mkdir(path_of("tree/below"), 0777), 0);
-    write_text("tree/z", "sea\nsea\n");
-    write_text("tree/below/a", "wind\n");
+    put_text("tree/z", "sea\nsea\n");
+    put_text("tree/below/a", "wind\n");
     assert_true(make("tree", 1, 1, "bags"));
     assert_text("bags/vocab.txt", "wind\nsea\n");
     assert_text("bags/docword.txt", "2\n2\n2\n1 1 1\n2 2 2\n");
@@ -203,10 +165,10 @@ static void files_become_documents(void **state)
 static void text_without_words_is_refused(void **state)
 {
     (void)state;
-    write_text("text", "a bc 123\n");
+    put_text("text", "a bc 123\n");
     assert_false(make("text", 2, 1, "none"));
     assert_non_null(strstr(task_error(), "there are no words"));
-    write_text("text", "sea\nwind\n");
+    put_text("text", "sea\nwind\n");
     assert_false(make("text", 2, 1, "none"));
     assert_non_null(strstr(task_error(), "--min-documents"));
     assert_int_not_equal(access(path_of("none"), F_OK), 0);

@@ -2,27 +2,12 @@
  * Ratings: the forms people have them in, the split into train and test, and what is said about files
  * that are not as they should be.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/folder.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "common/sentence.h"
 #include "mf/ratings.h"
-
-static char folder[] = "/tmp/test_mf_ratings_XXXXXX";
-
-static int make_folder(void **state)
-{
-    (void)state;
-    return mkdtemp(folder) == NULL;
-}
 
 static int remove_folder(void **state)
 {
@@ -30,27 +15,10 @@ static int remove_folder(void **state)
     return rmdir(folder);
 }
 
-static const char *path_of(const char *name)
-{
-    static char path[2][256];
-    static int turn;
-    turn = !turn;
-    snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);
-    return path[turn];
-}
-
-static void write_file(const char *name, const char *bytes, size_t n)
-{
-    FILE *file = fopen(path_of(name), "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, n, file), n);
-    assert_int_equal(fclose(file), 0);
-}
-
 /* Reads a file with this content, all of it to learn from. */
 static bool read_text(const char *text, size_t n, struct ratings *ratings)
 {
-    write_file("ratings", text, n);
+    put_bytes("ratings", text, n);
     const struct ratings_source source = {.data = path_of("ratings")};
     bool ok = ratings_read(ratings, &source);
     assert_int_equal(unlink(path_of("ratings")), 0);
@@ -190,8 +158,8 @@ static void unknown_names_in_a_test_file(void **state)
     struct ratings ratings;
     struct ratings_source source = {.data = folder, .test_share = 0.5};
     (void)state;
-    write_file("train.csv", "a,x,1\nb,y,2\n", 12);
-    write_file("test.csv", "a,y,1\nc,y,2\nb,z,3\n", 18);
+    put_bytes("train.csv", "a,x,1\nb,y,2\n", 12);
+    put_bytes("test.csv", "a,y,1\nc,y,2\nb,z,3\n", 18);
 
     assert_false(ratings_read(&ratings, &source));
     assert_non_null(

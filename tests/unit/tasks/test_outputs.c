@@ -2,7 +2,7 @@
  * test_outputs - a folder of files is replaced as a whole, also by a program that is killed at any step, and
  * vectors can be read again.
  */
-#include "support/check.h"
+#include "support/folder.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -16,29 +16,6 @@
 #include "common/outputs.h"
 #include "common/sentence.h"
 #include "common/vectors.h"
-
-static char folder[] = "/tmp/tern-outputs-XXXXXX";
-
-static int make_folder(void **state)
-{
-    (void)state;
-    return mkdtemp(folder) == NULL;
-}
-
-static int drop_folder(void **state)
-{
-    char command[128];
-    (void)state;
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
-}
-
-static const char *path_of(const char *name)
-{
-    static char path[256];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
 
 static size_t n_files(const char *path)
 {

@@ -1,5 +1,5 @@
 /* test_wordvec_files - vectors written, read again in every format, compared and examined. */
-#include "support/check.h"
+#include "support/folder.h"
 
 #include <math.h>
 #include <sys/stat.h>
@@ -9,46 +9,6 @@
 #include "wordvec/wordtest.h"
 
 enum { DIM = 3, WIDTH = 8 };
-
-static char folder[] = "/tmp/test_wordvec.XXXXXX";
-
-static int make_folder(void **state)
-{
-    (void)state;
-    return mkdtemp(folder) == NULL;
-}
-
-static int remove_folder(void **state)
-{
-    char command[64];
-    (void)state;
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    return system(command);
-}
-
-static const char *path_of(const char *name)
-{
-    static char path[4][64];
-    static size_t next;
-    char *one = path[next++ % COUNT(path)];
-    snprintf(one, sizeof path[0], "%s/%s", folder, name);
-    return one;
-}
-
-static const char *write_bytes(const char *name, const void *bytes, size_t n)
-{
-    const char *path = path_of(name);
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, n, file), n);
-    assert_int_equal(fclose(file), 0);
-    return path;
-}
-
-static const char *write_text(const char *name, const char *text)
-{
-    return write_bytes(name, text, strlen(text));
-}
 
 /* ---- A model: royalty and sex are directions, so that analogies hold --------------------------- */
 
@@ -127,7 +87,7 @@ static void a_model_of_other_words_is_refused(void **state)
     assert_true(names_add(&model->names, "more", 4, &number));
     assert_false(wordfiles_read(&model->files, path_of("model"), &n_epochs));
     assert_non_null(strstr(task_error(), "the words are not those of the data"));
-    write_text("model/model.txt", "dim 3\nepochs x\n");
+    put_text("model/model.txt", "dim 3\nepochs x\n");
     assert_false(wordfiles_read(&model->files, path_of("model"), &n_epochs));
     assert_non_null(strstr(task_error(), "model.txt:2"));
     free_model(model);
@@ -173,7 +133,7 @@ static void words_can_be_added_and_subtracted(void **state)
         {.name = "king"}, {.name = "man", .is_subtracted = true}, {.name = "woman"}};
     struct term nothing[] = {{.name = "king"}, {.name = "king", .is_subtracted = true}};
     (void)state;
-    write_text("v", "6 2\nman 1 0\nwoman 0 1\nking 1 0.1\nfish -1 -1\nqueen 0.1 1\nsir 1 0.2\n");
+    put_text("v", "6 2\nman 1 0\nwoman 0 1\nking 1 0.1\nfish -1 -1\nqueen 0.1 1\nsir 1 0.2\n");
     assert_true(lexicon_read(&lexicon, path_of("v")));
     find_nearest(&lexicon, sum, 3, 1, &best);
     assert_string_equal(names_at(&lexicon.names, best.at[0].number), "queen");
@@ -216,18 +176,18 @@ static void files_that_are_no_vectors_are_refused(void **state)
     (void)state;
     memset(long_name, 'x', sizeof long_name);
     lexicon_refused(path_of("nowhere"), "cannot open");
-    lexicon_refused(write_text("v", ""), "rows and columns");
-    lexicon_refused(write_text("v", "2 x\na 1 2\n"), "rows and columns");
-    lexicon_refused(write_text("v", "-2 2\na 1 2\n"), "rows and columns");
-    lexicon_refused(write_text("v", "2 99999999999\na 1 2\n"), "rows and columns");
-    lexicon_refused(write_text("v", "2 2\na 1 2\n"), "ends after 1 of 2");
-    lexicon_refused(write_text("v", "2 2\na 1 2\nb 1\n"), "middle of a vector");
-    lexicon_refused(write_text("v", "2 2\na 1 2\nb 1 z\n"), "'z' is not a number");
-    lexicon_refused(write_bytes("v", "2 2\na \1\2\3\4\5\6\7", 13), "middle of a vector");
+    lexicon_refused(put_text("v", ""), "rows and columns");
+    lexicon_refused(put_text("v", "2 x\na 1 2\n"), "rows and columns");
+    lexicon_refused(put_text("v", "-2 2\na 1 2\n"), "rows and columns");
+    lexicon_refused(put_text("v", "2 99999999999\na 1 2\n"), "rows and columns");
+    lexicon_refused(put_text("v", "2 2\na 1 2\n"), "ends after 1 of 2");
+    lexicon_refused(put_text("v", "2 2\na 1 2\nb 1\n"), "middle of a vector");
+    lexicon_refused(put_text("v", "2 2\na 1 2\nb 1 z\n"), "'z' is not a number");
+    lexicon_refused(put_bytes("v", "2 2\na \1\2\3\4\5\6\7", 13), "middle of a vector");
     memcpy(long_name, "2 2\n", 4);
-    lexicon_refused(write_bytes("v", long_name, sizeof long_name), "excessive length");
-    write_text("v.txt", "a\nb\n");
-    lexicon_refused(write_bytes("v.npy", "\x93NUMPY\x01\0\x02\0{}", 12), "v.npy");
+    lexicon_refused(put_bytes("v", long_name, sizeof long_name), "excessive length");
+    put_text("v.txt", "a\nb\n");
+    lexicon_refused(put_bytes("v.npy", "\x93NUMPY\x01\0\x02\0{}", 12), "v.npy");
 }
 
 /* ---- Examinations ---------------------------------------------------------------------------- */
@@ -250,15 +210,14 @@ static void analogies_are_answered(void **state)
 {
     struct train_quality quality = {0};
     (void)state;
-    assert_true(
-        examine(write_text("q", ": royalty\nMan woman KING queen\nman king woman fish\n"
-                                "man king unknown fish\n: gram1-sex\nking queen man woman\n"),
-                NULL, &quality));
+    assert_true(examine(put_text("q", ": royalty\nMan woman KING queen\nman king woman fish\n"
+                                      "man king unknown fish\n: gram1-sex\nking queen man woman\n"),
+                        NULL, &quality));
     assert_true(fabs(quality.values[0] - 2.0 / 3) < 1e-9);
     assert_true(fabs(quality.values[1] - 0.5) < 1e-9 && fabs(quality.values[2] - 1) < 1e-9);
-    assert_false(examine(write_text("q", ": x\nman woman king\n"), NULL, &quality));
+    assert_false(examine(put_text("q", ": x\nman woman king\n"), NULL, &quality));
     assert_non_null(strstr(task_error(), "q:2: a question has four words"));
-    assert_false(examine(write_text("q", "no such words here\n"), NULL, &quality));
+    assert_false(examine(put_text("q", "no such words here\n"), NULL, &quality));
     assert_non_null(strstr(task_error(), "none has only words that are known"));
 }
 
@@ -267,15 +226,15 @@ static void similarity_is_correlated(void **state)
     struct train_quality quality = {0};
     (void)state;
     assert_true(examine(NULL,
-                        write_text("pairs.txt", "man woman 5\nman\tfish,1\nKing queen 9\n"
-                                                "man nobody 3\n"),
+                        put_text("pairs.txt", "man woman 5\nman\tfish,1\nKing queen 9\n"
+                                              "man nobody 3\n"),
                         &quality));
     assert_true(fabs(quality.values[0] - 1) < 1e-9 && fabs(quality.values[1] - 1) < 1e-9);
-    assert_false(examine(NULL, write_text("pairs.txt", "man woman five\n"), &quality));
+    assert_false(examine(NULL, put_text("pairs.txt", "man woman five\n"), &quality));
     assert_non_null(strstr(task_error(), "pairs.txt:1: 'five' is not a number"));
-    assert_false(examine(NULL, write_text("pairs.txt", "man woman\n"), &quality));
+    assert_false(examine(NULL, put_text("pairs.txt", "man woman\n"), &quality));
     assert_non_null(strstr(task_error(), "two words and a number"));
-    assert_false(examine(NULL, write_text("pairs.txt", "man woman 1\n"), &quality));
+    assert_false(examine(NULL, put_text("pairs.txt", "man woman 1\n"), &quality));
     assert_non_null(strstr(task_error(), "too few"));
 }
 
@@ -304,5 +263,5 @@ int main(void)
         cmocka_unit_test(similarity_is_correlated),
         cmocka_unit_test(ranks_correlate),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_folder, drop_folder);
 }

@@ -1,5 +1,5 @@
 /* test_wordvec_text - words of text: cut, shared between workers, counted and drawn. */
-#include "support/check.h"
+#include "support/folder.h"
 
 #include <math.h>
 #include <sys/stat.h>
@@ -10,46 +10,6 @@
 #include "wordvec/vocab.h"
 
 /* ---- Files ----------------------------------------------------------------------------------- */
-
-static char folder[] = "/tmp/test_wordvec.XXXXXX";
-
-static int make_folder(void **state)
-{
-    (void)state;
-    return mkdtemp(folder) == NULL;
-}
-
-static int remove_folder(void **state)
-{
-    char command[64];
-    (void)state;
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    return system(command);
-}
-
-static const char *path_of(const char *name)
-{
-    static char path[4][64];
-    static size_t next;
-    char *one = path[next++ % COUNT(path)];
-    snprintf(one, sizeof path[0], "%s/%s", folder, name);
-    return one;
-}
-
-static const char *write_bytes(const char *name, const void *bytes, size_t n)
-{
-    const char *path = path_of(name);
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, n, file), n);
-    assert_int_equal(fclose(file), 0);
-    return path;
-}
-
-static const char *write_text(const char *name, const char *text)
-{
-    return write_bytes(name, text, strlen(text));
-}
 
 /* All of the text as this worker sees it: words followed by blanks, ends of sentences as '|'. */
 static char *read_all(struct text_reader *reader)
@@ -98,22 +58,22 @@ static void reads_as(const char *data, const char *wanted)
 static void lines_are_sentences_of_words(void **state)
 {
     (void)state;
-    reads_as(write_text("a", "the cat\tsat \r\n\n \non the mat"), "the cat sat |on the mat |");
-    reads_as(write_text("a", "caf\xc3\xa9 \x01x\x02\n"), "caf\xc3\xa9 x |");
-    reads_as(write_text("a", ""), "");
-    reads_as(write_text("a", "\n\n \n"), "");
+    reads_as(put_text("a", "the cat\tsat \r\n\n \non the mat"), "the cat sat |on the mat |");
+    reads_as(put_text("a", "caf\xc3\xa9 \x01x\x02\n"), "caf\xc3\xa9 x |");
+    reads_as(put_text("a", ""), "");
+    reads_as(put_text("a", "\n\n \n"), "");
 }
 
 static void several_files_and_folders(void **state)
 {
     char list[200];
     (void)state;
-    snprintf(list, sizeof list, "%s,%s", write_text("one", "a b"), write_text("two", "c\n"));
+    snprintf(list, sizeof list, "%s,%s", put_text("one", "a b"), put_text("two", "c\n"));
     reads_as(list, "a b |c |");
     assert_int_equal(mkdir(path_of("books"), 0777), 0);
-    write_text("books/2", "second\n");
-    write_text("books/1", "first\n");
-    write_text("books/.hidden", "hidden\n");
+    put_text("books/2", "second\n");
+    put_text("books/1", "first\n");
+    put_text("books/.hidden", "hidden\n");
     reads_as(path_of("books"), "first |second |");
 }
 
@@ -128,7 +88,7 @@ static void long_words_are_cut(void **state)
     memset(wanted, 'x', TEXT_WORD_MAX + 2);
     memcpy(wanted, "a ", 2);
     memcpy(wanted + TEXT_WORD_MAX + 2, " b |", 4);
-    reads_as(write_text("long", text), wanted);
+    reads_as(put_text("long", text), wanted);
     free(text);
 }
 
@@ -168,7 +128,7 @@ static void workers_share_every_word_once(void **state)
 {
     uint64_t n_words;
     char *text = numbered_text(&n_words);
-    const char *path = write_text("numbered", text);
+    const char *path = put_text("numbered", text);
     (void)state;
     for (uint64_t n_workers = 1; n_workers < 6; n_workers++) {
         uint8_t *seen = array_of(n_words, 1);
@@ -188,7 +148,7 @@ static void compressed_text_is_shared_alike(void **state)
 {
     uint64_t n_words;
     char *text = numbered_text(&n_words);
-    const char *plain = write_text("numbered", text), *packed = path_of("numbered.gz");
+    const char *plain = put_text("numbered", text), *packed = path_of("numbered.gz");
     gzFile file = gzopen(packed, "wb");
     (void)state;
     assert_int_equal(gzwrite(file, text, (unsigned)strlen(text)), strlen(text));
@@ -212,7 +172,7 @@ static void what_cannot_be_read_is_named(void **state)
     assert_non_null(strstr(task_error(), "nowhere"));
     vocab_fini(&vocab);
     text_fini(&text);
-    write_bytes("cut.gz", "\x1f\x8b\x08\0\0\0\0\0\0\x03\x4b", 11);
+    put_bytes("cut.gz", "\x1f\x8b\x08\0\0\0\0\0\0\x03\x4b", 11);
     assert_true(text_init(&text, path_of("cut.gz")));
     assert_false(vocab_read(&vocab, &text, &settings));
     assert_non_null(strstr(task_error(), "cut.gz"));
@@ -232,7 +192,7 @@ static bool read_vocab(struct vocab *vocab, const char *words, uint64_t min_coun
     const struct vocab_settings settings = {
         .min_count = min_count, .sample = sample, .n_workers = n_workers};
     struct text text;
-    assert_true(text_init(&text, write_text("vocab", words)));
+    assert_true(text_init(&text, put_text("vocab", words)));
     bool ok = vocab_read(vocab, &text, &settings);
     text_fini(&text);
     return ok;
@@ -356,7 +316,7 @@ static void letters_remain_of_any_text(void **state)
 {
     (void)state;
     const char *from =
-        write_text("raw", "<doc id=\"1\">\nThe Cat's 2 mats,\r\n\n - 7 -\ncaf\xc3\xa9\n");
+        put_text("raw", "<doc id=\"1\">\nThe Cat's 2 mats,\r\n\n - 7 -\ncaf\xc3\xa9\n");
     assert_true(corpus_from_text(from, folder));
     holds_text("text.txt", "the cat s mats\ncaf\n");
     assert_false(corpus_from_text(path_of("nowhere"), path_of("new")));
@@ -366,7 +326,7 @@ static void letters_remain_of_any_text(void **state)
 static void entries_remain_of_the_dictionary(void **state)
 {
     (void)state;
-    const char *from = write_text(
+    const char *from = put_text(
         "raw",
         "00-database-info\n   About it.\n"
         "Lariat \\Lar\"i*at\\ (l[a^]r\"[i^]*[a^]t), n. [Sp. la reata the\n   rope [see {X}].]\n"
@@ -374,7 +334,7 @@ static void entries_remain_of_the_dictionary(void **state)
         "Alae \\A\"l[ae]\\, n.\n   Wings of {Larid[ae]}, [unclosed\n");
     assert_true(corpus_from_gcide(from, folder));
     holds_text("gcide.txt", "lariat n a long rope of hemp\nalae n wings of laridae\n");
-    assert_false(corpus_from_gcide(write_text("raw", "nothing\n"), folder));
+    assert_false(corpus_from_gcide(put_text("raw", "nothing\n"), folder));
     assert_non_null(strstr(task_error(), "no entries"));
     assert_false(corpus_from_gcide(path_of("nowhere"), folder));
     assert_non_null(strstr(task_error(), "dict-gcide"));
@@ -397,5 +357,5 @@ int main(void)
         cmocka_unit_test(letters_remain_of_any_text),
         cmocka_unit_test(entries_remain_of_the_dictionary),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_folder, drop_folder);
 }
