@@ -65,4 +65,37 @@ static inline void take_steps(struct site *site, const uint8_t *data, size_t siz
     }
 }
 
+/* ---- Requests ------------------------------------------------------------------------------------ */
+
+/* What a target says about a request: how it is served, and a copy of what it can change, as `bytes` bytes. */
+struct serving {
+    enum tern_status (*serve)(struct site *site, uint32_t from, const struct frame *request,
+                              const uint8_t *body, struct buffer *out);
+    void (*take_image)(const struct site *site, void *image);
+    size_t bytes;
+};
+
+/* Serves a request of these bytes: a refused one changes nothing, and the answer to another is whole. */
+static inline void check_serving(struct site *site, const struct serving *serving, uint32_t from,
+                                 const uint8_t *body, size_t bytes)
+{
+    const struct frame request = {.kind = FRAME_ROUND, .number = 1, .body_bytes = (uint32_t)bytes};
+    struct buffer out = {0};
+    uint8_t *before = malloc(serving->bytes), *after = malloc(serving->bytes);
+    require(before && after);
+    serving->take_image(site, before);
+    if (serving->serve(site, from, &request, body, &out)) {
+        serving->take_image(site, after);
+        require(memcmp(before, after, serving->bytes) == 0);
+        require(buffer_size(&out) == 0);
+    } else {
+        struct frame answer;
+        require(frame_decode(buffer_head(&out), &answer) == TERN_OK);
+        require(buffer_size(&out) == FRAME_HEADER_BYTES + answer.body_bytes);
+    }
+    buffer_free(&out);
+    free(before);
+    free(after);
+}
+
 #endif
