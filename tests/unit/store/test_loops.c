@@ -59,17 +59,26 @@ static size_t draw(struct dice *dice, size_t *drawn)
     return n;
 }
 
+/* A call that writes random values to keys: a push or a set. */
+typedef size_t write_function(struct store *store, const uint64_t *keys, size_t n,
+                              struct entry *const *entries, const void *values, uint32_t *missed);
+
+static void write_random(struct model *m, const uint64_t *keys, size_t n, write_function *call,
+                         struct dice *dice)
+{
+    struct entry *entries[MAX_BATCH];
+    uint32_t missed[MAX_BATCH];
+    for (size_t i = 0; i < n * m->store.length; i++)
+        m->values[i] = (float)dice_below(dice, 100);
+    ok(store_reserve(&m->store, keys, n, entries));
+    assert_int_equal(call(&m->store, keys, n, entries, m->values, missed), 0);
+}
+
 static void push(struct model *m, const uint64_t *keys, const size_t *drawn, size_t n,
                  bool exclusive, struct dice *dice)
 {
-    struct entry *entries[MAX_BATCH];
-    uint32_t missed[MAX_BATCH], length = m->store.length;
-    for (size_t i = 0; i < n * length; i++)
-        m->values[i] = (float)dice_below(dice, 100);
-    ok(store_reserve(&m->store, keys, n, entries));
-    assert_int_equal((exclusive ? store_push_exclusive : store_push)(&m->store, keys, n, entries,
-                                                                     m->values, missed),
-                     0);
+    const uint32_t length = m->store.length;
+    write_random(m, keys, n, exclusive ? store_push_exclusive : store_push, dice);
     for (size_t i = 0; i < n; i++) {
         m->exists[drawn[i]] = true;
         for (uint32_t j = 0; j < length; j++)
@@ -80,14 +89,8 @@ static void push(struct model *m, const uint64_t *keys, const size_t *drawn, siz
 static void set(struct model *m, const uint64_t *keys, const size_t *drawn, size_t n,
                 bool exclusive, struct dice *dice)
 {
-    struct entry *entries[MAX_BATCH];
-    uint32_t missed[MAX_BATCH], length = m->store.length;
-    for (size_t i = 0; i < n * length; i++)
-        m->values[i] = (float)dice_below(dice, 100);
-    ok(store_reserve(&m->store, keys, n, entries));
-    assert_int_equal((exclusive ? store_set_exclusive : store_set)(&m->store, keys, n, entries,
-                                                                   m->values, missed),
-                     0);
+    const uint32_t length = m->store.length;
+    write_random(m, keys, n, exclusive ? store_set_exclusive : store_set, dice);
     for (size_t i = 0; i < n; i++) {
         m->exists[drawn[i]] = true;
         memcpy(m->rows + drawn[i] * length, m->values + i * length, length * sizeof(float));
