@@ -98,8 +98,11 @@ static bool is_checkpoint(const char *path)
     return stat(manifest, &there) == 0;
 }
 
-/* Lists the checkpoints of a folder; those that are being written have another ending and no manifest yet. */
-static bool list_folder(const char *path)
+/* What is done with a checkpoint; whether it succeeded. */
+typedef bool visit_function(const char *path);
+
+/* Visits the checkpoints of a folder; those that are being written have another ending and no manifest yet. */
+static bool visit_folder(const char *path, visit_function *visit)
 {
     struct dirent **entries;
     int n = scandir(path, &entries, NULL, versionsort);
@@ -110,7 +113,7 @@ static bool list_folder(const char *path)
         char inside[PATH_MAX];
         snprintf(inside, sizeof inside, "%s/%s", path, entries[i]->d_name);
         if (entries[i]->d_name[0] != '.' && is_checkpoint(inside)) {
-            ok = list_one(inside) && ok;
+            ok = visit(inside) && ok;
             found = true;
         }
         free(entries[i]);
@@ -122,21 +125,27 @@ static bool list_folder(const char *path)
     return ok && found;
 }
 
+/* Visits checkpoints, or those in the folders, that the operands name. */
+static bool visit_all(visit_function *visit)
+{
+    bool ok = true;
+    for (size_t i = 0; i < args.operands.n; i++) {
+        const char *path = args.operands.at[i];
+        ok = (is_checkpoint(path) ? visit(path) : visit_folder(path, visit)) && ok;
+    }
+    return ok;
+}
+
 int checkpoint_ls_command(int argc, char **argv)
 {
     int status;
-    bool ok = true;
     if (!options_read(&ls_set, argc, argv, &status))
         return status;
     if (args.operands.n == 0) {
         complain("which one? tern checkpoint ls DIR...");
         return EXIT_USAGE;
     }
-    for (size_t i = 0; i < args.operands.n; i++) {
-        const char *path = args.operands.at[i];
-        ok = (is_checkpoint(path) ? list_one(path) : list_folder(path)) && ok;
-    }
-    return ok ? EXIT_OK : EXIT_FAILED;
+    return visit_all(list_one) ? EXIT_OK : EXIT_FAILED;
 }
 
 /* ---- tern checkpoint verify ---------------------------------------------------------------------- */
@@ -144,6 +153,7 @@ int checkpoint_ls_command(int argc, char **argv)
 static const struct option_set verify_set = {
     .program = "tern checkpoint verify",
     .about = "Reads all files of checkpoints and compares them with their hashes.",
+    .notes = "DIR is a checkpoint, or a folder that has some.",
     .operands = "DIR...",
     .given = &args.operands,
 };
@@ -168,16 +178,13 @@ static bool verify_one(const char *path)
 int checkpoint_verify_command(int argc, char **argv)
 {
     int status;
-    bool ok = true;
     if (!options_read(&verify_set, argc, argv, &status))
         return status;
     if (args.operands.n == 0) {
         complain("which one? tern checkpoint verify DIR...");
         return EXIT_USAGE;
     }
-    for (size_t i = 0; i < args.operands.n; i++)
-        ok = verify_one(args.operands.at[i]) && ok;
-    return ok ? EXIT_OK : EXIT_FAILED;
+    return visit_all(verify_one) ? EXIT_OK : EXIT_FAILED;
 }
 
 /* ---- tern checkpoint export ---------------------------------------------------------------------- */
@@ -356,7 +363,8 @@ static bool find_table(struct export *to)
             return true;
     }
     if (args.table != NULL)
-        complain("%s has no table '%s'", args.operands.at[0], args.table);
+        complain("%s has no table '%s'; 'tern checkpoint ls' lists those it has",
+                 args.operands.at[0], args.table);
     else
         complain("%s has %zu tables: choose one with --table", args.operands.at[0], info.n_tables);
     return false;

@@ -1,6 +1,7 @@
 /* log - see log.h. */
 #include "base/log.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/status.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int to = -1; /* -1: the log is off */
@@ -19,15 +21,22 @@ static int notices_to = -1;
 static uint64_t began_ns;
 static _Atomic int64_t node_number = -1;
 
+/* What could not be opened: the sentence of log_check(), or nothing. */
+static char refusal[600];
+
 /* The descriptor that a variable names, or -1. */
 static int open_at(const char *name)
 {
     const char *where = getenv(name);
     if (!where || !*where)
         return -1;
-    return strcmp(where, "stderr") == 0
-               ? STDERR_FILENO
-               : open(where, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (strcmp(where, "stderr") == 0)
+        return STDERR_FILENO;
+    int fd = open(where, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (fd < 0)
+        snprintf(refusal, sizeof refusal, "%s is '%.400s', which cannot be opened: %s", name, where,
+                 strerror(errno));
+    return fd;
 }
 
 static void open_log(void)
@@ -35,6 +44,12 @@ static void open_log(void)
     began_ns = clock_now_ns();
     to = open_at("TERN_LOG");
     notices_to = open_at("TERN_NOTICES");
+}
+
+enum tern_status log_check(void)
+{
+    pthread_once(&once, open_log);
+    return refusal[0] ? fail(TERN_INVALID, "%s", refusal) : TERN_OK;
 }
 
 void log_node(uint32_t node)

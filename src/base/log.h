@@ -9,6 +9,11 @@
 
 #include <stdint.h>
 
+#include "tern/tern.h"
+
+/* Opens what the variables name; fails if that is not possible. */
+enum tern_status log_check(void);
+
 /* Names the node in the lines that follow. */
 void log_node(uint32_t node);
 

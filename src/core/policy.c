@@ -96,6 +96,16 @@ bool policy_find(const char *name, struct policy *policy)
     return false;
 }
 
+bool policy_takes_number(const char *name)
+{
+    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
+        const size_t length = strlen(families[i].name);
+        if (!strncmp(families[i].name, name, length) && (!name[length] || name[length] == ':'))
+            return true;
+    }
+    return false;
+}
+
 bool policy_at(size_t i, struct policy *policy)
 {
     if (i >= sizeof presets / sizeof presets[0])

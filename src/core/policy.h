@@ -75,6 +75,9 @@ struct policy {
  * none. */
 bool policy_find(const char *name, struct policy *policy);
 
+/* Whether the name is that of presets which take a number: there is none without, or with a bad one. */
+bool policy_takes_number(const char *name);
+
 /* The i-th preset of those that take no number; false if there are no more. */
 bool policy_at(size_t i, struct policy *policy);
 

@@ -37,6 +37,10 @@ static enum tern_status read_manifest(const char *path, struct manifest *manifes
 {
     char *text;
     size_t n;
+    char file[PATH_MAX];
+    snprintf(file, sizeof file, "%s/manifest.json", path);
+    if (access(path, F_OK) == 0 && access(file, F_OK) != 0 && errno == ENOENT)
+        return fail(TERN_INVALID, "'%s' is no checkpoint: it has no manifest.json", path);
     enum tern_status status = files_read(path, "manifest.json", MANIFEST_MAX_BYTES, &text, &n);
     if (status)
         return status;

@@ -6,6 +6,7 @@
 #include <sys/random.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "kernel/kernel.h"
 #include "node/admit.h"
 #include "node/checkpoint.h"
@@ -105,6 +106,8 @@ enum tern_status tern_node_open(const struct tern_node_options *options, struct 
                     options->struct_size, sizeof *options);
     struct launch launch;
     enum tern_status status = kernel_check();
+    if (!status)
+        status = log_check();
     if (!status)
         status = find_place(options, &launch);
     if (status)

@@ -60,6 +60,12 @@ static enum tern_status check_size(const char *name, const struct tern_table_opt
 static enum tern_status check_policy(const char *name, const struct tern_table_options *options)
 {
     struct policy policy;
+    if (!policy_find(options->policy, &policy) && policy_takes_number(options->policy))
+        return fail(
+            TERN_INVALID,
+            "table '%s': policy '%.40s' needs a number behind a colon, as in ssp:2, essp:2, "
+            "vap:0.5 and graph:100",
+            name, options->policy);
     if (!policy_find(options->policy, &policy))
         return fail(TERN_INVALID, "table '%s': there is no policy '%.40s'; there are: %s", name,
                     options->policy, policy_names());

@@ -28,6 +28,8 @@ check 'ls: no checkpoint is a sentence' ends 1 'there is no checkpoint'
 
 try "$tern" checkpoint verify "$folder/step-2" "$folder/step-10"
 check 'verify: good' [ "$status $(grep -c ': good$' "$out")" = '0 2' ]
+try "$tern" checkpoint verify "$folder"
+check 'verify takes a folder of checkpoints' [ "$status $(grep -c ': good$' "$out")" = '0 2' ]
 cp -r "$folder/step-2" "$tmp/bad"
 printf 'X' | dd of="$tmp/bad/part-0-3.safetensors" bs=1 seek=400 conv=notrunc 2>/dev/null
 try "$tern" checkpoint verify "$tmp/bad"
@@ -44,6 +46,8 @@ try "$tern" checkpoint export "$folder/step-2" --out "$tmp/x"
 check 'export asks which table' ends 1 'choose one with --table'
 try "$tern" checkpoint export "$folder/step-2" --table none --out "$tmp/x"
 check 'export: no such table' ends 1 "no table 'none'"
+try "$tern" checkpoint export "$folder" --table none --out "$tmp/x"
+check 'export: a folder of checkpoints is none itself' ends 1 "checkpoints' is no checkpoint: it has no manifest.json"
 try "$tern" checkpoint export "$tmp/bad" --table 'static dense' --out "$tmp/x"
 check 'export refuses a damaged checkpoint' refuses_to_write "$tmp/x"
 try "$tern" checkpoint ls

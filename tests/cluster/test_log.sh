@@ -53,4 +53,10 @@ rm "$log"
 export TERN_LOG=stderr
 victim_dies barrier
 check 'stderr takes it, too' grep -q 'joined a cluster of 3 nodes' "$tmp/0.err"
+
+export TERN_LOG="$tmp/none/log"
+new_unix
+start 0 1 "$programs/sums" dense 30 1 1
+collect 0
+check 'a log that cannot be written is an error' grep -q "TERN_LOG is '$tmp/none/log', which cannot be opened: No such file" "$tmp/0.err"
 finish

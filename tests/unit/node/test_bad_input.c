@@ -479,6 +479,11 @@ static void a_shape_that_makes_no_sense_is_refused(void **state)
     options = good;
     options.type = (enum tern_type)77;
     refuse_options(scene, options, TERN_INVALID, "type");
+    options = good;
+    options.policy = "essp";
+    refuse_options(scene, options, TERN_INVALID, "'essp' needs a number");
+    options.policy = "bsp:1";
+    refuse_options(scene, options, TERN_INVALID, "no policy 'bsp:1'");
 }
 
 static void a_limit_of_the_header_is_named(void **state)

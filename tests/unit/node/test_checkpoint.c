@@ -502,6 +502,7 @@ static void bad_arguments_are_refused(void **state)
     refused(tern_checkpoint_start(node, path_of("no/where"), NULL, 0), TERN_INVALID, "No such");
     refused(tern_checkpoint_wait(node), TERN_INVALID, "no checkpoint");
     refused(tern_checkpoint_open(path_of("none"), &checkpoint), TERN_INVALID, "No such");
+    refused(tern_checkpoint_open(folder, &checkpoint), TERN_INVALID, folder, "is no checkpoint");
     refused(tern_checkpoint_restore(place.table, NULL), TERN_INVALID, "NULL");
     close_all(&place);
 }
