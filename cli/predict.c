@@ -38,9 +38,10 @@ static const struct option_set kge_set = {
         "Asks a model that 'tern train kge --out MODEL' wrote. Where SUBJECT or OBJECT is '?',\n"
         "prints the best answers with their scores; otherwise the score of the triple and how\n"
         "it ranks among all answers.",
-    .notes = "Names that begin with '-' follow '--': tern predict kge --top 3 -- MODEL -1 RELATION "
-             "'?'\n"
-             "With --data, ranks leave out other answers that the model was trained on.",
+    .notes =
+        "With --data, ranks leave out other answers that the model was trained on. Names that\n"
+        "begin with '-' follow '--':\n"
+        "  tern predict kge --top 3 -- MODEL -1 RELATION '?'",
     .options = kge_options,
     .n_options = sizeof kge_options / sizeof *kge_options,
     .operands = "MODEL SUBJECT RELATION OBJECT",
@@ -132,7 +133,8 @@ static const struct option_set mf_set = {
         "Asks a model that 'tern train mf --out MODEL' wrote: prints the rating that USER would\n"
         "give to ITEM. Where ITEM is '?', prints the best items of the user; where USER is\n"
         "'?', the users who would like the item best.",
-    .notes = "Names that begin with '-' follow '--': tern predict mf --top 3 -- MODEL -1 '?'",
+    .notes = "Names that begin with '-' follow '--':\n"
+             "  tern predict mf --top 3 -- MODEL -1 '?'",
     .options = mf_options,
     .n_options = sizeof mf_options / sizeof *mf_options,
     .operands = "MODEL USER ITEM",

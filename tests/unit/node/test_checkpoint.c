@@ -2,12 +2,36 @@
  * A checkpoint of one node: every index, type and updater comes back bit by bit; bad input is a sentence and has no effect.
  * tests/cluster/test_checkpoint.sh has many nodes.
  */
-#include "support/folder.h"
+#include "support/check.h"
 
 #include <dirent.h>
 #include <sys/stat.h>
 
 enum { N_KEYS = 300, LENGTH = 5 };
+
+static char folder[64];
+
+static const char *in_folder(const char *name)
+{
+    static char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+static int make_folder(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/tern-checkpoint-XXXXXX");
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+    char command[128];
+    (void)state;
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    return system(command);
+}
 
 /* A node with a worker and a table "t". */
 struct opened {
@@ -33,7 +57,7 @@ static void close_all(const struct opened *place)
 
 static void write_checkpoint(const struct opened *place, const char *name)
 {
-    ok(tern_checkpoint_start(place->node, path_of(name), NULL, 0));
+    ok(tern_checkpoint_start(place->node, in_folder(name), NULL, 0));
     ok(tern_checkpoint_wait(place->node));
 }
 
@@ -90,7 +114,7 @@ static void comes_back(const struct tern_table_options *options, const char *nam
     close_all(&first);
 
     struct opened second = open_all(options);
-    ok(tern_checkpoint_open(path_of(name), &checkpoint));
+    ok(tern_checkpoint_open(in_folder(name), &checkpoint));
     ok(tern_checkpoint_verify(checkpoint));
     ok(tern_checkpoint_restore(second.table, checkpoint));
     ok(tern_checkpoint_close(checkpoint));
@@ -141,7 +165,7 @@ static void inline_values_come_back(void **state)
         write_checkpoint(&place, index == TERN_DENSE ? "inline-dense" : "inline-sparse");
         close_all(&place);
         place = open_all(&options);
-        ok(tern_checkpoint_open(path_of(index == TERN_DENSE ? "inline-dense" : "inline-sparse"),
+        ok(tern_checkpoint_open(in_folder(index == TERN_DENSE ? "inline-dense" : "inline-sparse"),
                                 &checkpoint));
         ok(tern_checkpoint_restore(place.table, checkpoint));
         ok(tern_checkpoint_close(checkpoint));
@@ -171,11 +195,11 @@ static void contents_can_be_read_without_a_node(void **state)
     struct opened place = open_all(&plain);
     push_some(&place, &plain);
     ok(tern_worker_advance(place.worker, NULL));
-    ok(tern_checkpoint_start(place.node, path_of("read"), notes, 2));
-    refused(tern_checkpoint_start(place.node, path_of("other"), NULL, 0), TERN_BUSY, "read");
+    ok(tern_checkpoint_start(place.node, in_folder("read"), notes, 2));
+    refused(tern_checkpoint_start(place.node, in_folder("other"), NULL, 0), TERN_BUSY, "read");
     ok(tern_checkpoint_wait(place.node));
     close_all(&place);
-    ok(tern_checkpoint_open(path_of("read"), &checkpoint));
+    ok(tern_checkpoint_open(in_folder("read"), &checkpoint));
     ok(tern_checkpoint_get_info(checkpoint, &info));
     assert_int_equal(info.n_nodes, 1);
     assert_int_equal(info.n_tables, 1);
@@ -216,7 +240,7 @@ static void another_shape_or_updater_is_refused(void **state)
     others[2].n_keys = N_KEYS + 1;
     others[3].updater = tern_updater_adagrad(1, 1);
     others[4].length = LENGTH + 1;
-    ok(tern_checkpoint_open(path_of("shape"), &checkpoint));
+    ok(tern_checkpoint_open(in_folder("shape"), &checkpoint));
     for (size_t i = 0; i < COUNT(others); i++) {
         place = open_all(&others[i]);
         refused(tern_checkpoint_restore(place.table, checkpoint), TERN_MISMATCH, "'t'", words[i]);
@@ -256,7 +280,7 @@ static void clocks_come_back(void **state)
         close_all(&place);
 
         place = open_all(&options);
-        ok(tern_checkpoint_open(path_of(name), &checkpoint));
+        ok(tern_checkpoint_open(in_folder(name), &checkpoint));
         ok(tern_checkpoint_restore(place.table, checkpoint));
         ok(tern_checkpoint_restore_clock(place.worker, checkpoint));
         ok(tern_worker_clock(place.worker, &clock));
@@ -494,14 +518,14 @@ static void bad_arguments_are_refused(void **state)
     refused(tern_checkpoint_start(NULL, "x", NULL, 0), TERN_INVALID, "node");
     refused(tern_checkpoint_start(node, NULL, NULL, 0), TERN_INVALID, "path");
     refused(tern_checkpoint_start(node, "x/", NULL, 0), TERN_INVALID, "path");
-    refused(tern_checkpoint_start(node, path_of("n"), same, 2), TERN_INVALID, "'a'");
-    refused(tern_checkpoint_start(node, path_of("n"), &unnamed, 1), TERN_INVALID, "name");
-    refused(tern_checkpoint_start(node, path_of("n"), &absent, 1), TERN_INVALID, "NULL");
-    refused(tern_checkpoint_start(node, path_of("n"), &absent, 1000), TERN_LIMIT, "1000");
+    refused(tern_checkpoint_start(node, in_folder("n"), same, 2), TERN_INVALID, "'a'");
+    refused(tern_checkpoint_start(node, in_folder("n"), &unnamed, 1), TERN_INVALID, "name");
+    refused(tern_checkpoint_start(node, in_folder("n"), &absent, 1), TERN_INVALID, "NULL");
+    refused(tern_checkpoint_start(node, in_folder("n"), &absent, 1000), TERN_LIMIT, "1000");
     refused(tern_checkpoint_start(node, folder, NULL, 0), TERN_INVALID, "exists already");
-    refused(tern_checkpoint_start(node, path_of("no/where"), NULL, 0), TERN_INVALID, "No such");
+    refused(tern_checkpoint_start(node, in_folder("no/where"), NULL, 0), TERN_INVALID, "No such");
     refused(tern_checkpoint_wait(node), TERN_INVALID, "no checkpoint");
-    refused(tern_checkpoint_open(path_of("none"), &checkpoint), TERN_INVALID, "No such");
+    refused(tern_checkpoint_open(in_folder("none"), &checkpoint), TERN_INVALID, "No such");
     refused(tern_checkpoint_open(folder, &checkpoint), TERN_INVALID, folder, "is no checkpoint");
     refused(tern_checkpoint_restore(place.table, NULL), TERN_INVALID, "NULL");
     close_all(&place);
@@ -528,13 +552,13 @@ static void damage_is_found_before_any_row_is_replaced(void **state)
     write_checkpoint(&place, "damage");
     push_some(&place, &plain);
     pull_all(&place, &plain, (char *)before);
-    ok(tern_checkpoint_open(path_of("damage"), &checkpoint));
+    ok(tern_checkpoint_open(in_folder("damage"), &checkpoint));
     spoil("damage", "part-0-0.safetensors", "\377\377\377\377\377\377\377\177", 8);
     refused(tern_checkpoint_verify(checkpoint), TERN_INVALID, "part-0-0", "damaged");
     refused(tern_checkpoint_restore(place.table, checkpoint), TERN_INVALID, "part-0-0", "header");
     ok(tern_checkpoint_close(checkpoint));
     spoil("damage", "manifest.json", "{]", 2);
-    refused(tern_checkpoint_open(path_of("damage"), &checkpoint), TERN_INVALID, "manifest.json");
+    refused(tern_checkpoint_open(in_folder("damage"), &checkpoint), TERN_INVALID, "manifest.json");
     pull_all(&place, &plain, (char *)after);
     assert_memory_equal(before, after, sizeof after);
     close_all(&place);
@@ -547,19 +571,19 @@ static void leftovers_are_cleared(void **state)
     struct stat there;
     (void)state;
     struct opened place = open_all(&plain);
-    ok(tern_checkpoint_start(place.node, path_of("left"), NULL, 0));
+    ok(tern_checkpoint_start(place.node, in_folder("left"), NULL, 0));
     close_all(&place); /* gives it up */
-    assert_int_not_equal(stat(path_of("left"), &there), 0);
-    assert_int_equal(stat(path_of("left.new"), &there), 0);
+    assert_int_not_equal(stat(in_folder("left"), &there), 0);
+    assert_int_equal(stat(in_folder("left.new"), &there), 0);
     place = open_all(&plain);
     write_checkpoint(&place, "left");
-    assert_int_not_equal(stat(path_of("left.new"), &there), 0);
-    assert_int_equal(mkdir(path_of("mine.new"), 0777), 0);
-    snprintf(path, sizeof path, "%s", path_of("mine.new/letter"));
+    assert_int_not_equal(stat(in_folder("left.new"), &there), 0);
+    assert_int_equal(mkdir(in_folder("mine.new"), 0777), 0);
+    snprintf(path, sizeof path, "%s", in_folder("mine.new/letter"));
     FILE *letter = fopen(path, "w");
     assert_non_null(letter);
     fclose(letter);
-    refused(tern_checkpoint_start(place.node, path_of("mine"), NULL, 0), TERN_INVALID, "mine.new",
+    refused(tern_checkpoint_start(place.node, in_folder("mine"), NULL, 0), TERN_INVALID, "mine.new",
             "exists");
     assert_int_equal(stat(path, &there), 0);
     close_all(&place);
@@ -581,5 +605,5 @@ int main(void)
         cmocka_unit_test(damage_is_found_before_any_row_is_replaced),
         cmocka_unit_test(leftovers_are_cleared),
     };
-    return cmocka_run_group_tests(tests, make_folder, drop_folder);
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
