@@ -2,8 +2,8 @@
  * admit - what a worker waits for before it reads or updates keys of a table whose technique bounds what a read may
  * return, before its clock advances, and before it works again after a rest; how long it waits, and whom its failure names.
  *
- *  1. A read waits until all of its keys are recent enough. It asks for those that are not as soon as newer values can be
- *     had, and again if they have not come when the round has ended that was to bring them.
+ *  1. A read waits until all of its keys are recent enough. It asks for those that are not as soon as there are newer values,
+ *     and again if the round that was to bring them has ended without them.
  *  2. An update waits until the worker's earlier ones are within the bound together with it, or all seen; the advance of
  *     the clock, until they are within the bound.
  *  3. A worker that rests holds nobody back. Before it works again all homes must know that it does, and it continues at
@@ -12,8 +12,8 @@
  *     itself wait for a lane, which is patient for one and a half (lanes.h, rule 3): that worker is to fail first, and to
  *     name the node that is to blame. By then the coordinator has also found a dead node.
  *  5. A node that has still to open the table is waited for, as is one that says HOLD: the wait begins anew.
- *  6. Another node may hold the table back than the one announced. So a worker that waits asks all homes, every quarter
- *     of the deadline.
+ *  6. The node that holds the table back may be another than the last one announced. So a worker that waits asks all homes,
+ *     every quarter of the deadline.
  *  7. The failure names, in this order: why there are no further rounds; the node that was given up; a node that has not
  *     answered for half a deadline; the worker or the home that holds the table back. Nothing has changed then, and the
  *     operation may be tried again.

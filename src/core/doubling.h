@@ -1,12 +1,12 @@
 /*
  * doubling - tables of which every node has every key, kept alike by a sparse all-reduce (NuPS, Section 3.2): recursive
- * doubling of what was changed. For many nodes that change little, it takes fewer messages than the way through owners
- * (replica.h), which tables with an updater always go.
+ * doubling of what was changed. For many nodes that change little, it takes fewer messages than changes through owners
+ * (replica.h). Tables with an updater always use owners.
  *
  * In a round every node takes what it has changed, and the nodes exchange sums with one partner after the other: in step
- * s with the node whose number differs in bit s - 1. After log2 N steps each has the sum of all. Of N nodes those beyond
- * the largest power of two, P, give what they have to the node P before them in step 0, in which that tells them that a
- * round has begun, and get the sum of it in the last.
+ * s with the node whose number differs in bit s - 1. After log2 N steps each has the sum of all. If N is no power of two,
+ * let P be the largest one below it: node P + i gives what it has to node i in step 0, in which node i tells it that a round
+ * has begun, and gets the sum from node i in the last step.
  *
  *  1. `base` of a row is what all nodes have agreed on: it is raised by the sum at the end of a round, and so is the same
  *     everywhere, to the bit, because x + y is y + x. What was changed here since is value - base, and stays.

@@ -6,10 +6,10 @@
  * send are asked again. A technique may also go on as soon as a part has come. The
  * exchanges of a round run side by side on the same lanes.
  *
- * The first question to a node is whether it has opened the table. Until it has, nothing else is asked: it would
- * have to hold the question, and with it all rounds of this node, which it may need before it opens the table. A node that has not
- * opened it is asked again after a pause. A round that falls into the pause, or ends before it can ask more than that, has
- * left the node out, and does not complete a sweep (sweep.h): the node may have opened the table since.
+ * The first question to a node is whether it has opened the table. Until it has, it is asked nothing else: it would have to
+ * hold the question, and all rounds of this node would wait, which the other may need before it opens the table. It is asked
+ * again after a pause. A round that falls into the pause, or ends before it can ask more than that, has left the node out, and
+ * does not complete a sweep (sweep.h): the node may have opened the table since.
  *
  * Pure. The caller locks as technique.h says; it sends what is queued on the lanes, and keeps the time.
  */

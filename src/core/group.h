@@ -11,12 +11,11 @@
  * result of a reduction or broadcast is kept until every living member has asked for a later one. A
  * broadcast is answered as soon as its root was here; a root is held when it is two ahead of others.
  *
- * A member is dead when nothing was heard of it for the deadline, for ever; it has left when it said
- * BYE. A request that waits for a dead or gone member fails with a sentence that names it. But if tables were opened and all
- * of them have backups, the others go on without a dead member: there is a view with the next epoch, which the answer to PING
- * has, and what needed all nodes needs those that are present. Nothing the dead member says counts from then on. When
- * nobody called group_tick for half the deadline, all deadlines begin anew: a coordinator that was not
- * listening cannot tell which member is dead.
+ * A member that was silent for the deadline is dead, for good; one that said BYE has left. A request that waits for a dead or
+ * gone member fails with a sentence that names it. But if tables were opened and all of them have backups, the others go on
+ * without a dead member: the cluster gets a view with the next epoch, the answers to PING contain it, and barriers and sums
+ * wait only for the nodes in it. Nothing that the dead member says counts from then on. If nobody has called group_tick for
+ * half the deadline, all deadlines begin anew: a coordinator that was not listening cannot tell which member is dead.
  *
  * Pure: time comes in, replies go out. etcd can take this file's place.
  */

@@ -9,11 +9,12 @@
  *  3. Patience is the deadline. Towards a node that is connected it is half a deadline longer until a dead node is
  *     known: that node may itself wait for the dead one, which the coordinator finds within the deadline and every node
  *     learns by its next pulse. A pulse itself has the deadline alone.
- *     Some answers may take long for a good reason, as that to a barrier: of these, only a broken connection begins to count.
+ *     Some answers may take long for a good reason, such as that to a barrier: for these, a node's silence begins when the
+ *     connection breaks.
  *  4. A HOLD is a sign of life, of a request that waits for a good reason, and lets this node's keys on their way take longer.
  *     If the others go on without this node, everything fails.
  *  5. The failure names the node that was given up, if there is one, and else the node that does not answer.
- *  6. A node's silence counts while the program asks for answers: when nobody looked for half a deadline, the wait
+ *  6. A node's silence counts only while the program looks for answers: if nobody has looked for half a deadline, the wait
  *     begins anew.
  *  7. Requests for keys that are on their way to this node wait in the lane `local`, and are tried every LOCAL_MS, with
  *     the patience of a connected node.

@@ -2,8 +2,8 @@
  * schedule - the tasks of one caller, a worker: what each waits for, which may start, what has finished.
  *
  * Tasks are numbered from 1. A task has a part for each node it is sent to, with the keys it is about there.
- * It may start when all tasks up to `delay` before the one in front of it have finished, and those it is
- * to come after (tern.h, section Tasks, has the rule). A part ends once, by schedule_finish, whatever is
+ * Task t may start when all tasks up to t - delay - 1 have finished, and those in its list `after`
+ * (tern.h, section Tasks, has the rule). A part ends once, by schedule_finish, whatever is
  * reported of it later; a task has finished with its last part.
  *
  * The caller holds a task back until it may start, not the node that will run it: only the caller learns

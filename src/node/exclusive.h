@@ -1,18 +1,18 @@
 /*
  * exclusive - a worker that has the rows of its node for itself, and latches none.
  *
- * On a node in no cluster rows are read and changed by workers, and by nobody else. While exactly one is
- * open it is exclusive, and its pushes and sets need no locked instruction, which costs more than all the rest
- * of a push of a single number (figures in docs/decisions/005).
+ * On a node in no cluster only workers read and change rows. A worker that is the only open one is exclusive: its pushes and
+ * sets need no locked instruction, which costs more than all the rest of a push of a single number (figures in
+ * docs/decisions/005-batched-writes.md).
  *
- *  1. Whether a worker is exclusive is changed under the node's lock. It looks at it between exclusive_begin and
- *     exclusive_end, which enclose what it changes without latches: one block of keys, so never for long.
- *  2. A thread that opens a second worker first ends this for the first one, then has a barrier in all threads, then
- *     waits while the first is between the two. If the first has begun before the barrier, the opener sees
- *     that it is changing something and waits; if after, the first sees that it is not exclusive.
- *  3. Between the two a worker takes no lock that is held by whoever waits, and calls nothing of the program
- *     but a table's updater, which must not call Tern.
- *  4. What it changes it leaves as if it had latched it: whoever comes later needs to know nothing of this.
+ *  1. A worker becomes exclusive, and ceases to be, under the node's lock. exclusive_begin tells the worker which it is;
+ *     exclusive_begin and exclusive_end enclose what it changes without latches: one block of keys, so never for long.
+ *  2. A thread that opens a second worker first makes the first one not exclusive, then has all threads of the process pass a
+ *     memory barrier (base/barrier.h), then waits while the first is between begin and end. If the first began before the
+ *     barrier, the opener sees that it is changing rows, and waits; if it begins later, it sees that it is not exclusive.
+ *  3. Between begin and end a worker takes no lock that the waiting thread may hold, and of the program calls only a table's
+ *     updater, which must not call Tern.
+ *  4. A worker leaves what it changed as if it had latched it: whoever comes later needs to know nothing of this.
  */
 #ifndef NODE_EXCLUSIVE_H
 #define NODE_EXCLUSIVE_H
