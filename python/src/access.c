@@ -7,6 +7,9 @@
 
 PyTypeObject *ticket_type;
 
+/* Bytes of values of a call that may keep the GIL. */
+#define BRIEF_BYTES (64 << 10)
+
 struct ticket {
     PyObject_HEAD
     struct worker *worker;
@@ -122,14 +125,33 @@ static PyObject *start(const struct operation *operation, struct worker *worker,
     return NULL;
 }
 
-static PyObject *finish(const struct operation *operation, struct worker *worker,
-                        struct table *table, PyObject *result, Py_buffer *keys, Py_buffer *values)
+/*
+ * Whether a call keeps the GIL: it lasts some microseconds and waits for nobody, since all its rows are in this process.
+ * Handing the GIL over would take as long as a few keys.
+ */
+static bool is_brief(const struct table *table, const Py_buffer *values)
+{
+    return table->is_here && values->len <= BRIEF_BYTES;
+}
+
+static enum tern_status run(const struct operation *operation, const struct worker *worker,
+                            const struct table *table, const Py_buffer *keys,
+                            const Py_buffer *values)
 {
     enum tern_status status;
-    size_t n = view_count(keys);
+    const size_t n = (size_t)keys->len / sizeof(uint64_t);
+    if (is_brief(table, values))
+        return operation->access(worker->handle, table->handle, keys->buf, n, values->buf);
     Py_BEGIN_ALLOW_THREADS
     status = operation->access(worker->handle, table->handle, keys->buf, n, values->buf);
     Py_END_ALLOW_THREADS
+    return status;
+}
+
+static PyObject *finish(const struct operation *operation, struct worker *worker,
+                        struct table *table, PyObject *result, Py_buffer *keys, Py_buffer *values)
+{
+    const enum tern_status status = run(operation, worker, table, keys, values);
     PyBuffer_Release(keys);
     PyBuffer_Release(values);
     return status ? raise_status(status) : Py_NewRef(result);
@@ -331,8 +353,8 @@ PyObject *worker_time(PyObject *self, PyObject *arguments)
     return answer;
 }
 
-/* _bare(table, keys, values, is_push): what no call with two arrays can do without: their buffers, open handles, and the
- * interpreter released meanwhile. The types and the shape are not checked, the arguments not sorted. */
+/* _bare(table, keys, values, is_push): what no call with two arrays can do without: their buffers, open handles, and, if
+ * it may wait, the interpreter released meanwhile. The types and the shape are not checked, the arguments not sorted. */
 PyObject *worker_bare(PyObject *self, PyObject *const *arguments, Py_ssize_t n)
 {
     struct worker *worker = (struct worker *)self;
@@ -349,12 +371,8 @@ PyObject *worker_bare(PyObject *self, PyObject *const *arguments, Py_ssize_t n)
         has_keys && !PyObject_GetBuffer(arguments[2], &values, PyBUF_ND | PyBUF_WRITABLE);
     size_t n_keys = has_keys ? (size_t)keys.len / 8 : 0;
     if (has_values && (size_t)values.len >= n_keys * table->length * type_bytes(table->type)) {
-        enum tern_status status;
-        Py_BEGIN_ALLOW_THREADS
-        status = is_push ? tern_push(worker->handle, table->handle, keys.buf, n_keys, values.buf)
-                         : tern_pull(worker->handle, table->handle, keys.buf, n_keys, values.buf);
-        Py_END_ALLOW_THREADS
-        answer = none_or_raise(status);
+        answer = none_or_raise(
+            run(is_push ? &push_operation : &pull_operation, worker, table, &keys, &values));
     } else if (has_values) {
         raise_sentence(TERN_INVALID, "_bare: the array of values is too small");
     }

@@ -70,12 +70,89 @@ const char *type_name(enum tern_type type)
     return names[type];
 }
 
+/*
+ * numpy writes the format of a buffer anew for each call, and compares it with the one that it wrote last; that takes longer
+ * than all else that a small pull does in Python. The formats of dtypes that were met are therefore known by the identity of
+ * the dtype, and numpy is not asked for them again. `dtype` of an object whose type is exactly the array's is numpy's own
+ * attribute. The references keep type and dtypes alive, so that no other object has their address. Guarded by the GIL.
+ */
+static struct {
+    PyObject *name; /* "dtype" */
+    PyTypeObject *array;
+    struct {
+        PyObject *dtype;
+        char format[4];
+    } dtypes[8];
+    int n;
+} known;
+
+/* The format of an array's elements; NULL if it has to be asked for. */
+static const char *known_format(PyObject *object)
+{
+    if (Py_TYPE(object) != known.array)
+        return NULL;
+    PyObject *dtype = PyObject_GetAttr(object, known.name);
+    const char *format = NULL;
+    for (int i = 0; i < known.n && !format; i++)
+        if (known.dtypes[i].dtype == dtype)
+            format = known.dtypes[i].format;
+    if (!dtype)
+        PyErr_Clear();
+    Py_XDECREF(dtype);
+    return format;
+}
+
+/* Whether a type is numpy's array, and not one that is derived from it. */
+static bool is_array_type(PyTypeObject *type)
+{
+    PyObject *modules = PyImport_GetModuleDict();
+    PyObject *numpy = PyDict_GetItemString(modules, "numpy");
+    PyObject *array = numpy ? PyObject_GetAttrString(numpy, "ndarray") : NULL;
+    PyErr_Clear();
+    Py_XDECREF(array);
+    return array && array == (PyObject *)type;
+}
+
+/* Notes the format of an array's elements, if it is numpy's and there is room. */
+static void note_format(PyObject *object, const Py_buffer *view)
+{
+    const size_t room = sizeof known.dtypes[0].format;
+    if (known.n == sizeof known.dtypes / sizeof known.dtypes[0] || !view->format ||
+        strlen(view->format) >= room ||
+        (Py_TYPE(object) != known.array && (known.array || !is_array_type(Py_TYPE(object)))))
+        return;
+    if (!known.name)
+        known.name = PyUnicode_InternFromString("dtype");
+    PyObject *dtype = known.name ? PyObject_GetAttr(object, known.name) : NULL;
+    if (!dtype) {
+        PyErr_Clear();
+        return;
+    }
+    if (!known.array)
+        known.array = (PyTypeObject *)Py_NewRef((PyObject *)Py_TYPE(object));
+    known.dtypes[known.n].dtype = dtype;
+    memcpy(known.dtypes[known.n++].format, view->format, strlen(view->format) + 1);
+}
+
+/* The buffer of an array with its format; false if there is none, with Python's exception. */
+static bool ask_buffer(PyObject *object, int flags, Py_buffer *view)
+{
+    const char *format = known_format(object);
+    if (PyObject_GetBuffer(object, view, format ? flags : flags | PyBUF_FORMAT))
+        return false;
+    if (format)
+        view->format = (char *)(uintptr_t)format;
+    else
+        note_format(object, view);
+    return true;
+}
+
 /* The buffer of an array; of a tensor that of its `numpy()`, which is the same memory. */
 static bool take_buffer(PyObject *object, const char *what, bool is_written, Py_buffer *view)
 {
-    int flags = PyBUF_ND | PyBUF_FORMAT | (is_written ? PyBUF_WRITABLE : 0);
+    int flags = PyBUF_ND | (is_written ? PyBUF_WRITABLE : 0);
     if (PyObject_CheckBuffer(object)) {
-        if (!PyObject_GetBuffer(object, view, flags))
+        if (ask_buffer(object, flags, view))
             return true;
         PyErr_Clear();
         raise_sentence(TERN_INVALID, "%s: the array is %s", what,

@@ -4,8 +4,8 @@
  *
  * The rules of all files:
  *
- *   - Nobody calls Tern while holding the GIL, but for calls that cannot wait. So a callback or a check of signals,
- *     which take the GIL while Tern holds its own locks, cannot deadlock.
+ *   - Nobody calls Tern while holding the GIL, but for calls that cannot wait (access.c: is_brief). So a callback or a
+ *     check of signals, which take the GIL while Tern holds its own locks, cannot deadlock.
  *   - The GIL guards the counters `users` and `busy`: an object that a thread uses is not closed by another, and a
  *     worker is used by one thread at a time. Breaking either rule is an exception, not a crash.
  *   - After fork() the objects of the parent are dead in the child: calls raise, and nothing is closed there.
@@ -46,6 +46,7 @@ struct table {
     uint64_t n_keys; /* 0: sparse */
     uint32_t length;
     enum tern_type type;
+    bool is_here; /* a pull, push or set waits for nobody, and calls no function of Python's */
     unsigned users;
 };
 

@@ -1,6 +1,8 @@
 /* table - the type Table. */
 #include "binding.h"
 
+#include <string.h>
+
 PyTypeObject *table_type;
 
 bool table_enter(struct table *table)
@@ -25,6 +27,20 @@ static bool enter(struct table *table)
 }
 
 /* ---- Opening and closing --------------------------------------------------------------------- */
+
+/* Whether all rows are in this process, in a table where nobody waits for another worker's clock: dense ones of a single
+ * node, under policies without bounded reads. */
+static bool is_here(const struct node *node, const struct tern_table_options *options)
+{
+    static const char *const policies[] = {"adaptive", "static", "relocate", "multi", "replicate"};
+    uint32_t n_nodes;
+    if (options->index != TERN_DENSE || tern_node_self(node->handle, NULL, &n_nodes) || n_nodes > 1)
+        return false;
+    for (size_t i = 0; options->policy && i < sizeof policies / sizeof policies[0]; i++)
+        if (!strcmp(options->policy, policies[i]))
+            return true;
+    return !options->policy;
+}
 
 /* Table(node, name, options): options is a dict (options.c). */
 static int table_init(PyObject *self, PyObject *arguments, PyObject *unused)
@@ -61,6 +77,7 @@ static int table_init(PyObject *self, PyObject *arguments, PyObject *unused)
     table->n_keys = taken.options.n_keys;
     table->length = taken.options.length;
     table->type = taken.options.type;
+    table->is_here = is_here((struct node *)node, &taken.options);
     return 0;
 }
 

@@ -93,6 +93,27 @@ def test_wrong_arrays_are_errors(worker, table, keys, values, word):
     assert table.stats()["pushed_keys"] == before
 
 
+def test_types_are_asked_for_in_each_call(worker, table):
+    """The package knows numpy's dtypes by their identity, also when the type of the same array is changed in place."""
+
+    class Derived(np.ndarray):
+        dtype = np.dtype(np.float32)  # lies
+
+    out = np.empty((4, 4), np.float32)
+    for _ in range(3):
+        worker.pull(table, KEYS, out)
+        out.dtype = np.int32
+        with pytest.raises(tern.InvalidError, match="int32"):
+            worker.pull(table, KEYS, out)
+        out.dtype = np.float32
+        with pytest.raises(tern.InvalidError, match="int32"):
+            worker.pull(table, KEYS, np.empty((4, 4), np.int32).view(Derived))
+        with pytest.raises(tern.InvalidError, match="keys are"):
+            worker.pull(table, KEYS.astype(">i8"), out)
+        worker.pull(table, memoryview(KEYS), memoryview(out))
+    assert table.stats()["pulled_keys"] == 3 * 2 * 4
+
+
 def test_read_only_out(worker, table):
     out = np.empty((4, 4), np.float32)
     out.flags.writeable = False
