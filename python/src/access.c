@@ -1,4 +1,4 @@
-/* access - pull, push and set, and the type Ticket for those that are finished later. */
+/* access - pull, push, set and localize, and the type Ticket for those that are finished later. */
 #include "binding.h"
 
 #include <stdlib.h>
@@ -197,6 +197,60 @@ static PyObject *run_access(const struct operation *operation, PyObject *self,
         return NULL;
     if (take_keys(given[1], operation->signature.function, &keys))
         answer = access_keys(operation, worker, given, &keys, waits);
+    leave_both(worker, given[0]);
+    return answer;
+}
+
+/* Begins to bring keys here; without a ticket there is nothing to wait for. With worker and table entered. */
+static PyObject *localize_start(struct worker *worker, struct table *table, Py_buffer *keys,
+                                bool has_ticket)
+{
+    uint64_t number = 0;
+    enum tern_status status;
+    Py_BEGIN_ALLOW_THREADS
+    status = tern_localize_start(worker->handle, table->handle, keys->buf, view_count(keys),
+                                 has_ticket ? &number : NULL);
+    Py_END_ALLOW_THREADS
+    const Py_buffer none = {0};
+    PyObject *ticket =
+        !status && has_ticket ? new_ticket(worker, table, Py_None, number, keys, &none) : NULL;
+    if (ticket)
+        return ticket;
+    if (!status && has_ticket) {
+        Py_BEGIN_ALLOW_THREADS
+        tern_wait(worker->handle, number);
+        Py_END_ALLOW_THREADS
+    }
+    PyBuffer_Release(keys);
+    return PyErr_Occurred() ? NULL : none_or_raise(status);
+}
+
+PyObject *worker_localize(PyObject *self, PyObject *const *arguments, Py_ssize_t n,
+                          PyObject *keywords)
+{
+    static const struct signature signature = {"localize", {"table", "keys", "wait", "ticket"}, 2};
+    struct worker *worker = (struct worker *)self;
+    PyObject *given[6], *answer = NULL;
+    Py_buffer keys;
+    if (!take_arguments(&signature, arguments, n, keywords, given))
+        return NULL;
+    const int has_ticket = given[3] ? PyObject_IsTrue(given[3]) : 0;
+    const int waits = !has_ticket && given[2] ? PyObject_IsTrue(given[2]) : !has_ticket;
+    if (waits < 0 || has_ticket < 0 || !enter_both(worker, given[0]))
+        return NULL;
+    struct table *table = (struct table *)given[0];
+    if (take_keys(given[1], "localize", &keys)) {
+        if (waits) {
+            enum tern_status status;
+            Py_BEGIN_ALLOW_THREADS
+            status = tern_localize(worker->handle, table->handle, keys.buf, view_count(&keys));
+            Py_END_ALLOW_THREADS
+            PyBuffer_Release(&keys);
+            answer = none_or_raise(status);
+        } else {
+            answer = localize_start(worker, table, &keys, has_ticket);
+        }
+    }
     leave_both(worker, given[0]);
     return answer;
 }
@@ -505,8 +559,9 @@ bool access_init_types(PyObject *module)
     static PyType_Slot slots[] = {
         {Py_tp_dealloc, ticket_dealloc},
         {Py_tp_methods, methods},
-        {Py_tp_doc, "A pull, push or set that is under way. Its arrays must not be changed until "
-                    "it is finished."},
+        {Py_tp_doc,
+         "A pull, push, set or localize that is under way. Its arrays must not be changed until "
+         "it is finished."},
         {0},
     };
     static PyType_Spec spec = {

@@ -94,9 +94,13 @@ PyObject *worker_pull_present(PyObject *self, PyObject *const *arguments, Py_ssi
 PyObject *worker_count(PyObject *self, PyObject *const *arguments, Py_ssize_t n,
                        PyObject *keywords);
 PyObject *worker_top(PyObject *self, PyObject *arguments);
+PyObject *worker_read_cells(PyObject *self, PyObject *arguments);
+PyObject *worker_add_cells(PyObject *self, PyObject *arguments);
 PyObject *worker_sweep(PyObject *self, PyObject *arguments);
 PyObject *worker_pull(PyObject *self, PyObject *const *arguments, Py_ssize_t n, PyObject *keywords);
 PyObject *worker_push(PyObject *self, PyObject *const *arguments, Py_ssize_t n, PyObject *keywords);
+PyObject *worker_localize(PyObject *self, PyObject *const *arguments, Py_ssize_t n,
+                          PyObject *keywords);
 PyObject *worker_set(PyObject *self, PyObject *const *arguments, Py_ssize_t n, PyObject *keywords);
 PyObject *worker_time(PyObject *self, PyObject *arguments);
 PyObject *worker_bare(PyObject *self, PyObject *const *arguments, Py_ssize_t n);
@@ -220,7 +224,7 @@ const char *type_name(enum tern_type type); /* "float32" */
 struct table_options {
     struct tern_table_options options;
     struct tern_placement placement;
-    Py_buffer arrays[6];
+    Py_buffer arrays[7];
     size_t n_arrays;
 };
 

@@ -281,55 +281,62 @@ static PyObject *checkpoint_note(PyObject *self, PyObject *arguments, PyObject *
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
+/* The first n rows of new arrays as a tuple. */
+static PyObject *tuple_of_rows(PyObject **arrays, int n_arrays, size_t n)
+{
+    PyObject *tuple = PyTuple_New(n_arrays);
+    for (int i = 0; tuple && i < n_arrays; i++) {
+        PyObject *rows = first_rows(arrays[i], (Py_ssize_t)n);
+        if (!rows || PyTuple_SetItem(tuple, i, rows) < 0)
+            Py_CLEAR(tuple);
+    }
+    return tuple;
+}
+
+/* Keys and values, and with `states` the updater's state. */
 static PyObject *read_rows(struct checkpoint *checkpoint, size_t number,
                            const struct tern_checkpoint_table *table, uint64_t first,
-                           size_t capacity)
+                           size_t capacity, bool states)
 {
-    const Py_ssize_t shape[2] = {(Py_ssize_t)capacity, (Py_ssize_t)table->length};
-    PyObject *keys = new_keys(shape[0]), *values = keys ? new_array(table->type, 2, shape) : NULL;
-    Py_buffer key_view = {0}, value_view = {0};
-    enum tern_status status;
-    size_t n = 0;
-    bool ok = values && take_keys(keys, "keys", &key_view);
-    if (ok && !take_values(values, "values", table->type, true, &value_view)) {
-        PyBuffer_Release(&key_view);
-        ok = false;
+    const int n_arrays = states ? 3 : 2;
+    const Py_ssize_t shapes[2][2] = {{(Py_ssize_t)capacity, (Py_ssize_t)table->length},
+                                     {(Py_ssize_t)capacity, (Py_ssize_t)table->state_length}};
+    PyObject *arrays[3] = {new_keys(shapes[0][0])}, *answer = NULL;
+    Py_buffer views[3] = {0};
+    bool taken = arrays[0];
+    for (int i = 1; taken && i < n_arrays; i++)
+        taken = (arrays[i] = new_array(table->type, 2, shapes[i - 1]));
+    for (int i = 0; taken && i < n_arrays; i++)
+        taken = !PyObject_GetBuffer(arrays[i], &views[i], PyBUF_WRITABLE);
+    if (taken) {
+        size_t n = 0;
+        enum tern_status status;
+        Py_BEGIN_ALLOW_THREADS
+        status = tern_checkpoint_read(checkpoint->handle, number, first, capacity, views[0].buf,
+                                      views[1].buf, views[2].buf, &n);
+        Py_END_ALLOW_THREADS
+        answer = status ? raise_status(status) : tuple_of_rows(arrays, n_arrays, n);
     }
-    if (!ok) {
-        Py_XDECREF(keys);
-        Py_XDECREF(values);
-        return NULL;
+    for (int i = 0; i < n_arrays; i++) {
+        if (views[i].obj)
+            PyBuffer_Release(&views[i]);
+        Py_XDECREF(arrays[i]);
     }
-    Py_BEGIN_ALLOW_THREADS
-    status = tern_checkpoint_read(checkpoint->handle, number, first, capacity, key_view.buf,
-                                  value_view.buf, NULL, &n);
-    Py_END_ALLOW_THREADS
-    PyBuffer_Release(&key_view);
-    PyBuffer_Release(&value_view);
-    PyObject *some_keys = status ? NULL : first_rows(keys, (Py_ssize_t)n);
-    PyObject *some_values = some_keys ? first_rows(values, (Py_ssize_t)n) : NULL;
-    Py_DECREF(keys);
-    Py_DECREF(values);
-    if (status)
-        return raise_status(status);
-    if (!some_values) {
-        Py_XDECREF(some_keys);
-        return NULL;
-    }
-    return Py_BuildValue("NN", some_keys, some_values);
+    return answer;
 }
 
 static PyObject *checkpoint_read(PyObject *self, PyObject *arguments, PyObject *keywords)
 {
-    static char *names[] = {"table", "first", "capacity", NULL};
+    static char *names[] = {"table", "first", "capacity", "states", NULL};
     struct checkpoint *checkpoint = (struct checkpoint *)self;
     const char *name;
     unsigned long long first = 0;
     Py_ssize_t capacity = 65536;
+    int states = 0;
     struct tern_checkpoint_table table = {.struct_size = sizeof table};
     size_t number = 0;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "s|Kn:read", names, &name, &first,
-                                     &capacity))
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "s|Knp:read", names, &name, &first,
+                                     &capacity, &states))
         return NULL;
     if (capacity < 1)
         return raise_sentence(TERN_INVALID, "read: the capacity must be 1 at least");
@@ -344,7 +351,7 @@ static PyObject *checkpoint_read(PyObject *self, PyObject *arguments, PyObject *
     if (!table.name)
         raise_sentence(TERN_INVALID, "the checkpoint has no table '%s'", name);
     else
-        rows = read_rows(checkpoint, number, &table, first, (size_t)capacity);
+        rows = read_rows(checkpoint, number, &table, first, (size_t)capacity, states);
     leave(checkpoint);
     return rows;
 }
@@ -407,8 +414,10 @@ bool checkpoint_init_type(PyObject *module)
         {"note", WITH_KEYWORDS(checkpoint_note),
          "note(name, node=0)\n\nThe note of a node that wrote the checkpoint, as bytes."},
         {"read", WITH_KEYWORDS(checkpoint_read),
-         "read(table, first=0, capacity=65536)\n\nKeys and values of rows of a table, by its name, "
-         "in the order of the files; none at the end."},
+         "read(table, first=0, capacity=65536, states=False)\n\nKeys and values of rows of a "
+         "table, by "
+         "its name, in the order of the files; none at the end. With `states` also the updater's "
+         "states."},
         {"restore", checkpoint_restore, METH_O,
          "restore(table)\n\nGives a table, which was just opened, the rows of the checkpoint. All "
          "nodes call it."},

@@ -1,4 +1,4 @@
-/* counts - counting keys: those that are to be admitted, and the heaviest of a sketch. */
+/* counts - counting keys: those that are to be admitted, and the heaviest and the cells of a sketch. */
 #include "binding.h"
 
 /* With the keys taken. */
@@ -73,6 +73,57 @@ static PyObject *top(struct worker *worker, struct table *table, Py_ssize_t k)
         Py_XDECREF(arrays[i]);
         Py_XDECREF(cut[i]);
     }
+    return answer;
+}
+
+PyObject *worker_read_cells(PyObject *self, PyObject *arguments)
+{
+    struct worker *worker = (struct worker *)self;
+    PyObject *table, *first_number;
+    uint64_t first;
+    Py_ssize_t n;
+    if (!PyArg_ParseTuple(arguments, "OOn:read_cells", &table, &first_number, &n) ||
+        !take_u64(first_number, "first", &first))
+        return NULL;
+    if (n < 1)
+        return raise_sentence(TERN_INVALID, "read_cells: %zd cells cannot be given", n);
+    if (!enter_both(worker, table))
+        return NULL;
+    PyObject *cells = new_array(TERN_I64, 1, &n), *answer = NULL;
+    Py_buffer view;
+    if (cells && !PyObject_GetBuffer(cells, &view, PyBUF_WRITABLE)) {
+        enum tern_status status;
+        Py_BEGIN_ALLOW_THREADS
+        status = tern_sketch_read_cells(worker->handle, ((struct table *)table)->handle, first,
+                                        (size_t)n, view.buf);
+        Py_END_ALLOW_THREADS
+        PyBuffer_Release(&view);
+        answer = status ? raise_status(status) : Py_NewRef(cells);
+    }
+    Py_XDECREF(cells);
+    leave_both(worker, table);
+    return answer;
+}
+
+PyObject *worker_add_cells(PyObject *self, PyObject *arguments)
+{
+    struct worker *worker = (struct worker *)self;
+    PyObject *table, *first_number, *cells, *answer = NULL;
+    uint64_t first;
+    Py_buffer view;
+    if (!PyArg_ParseTuple(arguments, "OOO:add_cells", &table, &first_number, &cells) ||
+        !take_u64(first_number, "first", &first) || !enter_both(worker, table))
+        return NULL;
+    if (take_values(cells, "add_cells", TERN_I64, false, &view)) {
+        enum tern_status status;
+        Py_BEGIN_ALLOW_THREADS
+        status = tern_sketch_add_cells(worker->handle, ((struct table *)table)->handle, first,
+                                       view_count(&view), view.buf);
+        Py_END_ALLOW_THREADS
+        PyBuffer_Release(&view);
+        answer = none_or_raise(status);
+    }
+    leave_both(worker, table);
     return answer;
 }
 

@@ -187,10 +187,29 @@ static bool add_constants(PyObject *module)
         const char *name;
         long value;
     } constants[] = {
-        {"MAX_TABLES", TERN_MAX_TABLES},       {"MAX_NAME", TERN_MAX_NAME},
-        {"MAX_DISTS", TERN_MAX_DISTS},         {"MAX_SAMPLES", TERN_MAX_SAMPLES},
-        {"MAX_TASKS", TERN_MAX_TASKS},         {"MAX_TASK_BYTES", TERN_MAX_TASK_BYTES},
-        {"MAX_FUNCTIONS", TERN_MAX_FUNCTIONS}, {"MAX_VALUE_BYTES", TERN_MAX_VALUE_BYTES},
+        {"MAX_TABLES", (long)TERN_MAX_TABLES},
+        {"MAX_NAME", (long)TERN_MAX_NAME},
+        {"MAX_VALUE_BYTES", (long)TERN_MAX_VALUE_BYTES},
+        {"MAX_ROWS", (long)TERN_MAX_ROWS},
+        {"MAX_DENSE_KEYS", (long)TERN_MAX_DENSE_KEYS},
+        {"MAX_ADMIT", (long)TERN_MAX_ADMIT},
+        {"MAX_BACKUPS", (long)TERN_MAX_BACKUPS},
+        {"MAX_EXPECTED_KEYS", (long)TERN_MAX_EXPECTED_KEYS},
+        {"MIN_EVICT_BYTES", (long)TERN_MIN_EVICT_BYTES},
+        {"MAX_SKETCH_DEPTH", (long)TERN_MAX_SKETCH_DEPTH},
+        {"MAX_SKETCH_WIDTH", (long)TERN_MAX_SKETCH_WIDTH},
+        {"MAX_SKETCH_COUNTERS", (long)TERN_MAX_SKETCH_COUNTERS},
+        {"MAX_DISTS", (long)TERN_MAX_DISTS},
+        {"MAX_SAMPLES", (long)TERN_MAX_SAMPLES},
+        {"MAX_WEIGHTS", (long)TERN_MAX_WEIGHTS},
+        {"MAX_POOL_KEYS", (long)TERN_MAX_POOL_KEYS},
+        {"MAX_POOL_USES", (long)TERN_MAX_POOL_USES},
+        {"MAX_FUNCTIONS", (long)TERN_MAX_FUNCTIONS},
+        {"MAX_TASKS", (long)TERN_MAX_TASKS},
+        {"MAX_TASK_BYTES", (long)TERN_MAX_TASK_BYTES},
+        {"MAX_TASK_THREADS", (long)TERN_MAX_TASK_THREADS},
+        {"MAX_TASK_DEPTH", (long)TERN_MAX_TASK_DEPTH},
+        {"MAX_NOTES", (long)TERN_MAX_NOTES},
     };
     for (size_t i = 0; i < sizeof constants / sizeof constants[0]; i++)
         if (PyModule_AddIntConstant(module, constants[i].name, constants[i].value) < 0)

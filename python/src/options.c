@@ -112,13 +112,14 @@ static bool take_node_array(PyObject *object, const char *what, size_t n,
     return false;
 }
 
-/* (keys, homes, replica_keys, replica_nodes); the last two may be None. */
+/* (keys, homes, replica_keys, replica_nodes, frequencies); the last three may be None. */
 static bool take_placement(PyObject *object, struct table_options *taken)
 {
-    PyObject *keys, *homes, *replica_keys, *replica_nodes;
+    PyObject *keys, *homes, *replica_keys, *replica_nodes, *frequencies;
+    size_t n;
     struct tern_placement *to = &taken->placement;
-    if (!PyTuple_Check(object) ||
-        !PyArg_ParseTuple(object, "OOOO", &keys, &homes, &replica_keys, &replica_nodes)) {
+    if (!PyTuple_Check(object) || !PyArg_ParseTuple(object, "OOOOO", &keys, &homes, &replica_keys,
+                                                    &replica_nodes, &frequencies)) {
         PyErr_Clear();
         raise_sentence(TERN_INVALID, "placement: a tern.Placement is needed");
         return false;
@@ -132,7 +133,16 @@ static bool take_placement(PyObject *object, struct table_options *taken)
                                                      to->n_replicas, taken, &to->replica_nodes)))
         return false;
     taken->options.placement = to;
-    return true;
+    if (frequencies == Py_None)
+        return true;
+    if (!take_u64_array(frequencies, "placement.frequencies", taken, &to->frequencies, &n))
+        return false;
+    if (n == to->n_keys)
+        return true;
+    raise_sentence(TERN_INVALID,
+                   "placement.frequencies: one for each of %zu keys is needed, not %zu", to->n_keys,
+                   n);
+    return false;
 }
 
 static bool take_frequencies(PyObject *object, struct table_options *taken)

@@ -265,33 +265,6 @@ static PyObject *worker_intent(PyObject *self, PyObject *const *arguments, Py_ss
     return none_or_raise(status);
 }
 
-static PyObject *worker_localize(PyObject *self, PyObject *const *arguments, Py_ssize_t n,
-                                 PyObject *keywords)
-{
-    static const struct signature signature = {"localize", {"table", "keys", "wait"}, 2};
-    struct worker *worker = (struct worker *)self;
-    PyObject *values[3];
-    Py_buffer keys;
-    enum tern_status status;
-    if (!take_arguments(&signature, arguments, n, keywords, values))
-        return NULL;
-    const int waits = values[2] ? PyObject_IsTrue(values[2]) : 1;
-    if (waits < 0 || !enter_both(worker, values[0]))
-        return NULL;
-    struct tern_table *table = ((struct table *)values[0])->handle;
-    if (!take_keys(values[1], "localize", &keys)) {
-        leave_both(worker, values[0]);
-        return NULL;
-    }
-    Py_BEGIN_ALLOW_THREADS
-    status = waits ? tern_localize(worker->handle, table, keys.buf, view_count(&keys))
-                   : tern_localize_start(worker->handle, table, keys.buf, view_count(&keys), NULL);
-    Py_END_ALLOW_THREADS
-    PyBuffer_Release(&keys);
-    leave_both(worker, values[0]);
-    return none_or_raise(status);
-}
-
 static PyObject *worker_stats(PyObject *self, PyObject *unused)
 {
     (void)unused;
@@ -339,9 +312,11 @@ static PyMethodDef methods[] = {
      "intent(table, keys, start, end)\n\nSays that it will use the keys while start <= clock < "
      "end. Any thread may call it."},
     {"localize", KEYWORDS(worker_localize),
-     "localize(table, keys, wait=True)\n\nMoves the keys to this node. Without `wait` it returns "
-     "at "
-     "once, and they come while the worker goes on."},
+     "localize(table, keys, wait=True, ticket=False)\n\nMoves the keys to this node, under policy "
+     "`relocate` or `multi`. Without `wait` it returns at once, and they come while the worker "
+     "goes "
+     "on; "
+     "with `ticket` it returns a Ticket, whose wait() returns when they are here."},
     {"pull", KEYWORDS(worker_pull),
      "pull(table, keys, out=None, wait=True)\n\nReads values: an array of the shape of `keys` "
      "and then the table's "
@@ -361,6 +336,14 @@ static PyMethodDef methods[] = {
     {"top", worker_top, METH_VARARGS,
      "top(table, k)\n\nThe k heaviest keys of a sketch, heaviest first: arrays of keys, of counts, "
      "and of how much each count may be too high."},
+    {"read_cells", worker_read_cells, METH_VARARGS,
+     "read_cells(table, first, n)\n\nAn array of n cells of a sketch from `first` on, as they are "
+     "at "
+     "this node. Their sums over all nodes are the sketch of all that was counted."},
+    {"add_cells", worker_add_cells, METH_VARARGS,
+     "add_cells(table, first, cells)\n\nAdds int64 counts to the cells of a sketch from `first` "
+     "on, "
+     "at this node: merges a sketch of equal width, depth and seed."},
     {"sweep", worker_sweep, METH_VARARGS,
      "sweep(table, function)\n\nRemoves the rows of this node for which function(key, row) is "
      "true; `row` is a copy. Returns their number. The function cannot call Tern; if it raises, "

@@ -158,13 +158,15 @@ class Sketch(_NamedTuple):
 
 class Placement(_NamedTuple):
     """The homes of keys, as `tern partition` computes them: homes[i] is the node of keys[i]; node replica_nodes[i] is to
-    have a replica of replica_keys[i]. Keys are int64 or uint64, nodes int32 or uint32.
+    have a replica of replica_keys[i]. Keys are int64 or uint64, nodes int32 or uint32. Policy graph:S weighs updates of keys[i]
+    by frequencies[i], int64 or uint64.
     """
 
     keys: object
     homes: object
     replica_keys: object = None
     replica_nodes: object = None
+    frequencies: object = None
 
 
 def sgd(rate: float) -> Updater:

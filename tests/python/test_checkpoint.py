@@ -51,6 +51,8 @@ def test_rows(path):
     keys, values = checkpoint.read("t", 90, 4)
     assert keys.tolist() == [90, 91, 92, 93] and values.shape == (4, 4)
     assert checkpoint.read("t", first=100)[0].size == 0
+    keys, values, states = checkpoint.read("t", 90, 4, states=True)
+    assert states.shape == (4, checkpoint.info()["tables"][0]["state_length"])
 
 
 def test_training_goes_on(path, node):

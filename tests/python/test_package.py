@@ -3,6 +3,7 @@
 import array
 import gc
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -112,6 +113,33 @@ def test_types_are_asked_for_in_each_call(worker, table):
             worker.pull(table, KEYS.astype(">i8"), out)
         worker.pull(table, memoryview(KEYS), memoryview(out))
     assert table.stats()["pulled_keys"] == 3 * 2 * 4
+
+
+def test_all_of_tern_h_can_be_reached():
+    """Every call, member and limit of tern.h is in the extension, but for callbacks under a latch and what C needs alone."""
+    header = re.sub(r"/\*.*?\*/", "", (ROOT / "include/tern/tern.h").read_text(), flags=re.S)
+    source = "".join(path.read_text() for path in (ROOT / "python/src").glob("*.c"))
+    calls = re.findall(r"^TERN_API[^;(]*?\b(tern_\w+)\(", header, re.M)
+    limits = re.findall(r"^#define (TERN_(?:MAX|MIN)_\w+)", header, re.M)
+    structs = re.findall(r"^struct (tern_\w+) \{(.*?)^\};", header, re.M | re.S)
+    members = [re.search(r"(\w+)(?:\[\w+\])?$", name.strip())[1] for name_of, body in structs if name_of != "tern_updater"
+               for declaration in body.split(";") if declaration.strip() for name in declaration.split(",")]
+    assert len(calls) > 70 and len(limits) > 20 and len(members) > 120
+    missing = {name for name in calls + limits + members if not re.search(rf"\b{name}\b", source)}
+    assert missing == {"tern_fail", "tern_update_age"}
+    for name in limits:
+        assert getattr(tern._tern, name.removeprefix("TERN_")) > 0
+
+
+def test_every_call_has_its_docstring_and_types():
+    stubs = (Path(tern.__file__).parent / "_tern.pyi").read_text()
+    for kind in (tern._tern.Node, tern._tern.Table, tern._tern.Worker, tern.Ticket, tern._tern.Pin, tern.Distribution,
+                 tern.Sample, tern.Task, tern.Checkpoint):
+        stub = re.search(rf"^class {kind.__name__}:\n(.*?)(?=^class|\Z)", stubs, re.M | re.S)[1]
+        for name in vars(kind):
+            if not name.startswith("_"):
+                assert re.search(rf"def {name}\(", stub), f"{kind.__name__}.{name} has no types"
+                assert getattr(kind, name).__doc__, f"{kind.__name__}.{name} has no docstring"
 
 
 def test_read_only_out(worker, table):

@@ -87,16 +87,29 @@ def test_a_sketch_counts_any_number_of_keys(node, worker):
         worker.top(node.table("plain"), 3)
 
 
-def test_homes_of_keys():
-    """Both nodes pull the same keys; only those that are at home elsewhere are remote."""
-    remote = {}
+def test_cells_of_a_sketch_can_be_saved_and_added(node, worker):
+    sketch = tern.Sketch(width=64, depth=3, seed=5)
+    one, other = (node.table(name, dtype="int64", sketch=sketch) for name in ("one", "other"))
+    keys = np.arange(100)
+    for table, count in (one, 2), (other, 3):
+        worker.push(table, keys, np.full((100, 1), count))
+    cells = worker.read_cells(one, 0, 64 * 3)
+    assert cells.dtype == np.int64 and cells.sum() == 3 * 100 * 2
+    worker.add_cells(other, 0, cells)
+    assert worker.read_cells(other, 64, 64).sum() == 100 * 5 and (worker.pull(other, keys) >= 5).all()
+    for call in (lambda: worker.read_cells(one, 0, 0), lambda: worker.read_cells(one, 190, 3),
+                 lambda: worker.add_cells(one, 0, cells.astype(np.int32)), lambda: worker.add_cells(one, 1, cells)):
+        with pytest.raises(tern.Error):
+            call()
+
+
+def on_two_nodes(function):
+    """What the function returns for each of two nodes of this process, with a worker."""
+    answers = {}
 
     def run(i):
-        placement = tern.Placement(np.arange(10), np.array([0] * 3 + [1] * 7, np.uint32))
-        with tern.Node(group="homes", node=i, nodes=2) as node, node.worker() as worker:
-            table = node.table("t", keys=10, length=2, policy="static", placement=placement)
-            worker.pull(table, np.arange(10))
-            remote[i] = table.stats()["remote_keys"]
+        with tern.Node(group=function.__name__, node=i, nodes=2) as node, node.worker() as worker:
+            answers[i] = function(node, worker)
             node.barrier()
 
     threads = [threading.Thread(target=run, args=(i,)) for i in range(2)]
@@ -104,7 +117,83 @@ def test_homes_of_keys():
         thread.start()
     for thread in threads:
         thread.join()
-    assert remote == {0: 7, 1: 3}
+    return [answers[i] for i in range(2)]
+
+
+def test_homes_of_keys():
+    """Both nodes pull the same keys; only those that are at home elsewhere are remote."""
+
+    def remote(node, worker):
+        placement = tern.Placement(np.arange(10), np.array([0] * 3 + [1] * 7, np.uint32))
+        table = node.table("t", keys=10, length=2, policy="static", placement=placement)
+        worker.pull(table, np.arange(10))
+        return table.stats()["remote_keys"]
+
+    assert on_two_nodes(remote) == [7, 3]
+
+
+def test_replicas_of_a_placement():
+    """Node 1 has replicas of two keys of node 0, which lack at most as many updates as the policy allows."""
+
+    def behind(node, worker):
+        placement = tern.Placement(np.arange(4), np.zeros(4, np.uint32), np.arange(2), np.ones(2, np.uint32),
+                                   frequencies=np.array([4, 1, 1, 1]))
+        table = node.table("t", keys=4, length=1, policy="graph:2", placement=placement)
+        for _ in range(10):
+            worker.pull(table, np.arange(2))
+            node.barrier()
+            if node.index == 0:
+                worker.push(table, np.arange(2), np.ones((2, 1), np.float32))
+            node.barrier()
+        stats = table.stats()
+        return worker.pull(table, np.arange(2)).min() >= 8, stats["checked_keys"], sum(stats["updates_behind"][3:])
+
+    at_home, with_replicas = on_two_nodes(behind)
+    assert at_home[0] and with_replicas[0] and with_replicas[1] > 0 and with_replicas[2] == 0
+
+
+def test_keys_that_are_brought_here_meanwhile():
+    def local(node, worker):
+        table = node.table("t", keys=10, length=1, policy="relocate")
+        keys = np.arange(node.index, 10, 2)
+        node.barrier()
+        ticket = worker.localize(table, keys, ticket=True)
+        assert isinstance(ticket, tern.Ticket) and ticket.wait() is None and ticket.done()
+        return worker.pull_if_local(table, keys)[1].tolist()
+
+    assert on_two_nodes(local) == [[True] * 5] * 2
+
+
+def test_backups_and_filters():
+    def bytes_of(node, worker):
+        table = node.table("t", keys=100, length=8, policy="static", backups=1, filters="zeros,lz4")
+        worker.push(table, np.arange(100), np.zeros((100, 8), np.float32))
+        worker.flush()
+        node.barrier()
+        return table.stats()["zeros_saved_bytes"] > 0, node.stats()["backup_bytes"] > 0
+
+    assert on_two_nodes(bytes_of) == [(True, True)] * 2
+
+
+def test_updaters_that_ask_for_the_age_of_an_update(node, worker):
+    """Two workers; the second pushes three updates after its pull."""
+    other, one = node.worker(), np.ones((1, 2), np.float32)
+    for name in ("asyncadagrad", "adadelay"):
+        table = node.table(name, keys=1, length=2, policy="static", update=getattr(tern, name)(0.5))
+        keys = np.array([0])
+        other.pull(table, keys)
+        for _ in range(3):
+            worker.pull(table, keys)
+            worker.push(table, keys, one)
+        other.push(table, keys, one)
+        stats = table.stats()
+        assert stats["aged_pushes"] == 4 and stats["delays"][:3] == [3, 0, 1] and stats["delay_mean"] == 0.75
+    # s is 1, 2, 3, and then 3 + 4/7 with t = 4 and d = 3
+    steps = [1, 2, 3, (3 + 4 / 7) * 7 / 4]
+    assert worker.pull(table, keys)[0, 0] == pytest.approx(-sum(0.5 / step**0.5 for step in steps), rel=1e-5)
+    table = node.table("revision", keys=1, length=2, policy="static", update=tern.adaptiverevision(0.5))
+    worker.push(table, keys, np.array([[1, 0]], np.float32))
+    assert worker.pull(table, keys)[0].tolist() == pytest.approx([-0.5, 1])
 
 
 @pytest.mark.parametrize("options, word", [
@@ -112,6 +201,7 @@ def test_homes_of_keys():
     ({"placement": tern.Placement(np.arange(3), np.zeros(3))}, "int32"),
     ({"placement": tern.Placement(np.arange(3), np.full(3, 7, np.uint32))}, "node"),
     ({"placement": (1, 2)}, "Placement"),
+    ({"placement": tern.Placement(np.arange(3), np.zeros(3, np.uint32), frequencies=np.arange(2))}, "3 keys"),
     ({"sketch": 3}, "Sketch"),
     ({"sketch": tern.Sketch(epsilon=2.0, delta=0.1)}, "epsilon"),
     ({"admit": 1 << 32}, "admit"),
