@@ -7,6 +7,7 @@ over the nodes at each step (`--dense sync`).
 
 import argparse
 import json
+import os
 import sys
 import time
 
@@ -39,6 +40,8 @@ def add_options(parser, **defaults):
     add("--policy", default=None, help="how the cluster manages the keys")
     add("--ahead", type=int, default=100, help="batches for which intent is signalled ahead")
     add("--plain", action="store_true", help="torch alone")
+    add("--silent", action="store_true", help="each process trains its part in tables of its own, and never speaks: the speed "
+        "that no way of managing keys exceeds")
     add("--seed", type=int, default=1, help="of all random numbers")
     add("--threads", type=int, default=1, help="of torch, per process")
     add("--json", action="store_true", help="print a JSON object per epoch")
@@ -57,6 +60,13 @@ def main(program, options, run):
         print(f"{program}: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def open_worker(options, node):
+    """The worker that trains: of a node that is in no cluster, with --silent."""
+    if not options.silent:
+        return node.worker()
+    return tern.Node(group=f"silent-{os.getpid()}", node=0, nodes=1).worker()
 
 
 # ---- Training --------------------------------------------------------------------------------------------------------
@@ -79,7 +89,7 @@ class Trainer:
         else:
             self.optimizers.append(optimizer(module.parameters(), lr=options.dense_rate))
             if not options.plain:
-                self.averager = layers.Averager(module, node, by=options.average)
+                self.averager = layers.Averager(module, worker.node, by=options.average)
 
     def batch_size(self):
         """Of one node's batches."""
@@ -163,6 +173,8 @@ class Trainer:
             show(self.options, how | scores, ", ".join(in_words(scores)))
         self.node.barrier()
         self.worker.close()
+        if self.worker.node is not self.node:
+            self.worker.node.close()
 
     def _scores(self, name, part):
         return {} if part is None else {f"{name}_{score}": value for score, value in self.score(part).items()}

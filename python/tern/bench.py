@@ -1,8 +1,9 @@
 """python3 -m tern.bench - measures the package, each figure beside its baseline in the same run.
 
 Rows are uniform keys of a million unless stated. Each figure is the median of five, which take turns with those of the
-baseline; times of one thread are its CPU time, so that other programs disturb them less. `--json` prints one object per line: what was measured, both times, their ratio, and the ratio it
-should have. The exit status is 1 when `--check` is given and a ratio is not met.
+baseline; times of one thread are its CPU time, so that other programs disturb them less. `--json` prints one object per line: what was measured, both times, their ratio, and
+the ratio it should have. The exit status is 1 when `--check` is given and a ratio is not met. The part `nodes`, which is only
+measured if it is named, compares jobs of tern.ctr: python3 -m tern.bench nodes --data ml-1m
 """
 
 import argparse
@@ -16,6 +17,7 @@ import tracemalloc
 import numpy as np
 
 import tern
+from tern import _nodes
 
 N_ROWS = 1_000_000
 REPEATS = 5
@@ -56,14 +58,22 @@ class Report:
                   "baseline_us": round(baseline_seconds * 1e6, 3), "ratio": round(ratio, 3), "wanted": wanted,
                   "met": ratio >= wanted})
 
+    def rate(self, what, rate, baseline, baseline_rate, wanted):
+        """`wanted`: how many times the examples per second of the baseline it should have."""
+        ratio = rate / baseline_rate
+        self.put({"what": what, "examples_per_s": round(rate), "baseline": baseline,
+                  "baseline_examples_per_s": round(baseline_rate), "ratio": round(ratio, 3), "wanted": wanted,
+                  "met": ratio >= wanted})
+
     def put(self, line):
         self.n_missed += not line["met"]
         if self.as_json:
             print(json.dumps(line), flush=True)
             return
-        if "us" in line:
-            print(f"{line['what']:42} {line['us']:12.2f} us   {line['baseline']:24} {line['baseline_us']:12.2f} us   "
-                  f"{line['ratio']:8.2f} (wanted {line['wanted']})  {'' if line['met'] else 'MISSED'}", flush=True)
+        number, unit = ("us", "us ") if "us" in line else ("examples_per_s", "1/s")
+        if number in line:
+            print(f"{line['what']:42} {line[number]:12.2f} {unit}  {line['baseline']:24} "
+                  f"{line['baseline_' + number]:12.2f} {unit}  {line['ratio']:8.2f} (wanted {line['wanted']})  {'' if line['met'] else 'MISSED'}", flush=True)
         else:
             print(f"{line['what']:42} {line['value']} (wanted at most {line['wanted']})  "
                   f"{'' if line['met'] else 'MISSED'}", flush=True)
@@ -279,15 +289,18 @@ def main():
     parser.add_argument("--json", action="store_true", help="one JSON object per line")
     parser.add_argument("--check", action="store_true", help="fail when a ratio is not met")
     parser.add_argument("--quick", action="store_true", help="short measurements, which mean little")
-    parser.add_argument("parts", nargs="*", metavar="PART", help="pull, push, threads, memory, import, layers; default: all")
+    parser.add_argument("parts", nargs="*", metavar="PART", help="pull, push, threads, memory, import, layers; default: all; or nodes")
+    _nodes.add_options(parser)
     arguments = parser.parse_args()
     global SECONDS, REPEATS
     if arguments.quick:
         SECONDS, REPEATS = 0.001, 1
     parts = arguments.parts or ["import", "memory", "pull", "push", "threads", "layers"]
-    unknown = set(parts) - {"import", "memory", "pull", "push", "threads", "layers"}
+    unknown = set(parts) - {"import", "memory", "pull", "push", "threads", "layers", "nodes"}
     if unknown:
         parser.error(f"there is no part {sorted(unknown)[0]!r}")
+    if "nodes" in parts and not arguments.data:
+        parser.error("the part nodes needs --data")
     report, torch = Report(arguments.json), None
     if {"push", "layers"} & set(parts):
         torch = import_torch()
@@ -308,6 +321,8 @@ def main():
             bench_threads(report, node, 32)
         if "layers" in parts and torch:
             bench_layers(report, node, worker, torch)
+    if "nodes" in parts:
+        _nodes.bench(report, arguments)
     return 1 if arguments.check and report.n_missed else 0
 
 

@@ -158,7 +158,7 @@ class Trainer(_training.Trainer):
 
     def __init__(self, options, node, log):
         torch.manual_seed(options.seed)
-        kind, worker = MODELS[options.model], node.worker()
+        kind, worker = MODELS[options.model], _training.open_worker(options, node)
         length = options.dim + kind.extra
         module = kind(log.keys.shape[1] + len(log.bags), log.numbers.shape[1], options.dim)
         if options.plain:

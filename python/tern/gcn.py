@@ -80,18 +80,21 @@ def accuracy(vectors, network, graph, nodes):
 
 
 class Trainer(_training.Trainer):
-    """The network, with a vector per node of the graph."""
+    """The network, with a vector per node of the graph, at home where that node is trained."""
 
-    def __init__(self, options, node, graph):
+    def __init__(self, options, node, graph, part):
         torch.manual_seed(options.seed)
-        network, worker = Network(options.dim, int(graph.labels.max()) + 1, options.dropout), node.worker()
+        network = Network(options.dim, int(graph.labels.max()) + 1, options.dropout)
+        worker = _training.open_worker(options, node)
         if options.plain:
             vectors = nn.EmbeddingBag(graph.n, options.dim, mode="mean", sparse=True)
             nn.init.normal_(vectors.weight, 0, options.init)
         else:
-            vectors = layers.EmbeddingBag(
-                worker, graph.n, options.dim, mode="mean", name="nodes", policy=options.policy,
+            homes = tern.Placement(np.arange(graph.n), part.astype(np.uint32)) if worker.node.count > 1 else None
+            table = worker.node.table(
+                "nodes", keys=graph.n, length=options.dim, policy=options.policy, placement=homes,
                 init=tern.normal(0, options.init, seed=options.seed), update=tern.adagrad(options.rate))
+            vectors = layers.EmbeddingBag(worker, graph.n, options.dim, mode="mean", table=table)
         super().__init__(options, node, worker, vectors, network, tern.adagrad, torch.optim.Adagrad)
         self.graph, self.loss = graph, nn.CrossEntropyLoss()
 
@@ -127,7 +130,7 @@ def run(options, node):
         share = _graphs.cut_share(graph, part)
         _training.show(options, {"partition": options.partition, "cut_share": share}, f"{100 * share:.1f} % of edges are cut")
     own = train[part[train] == node.index]
-    trainer = Trainer(options, node, graph)
+    trainer = Trainer(options, node, graph, part)
 
     def batches_of(epoch):
         rng = np.random.default_rng((options.seed, epoch, node.index))

@@ -18,9 +18,9 @@ pytestmark = pytest.mark.torch
 DATA = Path(os.environ.get("TERN_DATA", Path(__file__).resolve().parents[3] / "shared/data"))
 
 
-def last_line(arguments, launcher=(), timeout=280):
+def last_line(arguments, launcher=(), timeout=280, **variables):
     done = subprocess.run([*launcher, sys.executable, "-m", *arguments, "--json"], capture_output=True, text=True,
-                          timeout=timeout)
+                          timeout=timeout, env={**os.environ, **variables})
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     assert done.returncode == 0 and lines, done.stdout + done.stderr
     return json.loads(lines[-1]), json.loads(lines[-2])
@@ -141,6 +141,37 @@ def test_small_click_log(tern_command, model, how):
     result, epoch = last_line(["tern.ctr", "--data", "made-up:20002x2000", "--model", model, "--epochs", "2", "--batch",
                                "250", how], launcher)
     assert result["test_auc"] > 0.7 and epoch["nodes"] == (1 if how == "--plain" else 2)
+
+
+def test_nodes_beside_processes_that_never_speak(tmp_path):
+    """tern.bench nodes, with a command that prints what jobs would: the figures, their medians and limits."""
+    command = tmp_path / "tern"
+    command.write_text("""#!/bin/sh
+case $* in
+*--plain*) rate=100 share=0 ;;
+*--silent*) rate=150 share=0 ;;
+*static*) rate=50 share=0.5 ;;
+*) rate=120 share=0.0004 ;;
+esac
+for epoch in 1 2 3; do
+    echo "{\\"epoch\\": $epoch, \\"examples_per_s\\": $((rate * epoch)), \\"remote_share\\": $share}"
+done
+echo '{"test_auc": 0.9}'
+""")
+    command.chmod(0o755)
+    done = subprocess.run([sys.executable, "-m", "tern.bench", "nodes", "--json", "--data", "x", "--command", str(command)],
+                          capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(line.get("ratio", line.get("value")), line["wanted"], line["met"]) for line in lines] == [
+        (1.2, 0.85, True), (2.4, 3, False), (2.0, 0, True), (3.0, 0, True), (0.0004, 0.001, True)]
+
+
+def test_processes_that_never_speak(tern_command):
+    launcher = [tern_command, "run", "-n", "2", "--no-prefix", "--"]
+    _, epoch = last_line(["tern.ctr", "--data", "made-up:2000x500", "--epochs", "1", "--silent", "--dense=sync"], launcher,
+                         TERN_SHARE="0")
+    assert epoch["bytes_per_batch"] == epoch["remote_share"] == 0 and epoch["nodes"] == 2
 
 
 def test_memory_limit_of_a_large_log():
