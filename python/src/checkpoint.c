@@ -73,12 +73,13 @@ static void release_notes(struct notes *notes)
 
 PyObject *node_checkpoint_start(PyObject *self, PyObject *arguments, PyObject *keywords)
 {
-    static char *names[] = {"path", "notes", NULL};
+    static char *names[] = {"path", "notes", "changes", NULL};
     struct node *node = (struct node *)self;
     PyObject *path, *given = NULL;
+    int changes = 0;
     enum tern_status status;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O&|O:checkpoint_start", names,
-                                     PyUnicode_FSConverter, &path, &given))
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O&|Op:checkpoint_start", names,
+                                     PyUnicode_FSConverter, &path, &given, &changes))
         return NULL;
     struct notes *notes = calloc(1, sizeof *notes);
     if (!notes) {
@@ -92,7 +93,8 @@ PyObject *node_checkpoint_start(PyObject *self, PyObject *arguments, PyObject *k
     }
     const char *text = PyBytes_AsString(path);
     Py_BEGIN_ALLOW_THREADS
-    status = tern_checkpoint_start(node->handle, text, notes->at, notes->n);
+    status = (changes ? tern_checkpoint_start_changes : tern_checkpoint_start)(node->handle, text,
+                                                                               notes->at, notes->n);
     Py_END_ALLOW_THREADS
     node_leave(node);
     release_notes(notes);

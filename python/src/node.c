@@ -261,8 +261,10 @@ bool node_init_type(PyObject *module)
          "the array."},
         {"checkpoint_start", (PyCFunction)(void (*)(void))node_checkpoint_start,
          METH_VARARGS | METH_KEYWORDS,
-         "checkpoint_start(path, notes=None)\n\nTakes a cut of all tables, begins to write it to "
-         "the folder `path`, and returns. `notes` is a dict of names and bytes of this node. All "
+         "checkpoint_start(path, notes=None, changes=False)\n\nTakes a cut of all tables, begins "
+         "to write it to "
+         "the folder `path`, and returns. `notes` is a dict of names and bytes of this node. With "
+         "`changes` rows that are as in the last checkpoint of changes are not written again. All "
          "nodes call it."},
         {"checkpoint_wait", node_checkpoint_wait, METH_NOARGS,
          "checkpoint_wait()\n\nWaits until the checkpoint is on disk under its name."},

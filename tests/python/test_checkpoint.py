@@ -55,6 +55,25 @@ def test_rows(path):
     assert states.shape == (4, checkpoint.info()["tables"][0]["state_length"])
 
 
+def test_changes(node, tmp_path):
+    """The second checkpoint has all rows, though most are in files of the first."""
+    with node.worker() as worker:
+        table = node.table("t", keys=1000, length=4)
+        worker.push(table, np.arange(1000), np.ones((1000, 4), np.float32))
+        for name in "first", "second":
+            node.checkpoint_start(tmp_path / name, changes=True)
+            node.checkpoint_wait()
+            worker.push(table, np.array([7]), np.ones((1, 4), np.float32))
+    linked = [file for file in (tmp_path / "first").iterdir() if file.stat().st_nlink > 1]
+    assert linked
+    with tern.Checkpoint(tmp_path / "second") as checkpoint:
+        checkpoint.verify()
+        rows = {}
+        while (part := checkpoint.read("t", first=len(rows)))[0].size:
+            rows |= {key: row.tolist() for key, row in zip(*part)}
+    assert rows == {key: [2.0 if key == 7 else 1.0] * 4 for key in range(1000)}
+
+
 def test_training_goes_on(path, node):
     """Also with the state of AdaGrad: the next step is as large as without a break."""
     table = node.table("t", keys=100, length=4, update=tern.adagrad(0.1))
