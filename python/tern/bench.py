@@ -1,9 +1,11 @@
 """python3 -m tern.bench - measures the package, each figure beside its baseline in the same run.
 
 Rows are uniform keys of a million unless stated. Each figure is the median of five, which take turns with those of the
-baseline; times of one thread are its CPU time, so that other programs disturb them less. `--json` prints one object per line: what was measured, both times, their ratio, and
-the ratio it should have. The exit status is 1 when `--check` is given and a ratio is not met. The part `nodes`, which is only
-measured if it is named, compares jobs of tern.ctr: python3 -m tern.bench nodes --data ml-1m
+baseline; times of one thread are its CPU time, so that other programs disturb them less. `--json` prints one object per line:
+what was measured, both times, their ratio, and the ratio it should have. The exit status is 1 when `--check` is given and a
+ratio is not met. The part `nodes`, which is only measured if it is named, compares jobs of tern.ctr:
+
+    python3 -m tern.bench nodes --data ml-1m
 """
 
 import argparse
