@@ -35,8 +35,8 @@ const struct option train_general[TRAIN_N_GENERAL] = {
     {"filters", OPTION_STRING, &train_args.filters, .takes = "LIST",
      .help = "filters that shorten messages between nodes, such as zeros,fixed:16"},
     {"backups", OPTION_INT, &train_args.backups, "0", "N",
-     "copies of each row at other nodes, so that training continues when a node other than node 0 "
-     "dies; with --policy static, which is the default then",
+     "deaths of nodes other than node 0 that training outlives, one after another; with --policy "
+     "static, which is the default then; on one host any policy",
      .min = 0, .max = TERN_MAX_BACKUPS},
     {"plain", OPTION_FLAG, &train_args.plain,
      .help = "keep the parameters in ordinary arrays, as a baseline; one node"},

@@ -352,7 +352,7 @@ struct tern_table_options {
         hot_factor; /* policy `multi`: a key is replicated everywhere if it is used more than this
                           many times as often as the average; 0: 100 */
     uint32_t
-        backups; /* policy `static`: other nodes that have a copy of each row; 0 or 1. See Backups */
+        backups; /* deaths of nodes that each row outlives, one after another; 0 or 1. See Backups */
 };
 
 /*
@@ -377,17 +377,19 @@ struct tern_table_options {
  * If all processes of a job are on one host, they share the memory of their tables, whatever the
  * policy: no key moves, each push is visible to all at once, and intent is not needed. Such a table
  * lasts as long as any process has it open. Once a process is known to be lost, calls on the table
- * fail, because a row may be torn. If a job spans several hosts, the processes of each host share
+ * fail, because a row may be torn, unless it has backups. If a job spans several hosts, the processes of each host share
  * their tables alike, and keys move between hosts; but not tables with bounded reads, admission or
  * backups, `cached` ones and sketches. One process of each host manages the rows for all, and has
  * the figures of management in its statistics. TERN_SHARE=0 makes each process keep its own rows.
  *
- * Backups (docs/survive.md): a table with `backups` = 1 has each row at two nodes, with its
- * updater's state, in a cluster of several nodes. Such a table is not in shared memory. If tables
- * were opened and all have backups, the job continues when a node other than node 0 is given up:
- * the next node has its keys, calls of the others take longer and do not fail, barriers and sums
- * are about the nodes that are left, and each push of these nodes counts exactly once. When a push
- * or set is safe, so that the death of one node does not undo it:
+ * Backups (docs/survive.md): if tables were opened and all have `backups` = 1, the job continues
+ * when a node other than node 0 is given up: calls of the others take longer and do not fail,
+ * barriers and sums are about the nodes that are left, and each push of these nodes counts exactly
+ * once. In a table that all processes of a job share, of any policy, the others take back what
+ * the dead one was in the middle of; a process that was given up while it lives is killed, and a
+ * push is safe when the call returns. Otherwise the policy is `static`, each row, with its updater's
+ * state, is at two nodes, and the next node has the keys of the dead one. When a push or set is safe
+ * then, so that the death of one node does not undo it:
  *
  *   of a key at another node    when the call, or tern_wait or tern_test for its ticket, returns
  *   of a key at this node       when tern_flush, tern_quiesce or tern_checkpoint_start returns

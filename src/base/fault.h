@@ -27,6 +27,18 @@ enum fault_defect {
     FAULT_REBUILD_UNSEEN,  /* readers do not notice that cells were used again */
     FAULT_PINNED_REMOVED,
     FAULT_FLOOR_IGNORED,
+    /* Of tables with backups (undo.h): */
+    FAULT_UNDO_SKIPPED,  /* a row that a dead process was writing is released as it is */
+    FAULT_UNDO_LATE,     /* a row is restored though the write was complete */
+    FAULT_UNDO_LEFT,     /* the copy of an earlier write is taken for that of this one */
+    FAULT_UNDO_EARLY,    /* the copy counts before it is complete */
+    FAULT_UNDO_NO_STATE, /* the updater's state is not restored */
+    FAULT_UNDO_SLEEPER,  /* what a stopped process holds is freed, and the process goes on later */
+    FAULT_GATE_LEFT,     /* who dies while it mends is not mended after */
+    FAULT_ROW_UNCOUNTED, /* a row that a dead process made is not counted */
+    FAULT_GROWTH_UNFINISHED,
+    FAULT_CELL_MOVED_TWICE, /* a cell that a dead process had moved is moved again */
+    FAULT_KEY_WITHOUT_WORD, /* a key that a dead process was inserting stays in a free cell */
     N_FAULTS,
 };
 

@@ -22,6 +22,7 @@ enum lock_rank {
     RANK_THREADS,  /* what wakes the threads of rounds, backups and pulse; lane numbers */
     RANK_EVICTION, /* latch: eviction at a table's limit */
     RANK_COUNTING, /* latch: stripes of counted main copies and of their replicas (core/graph.c) */
+    RANK_GATE,     /* latch: a gate of a shared-memory table with backups (store/undo.h) */
     RANK_INDEX_STRIPE, /* latch: a stripe of a sparse index */
     RANK_INDEX,        /* latch: the arrays of a sparse index */
     RANK_VALUES,       /* latch stripe of inline values; only its waits are checked */

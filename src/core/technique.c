@@ -30,16 +30,21 @@ const struct technique *technique_find(const struct policy *policy, bool is_whol
     return &technique_fixed;
 }
 
-static enum tern_status check_backups(const struct policy *policy, const char *name,
-                                      const struct tern_table_options *options)
+enum tern_status technique_check_copies(const struct policy *policy, const char *name)
+{
+    if (technique_find(policy, false) == &technique_fixed)
+        return TERN_OK;
+    return fail(TERN_INVALID,
+                "table '%s': `backups` at other nodes are for policy 'static' so far, not for "
+                "policy '%s'",
+                name, policy->name);
+}
+
+static enum tern_status check_backups(const char *name, const struct tern_table_options *options)
 {
     if (options->backups > TERN_MAX_BACKUPS)
         return fail(TERN_LIMIT, "table '%s': %" PRIu32 " backups; at most %d is possible", name,
                     options->backups, TERN_MAX_BACKUPS);
-    if (technique_find(policy, false) != &technique_fixed)
-        return fail(TERN_INVALID,
-                    "table '%s': `backups` are for policy 'static' so far, not for policy '%s'",
-                    name, policy->name);
     if (options->index == TERN_SKETCH || options->admit || evict_has_rule(options) ||
         options->placement || options->updater.asks_age)
         return fail(TERN_INVALID,
@@ -89,8 +94,9 @@ enum tern_status technique_check(const struct policy *policy, const char *name,
                     "table '%s': policy '%s' has no replicas that staleness_ms or max_rounds_per_s "
                     "could be about",
                     name, policy->name);
-    if (options->backups)
-        return check_backups(policy, name, options);
+    const enum tern_status status = options->backups ? check_backups(name, options) : TERN_OK;
+    if (status)
+        return status;
     return technique->check ? technique->check(policy, name, options) : TERN_OK;
 }
 

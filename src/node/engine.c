@@ -15,6 +15,7 @@
 #include "base/interrupt.h"
 #include "base/thread.h"
 #include "core/pulse.h"
+#include "core/technique.h"
 #include "net/address.h"
 #include "node/host.h"
 #include "node/remote.h"
@@ -184,6 +185,28 @@ static bool pulse_sleeps(struct engine *engine)
     return atomic_load_explicit(&engine->peers.stop, memory_order_relaxed);
 }
 
+/* Workers that wait for the clocks of others may have waited for those of a node that is not in the view any more. */
+static void ring_bells(const struct core *core)
+{
+    for (size_t i = 0; i < TERN_MAX_TABLES; i++) {
+        const struct core_table *table =
+            atomic_load_explicit(&core->tables[i], memory_order_acquire);
+        struct bell *bell = table && table->technique->bell ? table->technique->bell(table) : NULL;
+        if (bell)
+            bell_ring(bell);
+    }
+}
+
+static void log_given_up(const struct engine *engine, const struct view *next, uint32_t node)
+{
+    char whose[64] = "the others have its rows in their memory";
+    if (view_n_members(next) > 1)
+        snprintf(whose, sizeof whose, "node %" PRIu32 " has its keys now", view_home(next, node));
+    log_notice("node %" PRIu32
+               " was given up: it has ended, or gave no sign of life for %.1f s; %s",
+               node, (double)engine->peers.deadline_ns / 1e9, whose);
+}
+
 /* Replaces the view by a later one. */
 static void change_view(struct engine *engine, const struct buffer *bytes)
 {
@@ -197,16 +220,16 @@ static void change_view(struct engine *engine, const struct buffer *bytes)
         services[i] = &engine->shards[i].service;
     engine_lock(engine);
     backup_change_view(&engine->core, services, n_shards(engine), next);
+    ring_bells(&engine->core);
     engine_unlock(engine);
     engine->views[1] = next;
     for (uint32_t i = 0; i < view_capacity(next); i++)
         if (view_is_present(next->before, i) && !view_is_present(next, i))
-            log_notice("node %" PRIu32 " was given up: it has ended, or gave no sign of life for "
-                       "%.1f s; node %" PRIu32 " has its keys now",
-                       i, (double)engine->peers.deadline_ns / 1e9, view_home(next, i));
+            log_given_up(engine, next, i);
     if (!view_is_present(next, engine->core.node))
         peers_give_up(&engine->peers, engine->core.node);
     engine_wake(engine);
+    watcher_wake(&engine->watcher);
     for (uint32_t i = 0; i < n_shards(engine); i++)
         backup_driver_hurry(&engine->shards[i].backup_driver);
 }
@@ -439,6 +462,7 @@ void engine_end(struct engine *engine)
     lock_release(&engine->pulse_lock);
     if (engine->has_pulse)
         pthread_join(engine->pulse, NULL);
+    watcher_fini(&engine->watcher);
     for (uint32_t i = 0; i < n; i++)
         backup_driver_fini(&engine->shards[i].backup_driver);
     /* All before the first is freed: it gives connections to the others. */
@@ -499,6 +523,7 @@ enum tern_status engine_start(struct engine *engine, const struct launch *launch
     raise_file_limit();
     *engine =
         (struct engine){.launch = *launch, .views = views, .takes_newcomers = true, .n_shards = 1};
+    watcher_init(&engine->watcher, engine);
     condition_init(&engine->pulse_stop);
     lock_init(&engine->pulse_lock, RANK_THREADS, 0);
     lock_init(&engine->lane_lock, RANK_THREADS, 0);

@@ -20,6 +20,7 @@
 #include "node/member.h"
 #include "node/launch.h"
 #include "node/shard.h"
+#include "node/watcher.h"
 
 struct engine {
     struct launch launch;
@@ -38,6 +39,7 @@ struct engine {
     atomic_bool takes_newcomers; /* false: they wait, because there are too many strangers */
     _Atomic uint64_t n_refused;  /* connections that sent nonsense or were not of this job */
 
+    struct watcher watcher;
     pthread_t pulse;
     bool has_pulse;
     struct lock pulse_lock;

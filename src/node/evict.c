@@ -28,6 +28,10 @@ enum tern_status tern_sweep(struct tern_worker *worker, struct tern_table *table
                     "table '%s': under policy '%s' rows are copied or move, and cannot be removed; "
                     "use 'static'",
                     store->name, table->policy.name);
+    if (store->gates)
+        return fail(TERN_INVALID,
+                    "table '%s' has backups and is in shared memory: its rows cannot be removed",
+                    store->name);
     enum tern_status status = access_check_all(worker, table);
     return status ? status : evict_sweep(store, function, context, n);
 }

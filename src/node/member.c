@@ -29,14 +29,16 @@ void member_fini(struct member *member)
     lock_fini(&member->lock);
 }
 
+/* The names are by number of node, like the board's lines: a table with backups is shared by all nodes or none. */
 static uint64_t segment_bytes(const struct member *member, const struct tern_table_options *options,
                               const struct store_home *home)
 {
-    return shared_bytes(options, home) + board_bytes(member->n_processes);
+    const uint64_t names = options->backups ? member->n_processes * sizeof(struct watched_name) : 0;
+    return shared_bytes(options, home) + board_bytes(member->n_processes) + names;
 }
 
 /* Puts a segment, which is new in this process, on the list. */
-static struct table_segment *add(struct member *member, struct segment *memory,
+static struct table_segment *add(struct member *member, uint32_t node, struct segment *memory,
                                  const struct tern_table_options *options,
                                  const struct store_home *home)
 {
@@ -49,6 +51,11 @@ static struct table_segment *add(struct member *member, struct segment *memory,
     made->shared = memory->memory;
     made->board = (struct board *)((char *)memory->memory + shared_bytes(options, home));
     atomic_fetch_add(&made->shared->n_processes, 1);
+    if (options->backups) {
+        made->names =
+            (struct watched_name *)((char *)made->board + board_bytes(member->n_processes));
+        watcher_sign(&made->names[node]);
+    }
     lock_take(&member->lock);
     made->next = member->segments;
     member->segments = made;
@@ -65,7 +72,7 @@ struct table_segment *member_offer(struct member *member, uint32_t node,
         return NULL;
     /* A process that is lost is known to be after a deadline and a half; one that lives may be slow. */
     shared_format(memory->memory, options, home, 2 * member->deadline_ns);
-    return add(member, memory, options, home);
+    return add(member, node, memory, options, home);
 }
 
 /* Ends a segment of the list. The caller holds the lock. */
@@ -124,8 +131,13 @@ enum tern_status member_take(struct member *member, struct table_segment *offere
         status = segment_map(fd, segment_bytes(member, options, home), number, &memory);
     if (status)
         return status;
-    *segment = add(member, memory, options, home);
-    return *segment ? TERN_OK : fail(TERN_NO_MEMORY, "no memory to open a table");
+    *segment = add(member, engine->core.node, memory, options, home);
+    if (!*segment)
+        return fail(TERN_NO_MEMORY, "no memory to open a table");
+    const struct watched_name *names = (*segment)->names;
+    return !names || watcher_has_signed(&names[engine->core.node])
+               ? TERN_OK
+               : fail(TERN_PEER, "this node was given up before it had opened the table");
 }
 
 void member_use(struct member *member, struct table_segment *segment)

@@ -21,6 +21,7 @@
 #include "base/segment.h"
 #include "base/status.h"
 #include "core/board.h"
+#include "node/watcher.h"
 #include "store/shared.h"
 
 struct engine;
@@ -31,7 +32,9 @@ struct table_segment {
     struct segment *segment;
     struct shared_table *shared; /* at its begin */
     struct board *board;         /* behind it: the clocks of the processes */
-    bool is_open;                /* the table is, here */
+    struct watched_name
+        *names;   /* of a table with backups, behind that: of the processes, by node; else NULL */
+    bool is_open; /* the table is, here */
 };
 
 struct member {

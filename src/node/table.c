@@ -80,12 +80,13 @@ static enum sharing find_sharing(const struct tern_node *node,
 {
     struct policy policy;
     policy_find(options->policy, &policy);
-    if (!node->engine || policy.is_apart || options->backups || options->n_keys > TERN_MAX_ROWS)
+    if (!node->engine || policy.is_apart || options->n_keys > TERN_MAX_ROWS)
         return SHARE_NOTHING;
     const struct view *view = node->engine->core.view;
     if (view_n_members(view) == 1)
         return SHARE_ALL;
-    return view_n_members(view) < view_n_nodes(view) && is_for_members(&policy, options)
+    return view_n_members(view) < view_n_nodes(view) && is_for_members(&policy, options) &&
+                   !options->backups
                ? SHARE_HOST
                : SHARE_NOTHING;
 }
@@ -121,6 +122,7 @@ static enum tern_status init_store(const struct tern_node *node, const char *nam
     struct store_home home = home_of(node, name, &options, placed, table->core.backup, is_whole);
     if (table->segment) {
         home.shared = table->segment->shared;
+        home.process = node->engine->core.node;
         options = shared_options(&options, n_sharing(&node->engine->core));
     }
     return store_init(&table->core.store, name, &options, &home);
@@ -147,13 +149,18 @@ static enum tern_status open_technique(struct tern_table *table,
     return fail(TERN_NO_MEMORY, "no memory to manage table '%s'", table->core.store.name);
 }
 
-/* In a cluster, what a table with backups has beside its rows. */
-static enum tern_status make_backup(struct tern_table *table)
+/* In a cluster, what a table with backups has beside its rows: copies at other nodes, or, where all rows are in the memory of one
+ * host, somebody who looks after those who die. */
+static enum tern_status make_backup(struct tern_table *table, const char *name)
 {
     struct engine *engine = table->node->engine;
     if (!engine || !table->options.backups)
         return TERN_OK;
-    enum tern_status status = engine_start_backups(engine);
+    if (table->segment)
+        return watcher_start(&engine->watcher, &table->node->member);
+    enum tern_status status = technique_check_copies(&table->policy, name);
+    if (!status)
+        status = engine_start_backups(engine);
     if (status)
         return status;
     table->core.backup = backup_new(&engine->core, &table->options);
@@ -184,7 +191,7 @@ static enum tern_status make(struct tern_node *node, uint32_t id, const char *na
     made->placement_digest = placed_digest(options->placement);
     made->options.filters = NULL;
     made->segment = segment;
-    enum tern_status status = make_backup(made);
+    enum tern_status status = make_backup(made, name);
     if (!status)
         status = init_store(node, name, made, placed);
     if (!status) {
@@ -258,6 +265,17 @@ static enum tern_status check_at_home(const struct tern_node *node, const char *
                 is_sketch ? "is a sketch, which has no copies"
                           : "has a rule of eviction, and rows that are copied cannot leave",
                 policy.name);
+}
+
+/* Where all rows are in one memory a table needs no copies to have backups, so that every policy can. */
+static enum tern_status check_copies(const struct tern_node *node, const char *name,
+                                     const struct tern_table_options *options)
+{
+    struct policy policy;
+    if (!options->backups || !node->engine || !policy_find(options->policy, &policy) ||
+        find_sharing(node, options) == SHARE_ALL)
+        return TERN_OK;
+    return technique_check_copies(&policy, name);
 }
 
 static struct generation *find_generation(struct tern_node *node, const char *name)
@@ -446,6 +464,8 @@ enum tern_status tern_table_open(struct tern_node *node, const char *name,
         return status;
 
     status = check_at_home(node, name, options);
+    if (!status)
+        status = check_copies(node, name, options);
     if (status)
         return status;
 

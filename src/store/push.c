@@ -14,6 +14,7 @@
 #include "store/pipeline.h"
 #include "store/repeats.h"
 #include "store/inline.h"
+#include "store/undo.h"
 
 enum { LATER = 64 }; /* keys that are looked for in a second line together */
 enum change { ADD, UPDATE, SET };
@@ -240,7 +241,7 @@ struct add_loops push_add_for(const struct store *store)
     if (store->inlined)
         return inline_add_for(store);
     if (store->type != TERN_F32 || (store->index == TERN_DENSE && !store->n_natural) ||
-        store->updater.apply || store->changed[0].slots || store->evicts)
+        store->updater.apply || store->changed[0].slots || store->pushes_apart)
         return (struct add_loops){0};
 #if defined(__x86_64__)
     struct add_loops loops = {0};
@@ -252,13 +253,48 @@ struct add_loops push_add_for(const struct store *store)
     return add_for_with_16(store);
 }
 
-/* In a frame of its own, so that tables whose rows stay pay nothing for it. */
-static __attribute__((noinline)) size_t leaving_rows(struct store *store, enum change change,
-                                                     const uint64_t *keys, size_t n,
-                                                     struct entry *const *entries,
-                                                     const void *values, uint32_t *missed,
-                                                     bool exclusive)
+/* Changes one row so that another process can undo it; false if it is not here. */
+static bool undoable_row(struct store *store, enum change change, uint64_t key, struct entry *entry,
+                         const char *value)
 {
+    if (!undo_enter(store, key))
+        return false;
+    uint64_t word;
+    entry = store_latch_row(store, key, entry, &word);
+    if (entry) {
+        undo_keep(store, key, entry_slot(word));
+        change_row(store, change, word, slabs_at(&store->rows, entry_slot(word)), value);
+        entry_release_same(entry, word);
+    }
+    undo_leave(store, key);
+    return entry;
+}
+
+/* The rows of a shared-memory table with backups. */
+static size_t undoable_rows(struct store *store, enum change change, const uint64_t *keys, size_t n,
+                            struct entry *const *entries, const char *values, uint32_t *missed)
+{
+    struct layout l = layout_of(store, store->value_bytes, store->rows.stride);
+    size_t n_missed = 0;
+    for (size_t i = 0; i < ROWS_AHEAD && i < n; i++)
+        prefetch_changed(store, &l, false, true, keys, entries, i);
+    for (size_t i = 0; i < n; i++) {
+        if (i + ROWS_AHEAD < n)
+            prefetch_changed(store, &l, false, true, keys, entries, i + ROWS_AHEAD);
+        if (!undoable_row(store, change, keys[i], entries[i], values + i * l.bytes))
+            missed[n_missed++] = (uint32_t)i;
+    }
+    return n_missed;
+}
+
+/* In a frame of its own, so that tables whose rows stay pay nothing for it. */
+static __attribute__((noinline)) size_t rows_apart(struct store *store, enum change change,
+                                                   const uint64_t *keys, size_t n,
+                                                   struct entry *const *entries, const void *values,
+                                                   uint32_t *missed, bool exclusive)
+{
+    if (store->gates)
+        return undoable_rows(store, change, keys, n, entries, values, missed);
     return rows(store, SLOTS_FOR_NOW, change, keys, n, entries, values, missed, exclusive);
 }
 
@@ -267,8 +303,8 @@ INLINE size_t change_keys(struct store *store, enum change change, const uint64_
                           struct entry *const *entries, const void *values, uint32_t *missed,
                           bool exclusive)
 {
-    if (store->evicts)
-        return leaving_rows(store, change, keys, n, entries, values, missed, exclusive);
+    if (store->pushes_apart)
+        return rows_apart(store, change, keys, n, entries, values, missed, exclusive);
     return store->n_natural
                ? rows(store, NATURAL_SLOTS, change, keys, n, entries, values, missed, exclusive)
                : rows(store, ANY_SLOTS, change, keys, n, entries, values, missed, exclusive);

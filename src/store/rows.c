@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/undo.h"
+
 /* ---- Which rows --------------------------------------------------------------------------------- */
 
 /* Whether the main copy of a key is here whose entry has `word`, or 0 if it has none. */
@@ -94,7 +96,7 @@ enum tern_status rows_list(struct store *store, struct rows_share share, struct 
             if (rows_is_main(store, key))
                 add_key(&listing, key);
     } else {
-        sparse_visit(store->sparse, visit, &listing, store->watch);
+        store_visit(store, visit, &listing);
         if (keys->n)
             qsort(keys->keys, keys->n, sizeof *keys->keys, compare_keys);
     }
@@ -132,14 +134,18 @@ static void copy_initial(const struct store *store, uint64_t key, char *value, c
 static void copy_with_state(const struct store *store, uint64_t key, char *value, char *state)
 {
     uint64_t word;
-    struct entry *entry = store_latch_row(store, key, NULL, &word);
+    const bool entered = store_enter_gate(store, key);
+    struct entry *entry = entered ? store_latch_row(store, key, NULL, &word) : NULL;
     if (!entry) {
         copy_initial(store, key, value, state);
+        if (entered)
+            store_leave_gate(store, key);
         return;
     }
     memcpy(value, slabs_at(&store->rows, entry_slot(word)), store->value_bytes);
     memcpy(state, store_state(store, entry_slot(word)), rows_state_bytes(store));
     entry_release_same(entry, word);
+    store_leave_gate(store, key);
 }
 
 enum tern_status rows_copy(struct store *store, const uint64_t *keys, size_t n, char *values,
@@ -165,24 +171,23 @@ enum tern_status rows_copy(struct store *store, const uint64_t *keys, size_t n, 
 
 /* ---- Back --------------------------------------------------------------------------------------- */
 
-enum tern_status rows_put(struct store *store, uint64_t key, const void *value, const void *state,
-                          bool everywhere)
+static enum tern_status put_row(struct store *store, uint64_t key, const void *value,
+                                const void *state, bool everywhere)
 {
-    enum tern_status status = store_create(store, key);
-    if (status)
-        return status;
     uint64_t word;
     struct entry *entry = store_latch_row(store, key, NULL, &word);
     if (!entry) {
         /* An inline value, or the wait was given up. */
         if (store->inlined && store_set_one(store, key, value))
             return TERN_OK;
-        status = store_check_lost(store);
+        const enum tern_status status = store_check_lost(store);
         return status ? status
                       : fail(TERN_BUSY, "rows of table '%s' move while they are restored",
                              store->name);
     }
     uint32_t slot = entry_slot(word);
+    if (store->gates)
+        undo_keep(store, key, slot);
     memcpy(slabs_at(&store->rows, slot), value, store->value_bytes);
     if (store->states.stride)
         memcpy(store_state(store, slot), state, rows_state_bytes(store));
@@ -192,4 +197,17 @@ enum tern_status rows_put(struct store *store, uint64_t key, const void *value, 
         store_mark(store, slot);
     entry_release_same(entry, word);
     return TERN_OK;
+}
+
+enum tern_status rows_put(struct store *store, uint64_t key, const void *value, const void *state,
+                          bool everywhere)
+{
+    enum tern_status status = store_create(store, key);
+    if (status)
+        return status;
+    if (!store_enter_gate(store, key))
+        return store_check_lost(store);
+    status = put_row(store, key, value, state, everywhere);
+    store_leave_gate(store, key);
+    return status;
 }

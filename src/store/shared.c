@@ -3,6 +3,7 @@
 
 #include "base/pages.h"
 #include "store/evict.h"
+#include "store/undo.h"
 
 enum {
     PART_BYTES = 4096, /* each part begins at a multiple of it */
@@ -18,11 +19,12 @@ struct extent {
     bool moves;      /* and its rows come and go */
     uint32_t n_shards;
     size_t pin_stride, written_stride; /* of tables whose rows can leave */
+    struct gates_layout gates;
 };
 
 /* Where its parts begin. */
 struct layout {
-    uint64_t index, rows, states, bases, facts, marks, pins, written, counters, end;
+    uint64_t index, rows, states, bases, facts, marks, pins, written, counters, gates, end;
 };
 
 static uint64_t behind(uint64_t begin, uint64_t bytes)
@@ -50,7 +52,8 @@ static struct layout lay_out(const struct extent *extent)
         behind(layout.marks, extent->is_tracked ? extent->n_shards * marks_part_bytes(extent) : 0);
     layout.written = behind(layout.pins, slabs_bytes(extent->pin_stride, n));
     layout.counters = behind(layout.written, slabs_bytes(extent->written_stride, n));
-    layout.end = behind(layout.counters, extent->counter_bytes);
+    layout.gates = behind(layout.counters, extent->counter_bytes);
+    layout.end = behind(layout.gates, extent->gates.n * extent->gates.stride);
     return layout;
 }
 
@@ -71,6 +74,7 @@ static struct extent measure(const struct tern_table_options *options,
                             .n_shards = home->n_shards ? home->n_shards : 1,
                             .pin_stride = home->rows_move ? sizeof(uint32_t) : 0,
                             .counter_bytes = admission_bytes(options) + sketch_bytes(options)};
+    extent.gates = undo_layout(options, extent.row_stride, extent.state_stride);
     extent.index_bytes = options->n_keys * sizeof(struct entry);
     extent.n_slots = dense_slots(&extent, options->n_keys);
     if (options->index == TERN_DENSE)
@@ -111,7 +115,8 @@ void shared_format(struct shared_table *shared, const struct tern_table_options 
     char *memory = (char *)shared;
     if (options->index != TERN_DENSE)
         sparse_init_shared(&shared->sparse, (struct index_line *)(memory + layout.index),
-                           extent.index_bits, home->hash_seed, evict_has_rule(options));
+                           extent.index_bits, home->hash_seed, evict_has_rule(options),
+                           extent.gates.n);
     if (options->admit)
         admission_init((struct admission *)(memory + layout.counters), options, home->hash_seed);
     if (options->index == TERN_SKETCH)
@@ -147,9 +152,11 @@ bool shared_lay_out(struct store *store)
         .moves = store->home.rows_move,
         .n_shards = store->n_shards,
         .pin_stride = can_leave ? sizeof(uint32_t) : 0,
+        .counter_bytes = store->counter_bytes,
         .written_stride = store->written.stride,
     };
     const struct layout layout = lay_out(&extent);
+    store->gates = store->n_gates ? memory + layout.gates : NULL;
     if (is_dense)
         store->dense = (struct entry *)(memory + layout.index);
     else

@@ -18,6 +18,9 @@
  * A process that dies, or is stopped, while it holds a latch leaves a row half written or an index half grown behind that
  * latch. The latch is never freed, so nobody sees what is behind it. When the process is known to be lost (struct watch),
  * those that wait for its latches give up, and all calls on the table fail. Nothing is searched for and nothing mended.
+ *
+ * Not so in a table with backups: its latches are behind gates, and survivors take back what a dead process was doing
+ * (undo.h).
  */
 #ifndef STORE_SHARED_H
 #define STORE_SHARED_H

@@ -81,9 +81,10 @@ void sparse_init(struct sparse *sparse, uint64_t seed, bool reuses)
 }
 
 void sparse_init_shared(struct sparse *sparse, struct index_line *room, unsigned room_bits,
-                        uint64_t seed, bool reuses)
+                        uint64_t seed, bool reuses, bool is_gated)
 {
     sparse_init(sparse, seed, reuses);
+    sparse->is_gated = is_gated;
     sparse->room_bits = room_bits;
     sparse->room = (uintptr_t)room - (uintptr_t)sparse;
 }
@@ -129,20 +130,59 @@ struct entry *sparse_search(const struct sparse *sparse, uint64_t key)
     return NULL;
 }
 
-/* Puts a key into the first free cell for it; nobody else writes to the array. */
-static struct entry *put(const struct sparse *sparse, uintptr_t array, uint64_t key, uint64_t word)
+/* Puts a key into the first free cell for it; nobody else writes to the array. `again`: it may have one already. */
+static struct entry *put_new(const struct sparse *sparse, uintptr_t array, uint64_t key,
+                             uint64_t word, bool again)
 {
     uint64_t hash = sparse_hash(sparse, key), i = 0;
     struct index_line *line = line_at(array, hash, 0);
-    while (atomic_load_explicit(&line->entries[i % SPARSE_CELLS].word, memory_order_relaxed))
+    while (atomic_load_explicit(&line->entries[i % SPARSE_CELLS].word, memory_order_relaxed)) {
+        if (again && line->keys[i % SPARSE_CELLS] == key && !fault(FAULT_CELL_MOVED_TWICE))
+            return &line->entries[i % SPARSE_CELLS];
         if (++i % SPARSE_CELLS == 0)
             line = line_at(array, hash, i / SPARSE_CELLS);
+    }
     struct entry *entry = &line->entries[i % SPARSE_CELLS];
     atomic_store_explicit(&line->keys[i % SPARSE_CELLS], key, memory_order_relaxed);
     fault_point();
     /* Release: whoever sees the word sees the key. */
     atomic_store_explicit(&entry->word, word, memory_order_release);
     return entry;
+}
+
+static struct entry *put(const struct sparse *sparse, uintptr_t array, uint64_t key, uint64_t word)
+{
+    return put_new(sparse, array, key, word, false);
+}
+
+/* Moves a cell of a gated index, if it has a key and was not moved. Only a dead process can have latched its entry. */
+static void move_gated(const struct sparse *sparse, struct index_line *line, unsigned i,
+                       uintptr_t to, bool again)
+{
+    struct entry *entry = &line->entries[i];
+    const uint64_t word = atomic_load_explicit(&entry->word, memory_order_relaxed) & ~ENTRY_LATCHED;
+    if (!word || entry_state(word) == ENTRY_MOVED)
+        return;
+    put_new(sparse, to, atomic_load_explicit(&line->keys[i], memory_order_relaxed), word, again);
+    fault_point();
+    entry_release(entry, word, ENTRY_MOVED, 0);
+    fault_point();
+}
+
+/* Counts the cells of a stripe that have words; others, into which a dead process may have put a key, have none. */
+static uint64_t tidy(uintptr_t array, unsigned stripe)
+{
+    struct index_line *line = first_line(array, stripe), *end = line + n_lines(array);
+    uint64_t n = 0;
+    for (; line < end; line++)
+        for (unsigned i = 0; i < SPARSE_CELLS; i++) {
+            const bool has_word =
+                atomic_load_explicit(&line->entries[i].word, memory_order_relaxed);
+            n += has_word;
+            if (!has_word && line->keys[i] && !fault(FAULT_KEY_WITHOUT_WORD))
+                atomic_store_explicit(&line->keys[i], 0, memory_order_relaxed);
+        }
+    return n;
 }
 
 /* Whether the cell of a key need not be moved: its row was removed. Key 0 keeps the very first cell. */
@@ -197,17 +237,19 @@ static struct index_line *lines_of_size(struct sparse *sparse, unsigned bits, un
 }
 
 /* Looks whether all stripes have the same array by now. Acquire: what each of them has published is what
- * sparse_uniform's reader gets to see. If the wait is given up it stays as it was: readers check what they find. */
+ * sparse_uniform's reader gets to see. If the wait is given up it stays as it was: readers check what they find. So two
+ * that look at the same time need no latch to be right, and a gated index has none. */
 static void note_uniform(struct sparse *sparse, struct watch *watch)
 {
-    if (!latch_take(&sparse->latch, RANK_INDEX, watch))
+    if (!sparse->is_gated && !latch_take(&sparse->latch, RANK_INDEX, watch))
         return;
     uintptr_t uniform = atomic_load_explicit(&sparse->arrays[0], memory_order_acquire);
     for (int i = 1; i < SPARSE_STRIPES; i++)
         if (atomic_load_explicit(&sparse->arrays[i], memory_order_acquire) != uniform)
             uniform = 0;
     atomic_store_explicit(&sparse->uniform, uniform, memory_order_release);
-    latch_release(&sparse->latch, RANK_INDEX);
+    if (!sparse->is_gated)
+        latch_release(&sparse->latch, RANK_INDEX);
 }
 
 /* Gives the memory of an old array back. */
@@ -230,12 +272,53 @@ bool sparse_take(struct sparse *sparse, uint64_t bytes, uint64_t limit_bytes)
     return true;
 }
 
+/* Moves the cells of a stripe to the array that it grows to, unless they were, and publishes that. The caller holds the gate;
+ * `again`: a process that is gone had begun. */
+static void grow_gated(struct sparse *sparse, unsigned stripe, bool again)
+{
+    struct stripe *growing = &sparse->stripes[stripe];
+    const uintptr_t array = sparse_array(sparse, stripe);
+    const uintptr_t to = atomic_load_explicit(&growing->grows_to, memory_order_relaxed);
+    const uintptr_t new = (uintptr_t)sparse + to;
+    struct index_line *line = first_line(array, stripe), *end = line + n_lines(array);
+    for (; array != new &&line < end; line++)
+        for (unsigned i = 0; i < SPARSE_CELLS; i++)
+            move_gated(sparse, line, i, new, again);
+    if (array != new) {
+        if (is_none(array) && stripe == sparse_stripe(sparse, 0))
+            put_new(sparse, new, 0, ENTRY_SEQUENCE, again);
+        fault_point();
+        growing->n_keys = tidy(new, stripe);
+        /* Release: partner of the acquire in sparse_line and sparse_search; the new cells are complete. */
+        atomic_store_explicit(&sparse->arrays[stripe], to, memory_order_release);
+        fault_point();
+    }
+    note_uniform(sparse, NULL);
+    fault_point();
+    atomic_store_explicit(&growing->grows_to, 0, memory_order_release);
+    if (array != new && !is_none(array))
+        drop(sparse, first_line(array, stripe), n_lines(array) * sizeof(struct index_line));
+}
+
+void sparse_mend(struct sparse *sparse, unsigned stripe)
+{
+    if (sparse->stripes[stripe].grows_to && !fault(FAULT_GROWTH_UNFINISHED))
+        grow_gated(sparse, stripe, true);
+    sparse->stripes[stripe].n_keys = tidy(sparse_array(sparse, stripe), stripe);
+}
+
 /* Moves the cells of a stripe, whose latch the caller holds, to the lines of 2^bits, which are zero, and publishes them.
  * False if a wait was given up: what was moved is in the new array, which is never published then. */
 static bool move_stripe(struct sparse *sparse, unsigned stripe, struct index_line *lines,
                         unsigned bits, struct watch *watch)
 {
     const uintptr_t array = sparse_array(sparse, stripe), new = array_of(lines, bits);
+    if (sparse->is_gated) {
+        atomic_store_explicit(&sparse->stripes[stripe].grows_to, new - (uintptr_t)sparse,
+                              memory_order_release);
+        grow_gated(sparse, stripe, false);
+        return true;
+    }
     struct latch_stripe *latch =
         &sparse->latch_stripes[stripe >> (SPARSE_STRIPE_BITS - LATCH_STRIPE_BITS)];
     if (!stripe_latch(latch, watch))
@@ -349,7 +432,7 @@ struct entry *sparse_insert(struct sparse *sparse, uint64_t key, uint64_t limit_
                             struct watch *watch)
 {
     unsigned stripe = stripe_of(sparse_hash(sparse, key));
-    const bool latches = !fault(FAULT_INDEX_UNLATCHED);
+    const bool latches = !sparse->is_gated && !fault(FAULT_INDEX_UNLATCHED);
     if (latches && !latch_take(&sparse->stripes[stripe].latch, RANK_INDEX_STRIPE, watch))
         return NULL;
     struct entry *entry = sparse_search(sparse, key);
@@ -377,7 +460,8 @@ bool sparse_visit_lines(struct sparse *sparse, unsigned stripe, uint64_t first, 
                         void (*visit)(void *, uint64_t key, uint64_t word), void *context,
                         struct watch *watch)
 {
-    if (!latch_take(&sparse->stripes[stripe].latch, RANK_INDEX_STRIPE, watch))
+    const bool latches = !sparse->is_gated;
+    if (latches && !latch_take(&sparse->stripes[stripe].latch, RANK_INDEX_STRIPE, watch))
         return false;
     uintptr_t array = sparse_array(sparse, stripe);
     const uint64_t all = n_lines(array), end = n < all && first < all - n ? first + n : all;
@@ -389,7 +473,8 @@ bool sparse_visit_lines(struct sparse *sparse, unsigned stripe, uint64_t first, 
                       word);
         }
     }
-    latch_release(&sparse->stripes[stripe].latch, RANK_INDEX_STRIPE);
+    if (latches)
+        latch_release(&sparse->stripes[stripe].latch, RANK_INDEX_STRIPE);
     return true;
 }
 

@@ -43,6 +43,10 @@
  * process that dies while it inserts or grows leaves latches that nobody frees: what it left undone is never seen, and
  * waits for it are given up (base/spin.h).
  *
+ * Not so if the index is *gated*: whoever inserts into a stripe, visits it or latches an entry of it holds the stripe's gate
+ * (undo.h), and the index has no latches of its own. A growing stripe says where it grows to, and moves cell by cell: first the
+ * new cell is complete, then the old one is marked. So another process can finish what a dead one has left (sparse_mend).
+ *
  * The hash is one multiplication, since it is on the way of every access, by a number that is secret and differs
  * between tables. A stream of keys that collide can then not be made up by those who send keys. Keys in a row are
  * spread as evenly as by the golden ratio: of the secret fraction of 2^64, too, all partial quotients are small.
@@ -76,6 +80,8 @@ struct index_line {
 struct stripe {
     uint64_t n_keys;
     struct latch latch;
+    _Atomic uintptr_t
+        grows_to; /* of a gated index: what is to be in `arrays`; 0: it does not grow */
 } __attribute__((aligned(64)));
 
 struct sparse {
@@ -90,7 +96,7 @@ struct sparse {
     struct latch_stripe latch_stripes[LATCH_STRIPES]; /* of inline values: some stripes each */
     _Atomic uint64_t bytes; /* memory of the published arrays, and what sparse_take was asked for */
     _Atomic uint64_t n_rebuilt;
-    bool reuses;
+    bool reuses, is_gated;
     struct latch latch;                        /* taken inside a stripe's; guards `uniform` and: */
     struct index_line *lines[2][SPARSE_SIZES]; /* lines[.][i]: 2^i, for all stripes together */
     /* In shared memory, instead: log2 of the lines of the largest size there can be, and the distance to their room. */
@@ -105,7 +111,7 @@ void sparse_fini(struct sparse *sparse);
 /* The same for an index in shared memory; it has room for sparse_room_bytes at `room`, zeroed. There is nothing to end:
  * processes leave one by one. */
 void sparse_init_shared(struct sparse *sparse, struct index_line *room, unsigned room_bits,
-                        uint64_t seed, bool reuses);
+                        uint64_t seed, bool reuses, bool is_gated);
 size_t sparse_room_bytes(unsigned room_bits, bool reuses);
 
 /* log2 of the lines, of all stripes together, that surely hold so many keys. */
@@ -128,6 +134,9 @@ void sparse_visit(struct sparse *sparse, void (*visit)(void *, uint64_t key, uin
 bool sparse_visit_lines(struct sparse *sparse, unsigned stripe, uint64_t first, uint64_t n,
                         void (*visit)(void *, uint64_t key, uint64_t word), void *context,
                         struct watch *watch);
+
+/* Finishes what a process that is gone has left undone in a stripe of a gated index. The caller holds the gate. */
+void sparse_mend(struct sparse *sparse, unsigned stripe);
 
 /* The lines that a stripe has by now. */
 uint64_t sparse_lines(const struct sparse *sparse, unsigned stripe);
@@ -162,6 +171,12 @@ static inline uint64_t sparse_key_of(const struct entry *entry)
 static inline uint64_t sparse_hash(const struct sparse *sparse, uint64_t key)
 {
     return key * sparse->multiplier;
+}
+
+/* The stripe of a key. */
+static inline unsigned sparse_stripe(const struct sparse *sparse, uint64_t key)
+{
+    return (unsigned)(sparse_hash(sparse, key) >> (64 - SPARSE_STRIPE_BITS));
 }
 
 /* The latch stripe of a key: that of its stripe. */

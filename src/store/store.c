@@ -8,6 +8,7 @@
 #include "base/pages.h"
 #include "store/evict.h"
 #include "store/shared.h"
+#include "store/undo.h"
 
 size_t store_state_bytes(const struct tern_table_options *options)
 {
@@ -167,6 +168,20 @@ static bool init_tracking(struct store *store)
            slabs_init(&store->facts, sizeof(struct slot_facts));
 }
 
+/* What a table in shared memory needs to undo what a dead process has left. */
+static void init_gates(struct store *store, const struct tern_table_options *options)
+{
+    if (!store->home.shared)
+        return;
+    const size_t element = type_bytes(options->type);
+    const struct gates_layout gates =
+        undo_layout(options, slabs_stride(store->value_bytes, element),
+                    slabs_stride(store_state_bytes(options), element));
+    store->n_gates = gates.n;
+    store->gate_stride = gates.stride;
+    store->process = store->home.process;
+}
+
 static void init_eviction(struct store *store, const struct tern_table_options *options)
 {
     store->evicts = evict_has_rule(options);
@@ -195,9 +210,12 @@ enum tern_status store_init(struct store *store, const char *name,
     store->counts = &store->own_counts;
     strcpy(store->name, name);
     init_eviction(store, options);
+    init_gates(store, options);
+    store->pushes_apart = store->evicts || store->n_gates;
     store->inlined = store->value_bytes == sizeof(uint32_t) && !store->updater.apply &&
                      store->index != TERN_SKETCH && !store->home.rows_everywhere &&
-                     !store->home.rows_move && !store->home.backed && !store->evicts;
+                     !store->home.rows_move && !store->home.backed && !store->evicts &&
+                     !store->n_gates;
     lock_init(&store->slot_lock, RANK_SLOTS, 0);
     size_t element = type_bytes(store->type);
     enum tern_status status = TERN_OK;
@@ -214,8 +232,9 @@ enum tern_status store_init(struct store *store, const char *name,
         store_fini(store);
         return status;
     }
-    store->n_complete =
-        (store->n_natural || store->inlined) && !store->home.backed ? n_home(store) : UINT64_MAX;
+    store->n_complete = (store->n_natural || store->inlined) && !store->home.backed && !store->gates
+                            ? n_home(store)
+                            : UINT64_MAX;
     store->pull = pull_loops_for(store);
     if (store->evicts)
         pull_guard(store);
@@ -378,10 +397,13 @@ static enum entry_state state_of_new(const struct store *store, uint64_t key)
     return store_tracks_main(store, key) ? ENTRY_SHARED : ENTRY_REPLICA;
 }
 
-/* Gives a latched entry without row one with the initial value; false when memory runs out. */
+/* Gives a latched entry without row one with the initial value; false when memory runs out. The caller holds the key's gate, if
+ * there are gates. */
 static bool make_row(struct store *store, uint64_t key, struct entry *entry, uint64_t word)
 {
     uint32_t slot;
+    if (store->gates)
+        undo_make(store, key);
     if (!take_slot(store, key, &slot))
         return false;
     init_value(&store->init, store->type, key, store->length, slabs_at(&store->rows, slot));
@@ -443,8 +465,12 @@ struct entry *store_latch(struct store *store, uint64_t key, uint64_t *word)
     return NULL;
 }
 
-static void count_row(struct store *store)
+static void count_row(struct store *store, uint64_t key)
 {
+    if (store->gates) {
+        undo_made(store, key);
+        return;
+    }
     /* Release: partner of the acquire in store_reserve. */
     atomic_fetch_add_explicit(&store->counts->n_rows, fault(FAULT_ROW_COUNTED_TWICE) ? 2 : 1,
                               memory_order_release);
@@ -465,7 +491,7 @@ static enum tern_status create_inline(struct store *store, uint64_t key)
             return TERN_OK;
         bool is_free = !(word & ENTRY_LATCHED) && !store_gives_up(store, word);
         if (is_free && entry_replace(entry, word, ENTRY_INLINE, value)) {
-            count_row(store);
+            count_row(store, key);
             return TERN_OK;
         }
         if (!spin_again(&spin, store->watch))
@@ -473,10 +499,9 @@ static enum tern_status create_inline(struct store *store, uint64_t key)
     }
 }
 
-enum tern_status store_create(struct store *store, uint64_t key)
+/* The same for one in the slabs; see make_row. */
+static enum tern_status create_row(struct store *store, uint64_t key)
 {
-    if (store->inlined)
-        return create_inline(store, key);
     uint64_t word;
     struct entry *entry;
     do {
@@ -488,12 +513,32 @@ enum tern_status store_create(struct store *store, uint64_t key)
             return TERN_OK;
         }
         if (make_row(store, key, entry, word)) {
-            count_row(store);
+            count_row(store, key);
             return TERN_OK;
         }
         entry_release_same(entry, word);
     } while (evict_make_room(store, key, !entry));
     return out_of_memory(store);
+}
+
+enum tern_status store_create(struct store *store, uint64_t key)
+{
+    if (store->inlined)
+        return create_inline(store, key);
+    if (!store_enter_gate(store, key))
+        return out_of_memory(store);
+    const enum tern_status status = create_row(store, key);
+    store_leave_gate(store, key);
+    return status;
+}
+
+void store_visit(struct store *store, void (*visit)(void *, uint64_t key, uint64_t word),
+                 void *context)
+{
+    if (store->gates)
+        undo_visit(store, visit, context);
+    else
+        sparse_visit(store->sparse, visit, context, store->watch);
 }
 
 bool store_has_replica(const struct store *store, const uint64_t *keys, size_t n)
@@ -591,11 +636,9 @@ struct entry *store_latch_row(const struct store *store, uint64_t key, struct en
     }
 }
 
-enum tern_status store_pin(struct store *store, uint64_t key, void **row)
+/* Pins a row that is in the slabs. */
+static enum tern_status pin_row(struct store *store, uint64_t key, void **row)
 {
-    *row = NULL;
-    if (store->inlined && !move_to_slabs(store, key))
-        return out_of_memory(store);
     uint64_t word;
     struct entry *entry = store_latch_row(store, key, NULL, &word);
     if (!entry)
@@ -614,6 +657,18 @@ enum tern_status store_pin(struct store *store, uint64_t key, void **row)
     return count ? TERN_OK : out_of_memory(store);
 }
 
+enum tern_status store_pin(struct store *store, uint64_t key, void **row)
+{
+    *row = NULL;
+    if (store->inlined && !move_to_slabs(store, key))
+        return out_of_memory(store);
+    if (!store_enter_gate(store, key))
+        return store_check_lost(store);
+    const enum tern_status status = pin_row(store, key, row);
+    store_leave_gate(store, key);
+    return status;
+}
+
 uint32_t store_pins_of(const struct store *store, uint32_t slot)
 {
     if (!slabs_has(&store->pins, slot))
@@ -622,7 +677,7 @@ uint32_t store_pins_of(const struct store *store, uint32_t slot)
     return atomic_load_explicit(count, memory_order_relaxed);
 }
 
-bool store_unpin(struct store *store, uint64_t key)
+static bool unpin_row(struct store *store, uint64_t key)
 {
     uint64_t word;
     struct entry *entry = store_latch_row(store, key, NULL, &word);
@@ -641,6 +696,15 @@ bool store_unpin(struct store *store, uint64_t key)
             evict_stamp(store, slot, evict_now(store, 1));
     }
     entry_release_same(entry, word);
+    return pinned;
+}
+
+bool store_unpin(struct store *store, uint64_t key)
+{
+    if (!store_enter_gate(store, key))
+        return false;
+    const bool pinned = unpin_row(store, key);
+    store_leave_gate(store, key);
     return pinned;
 }
 
@@ -714,7 +778,7 @@ enum tern_status store_collect(struct store *store, uint64_t begin, uint64_t end
                 collect(&found, key, word);
         }
     } else {
-        sparse_visit(store->sparse, collect, &found, store->watch);
+        store_visit(store, collect, &found);
         sort_lowest(&found);
     }
     enum tern_status status = store_check_lost(store);

@@ -86,6 +86,7 @@ struct store_home {
      * process's memory. */
     struct shared_table *shared;
     uint64_t hash_seed; /* of a sparse index in this process's memory (sparse.h) */
+    uint32_t process;   /* of those that share the memory: the number of this one */
 };
 
 enum {
@@ -159,8 +160,13 @@ struct store {
     struct add_loops add;
     bool inlined; /* values of 4 bytes that are only added to live in their entries */
     struct latch_stripe *latch_stripes; /* of these values */
+    bool pushes_apart;                  /* by loops of their own: the table has gates, or evicts */
     struct watch *
         watch; /* of a table that processes share; NULL: others' latches are waited for without end */
+    /* Of a shared-memory table with backups (undo.h). */
+    char *gates;
+    size_t gate_stride;
+    uint32_t n_gates, process;
     uint32_t n_shards;
     const struct kernel *kernel;
     struct tern_updater updater; /* apply is NULL for addition */
@@ -548,6 +554,10 @@ uint32_t store_pins_of(const struct store *store, uint32_t slot);
 /* Ends one pin; false if the key's row is not pinned. */
 bool store_unpin(struct store *store, uint64_t key);
 
+/* As sparse_visit, of a sparse table. */
+void store_visit(struct store *store, void (*visit)(void *, uint64_t key, uint64_t word),
+                 void *context);
+
 /* The lowest keys with rows in [begin, end), ascending, at most `most`; where keys come and go, those at home
  * here that have one anywhere. *keys is malloc'ed, NULL when there are none. */
 enum tern_status store_collect(struct store *store, uint64_t begin, uint64_t end, size_t most,
@@ -555,8 +565,13 @@ enum tern_status store_collect(struct store *store, uint64_t begin, uint64_t end
 
 uint64_t store_memory_bytes(const struct store *store);
 
+/* The same where they are counted by gate (undo.h). */
+uint64_t undo_rows(const struct store *store);
+
 static inline uint64_t store_rows(const struct store *store)
 {
+    if (store->gates)
+        return undo_rows(store);
     return atomic_load_explicit(&store->counts->n_rows, memory_order_relaxed);
 }
 

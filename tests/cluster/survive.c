@@ -5,7 +5,9 @@
  * survive [dense|sparse] [keys] [workers]
  *
  * A row has two numbers for each node, of which the node's pushes raise both by one, and behind them the number of pushes that
- * the updater has applied, which it keeps in its state: so a row that is torn, or has another row's state, is seen. It prints
+ * the updater has applied, which it keeps in its state: so a row that is torn, or has another row's state, is seen. The
+ * variable POLICY names the policy, static without it. After SIGUSR2 the process kills itself in the middle of an update,
+ * after SIGHUP it stops itself there. It prints
  * "ready" before the first step; after each flush "safe" and how many pushes were made before; and works until SIGUSR1. Then
  * it prints "started" and its pushes, meets the others that are left, compares, and prints "sum", a node and what is in the
  * table of that node's pushes, for each node; at last "exact" and the number of nodes that are left.
@@ -32,12 +34,18 @@ static uint32_t self, n_nodes;
 static uint64_t n_keys, n_workers;
 static bool sparse;
 static atomic_bool enough;
+static atomic_int halts_by; /* a signal, in the middle of an update; 0: none */
 static _Atomic uint64_t n_started;
 
 static void stop_stepping(int signal)
 {
     (void)signal;
     atomic_store(&enough, true);
+}
+
+static void halt(int signal)
+{
+    atomic_store(&halts_by, signal == SIGUSR2 ? SIGKILL : SIGSTOP);
 }
 
 static uint64_t key_of(uint64_t i)
@@ -62,8 +70,11 @@ static void apply(const struct tern_updater *updater, enum tern_type type, size_
     (void)type;
     int64_t *row = value, *count = state;
     const int64_t *by = update;
-    for (size_t i = 0; i + 1 < length; i++)
+    for (size_t i = 0; i + 1 < length; i++) {
         row[i] += by[i];
+        if (by[i] && atomic_load_explicit(&halts_by, memory_order_relaxed))
+            raise(atomic_load(&halts_by));
+    }
     row[length - 1] = ++*count;
 }
 
@@ -168,6 +179,8 @@ int main(int argc, char **argv)
     n_keys = argc > 2 ? strtoull(argv[2], NULL, 10) : 500;
     n_workers = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
     signal(SIGUSR1, stop_stepping);
+    signal(SIGUSR2, halt);
+    signal(SIGHUP, halt);
     check(tern_node_open(NULL, &node));
     check(tern_node_self(node, &self, &n_nodes));
     struct tern_table_options options = {
@@ -177,7 +190,7 @@ int main(int argc, char **argv)
         .n_keys = sparse ? 0 : n_keys,
         .length = LENGTH,
         .updater = {.name = "counted", .apply = apply, .state_per_row = 1},
-        .policy = "static",
+        .policy = getenv("POLICY") ? getenv("POLICY") : "static",
         .backups = 1};
     check(tern_table_open(node, "sums", &options, &table));
     check(tern_barrier(node));

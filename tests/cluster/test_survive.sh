@@ -1,6 +1,7 @@
 # test_survive.sh [KILLS] - nodes of a job whose tables have backups are killed at random moments while all nodes push:
 # the others continue, no call of theirs fails, and each push of theirs counts exactly once. Of the killed nodes' pushes those
-# are there that were safe. At least KILLS (4) are killed, up to two of four nodes in each job.
+# are there that were safe. At least KILLS (4) are killed, up to two of four nodes in each job; and as many that share their
+# rows in memory, half of them in the middle of an update.
 . "$(dirname "$0")/lib.sh"
 
 kills_wanted=${1:-4}
@@ -111,6 +112,45 @@ collect 2
 check "a stopped node is told that it was given up" grep -q "node 2 .*was given up" "$err"
 wind_up 0 1 3
 check "the others continue, with exact sums" is_exact 3 0 1 3
+
+# Processes that share their rows: one is killed at a random moment, one kills itself in an updater with a row half written. The
+# third of them stops itself there; the others wait until it is given up, and killed.
+TERN_SHARE=1
+n_killed=0
+job=0
+while [ $n_killed -lt "$kills_wanted" ]; do
+    job=$((job + 1))
+    n_killed=$((n_killed + 2))
+    index=$([ $((job % 2)) -eq 0 ] && echo dense || echo sparse)
+    POLICY=$([ $((job % 4)) -lt 2 ] && echo adaptive || echo static)
+    export POLICY
+    is_followed $index shared || continue
+    new_unix
+    begin $index 300
+    sleep "0.$(date +%N | cut -c1-2)"
+    end "$pid_1"
+    until_safer 0
+    kill -USR2 "$pid_2"
+    collect 2
+    check "job $job ($POLICY, $index): node 2 dies in an updater" [ "$statuses" = 137 ]
+    if [ $job -eq 1 ]; then
+        kill -HUP "$pid_3"
+        collect 3
+        check 'a process that is stopped in an updater is killed before the others go on' [ "$statuses" = 137 ]
+        until_safer 0
+        wind_up 0
+        check "job $job: exact sums at the one that is left" is_exact 1 0
+    else
+        until_safer 0
+        until_safer 3
+        wind_up 0 3
+        check "job $job ($POLICY, $index): exact sums at the others" is_exact 2 0 3
+    fi
+    check 'what node 1 had flushed is there' has_safe 1 0
+    check 'what node 2 had flushed is there' has_safe 2 0
+done
+unset POLICY
+TERN_SHARE=0
 
 # The coordinator cannot be done without.
 new_unix

@@ -9,7 +9,7 @@
  *  3. in the end each row that is not latched is whole, has what was reported, and at most one more for a push that was not;
  *  4. without a loss all rows are there, once, and counted.
  *
- * In half of the runs rows leave (store/evict.h), by sweeps or by age, from a stripe of the index that is rebuilt again and
+ * In a third of the runs rows leave (store/evict.h), by sweeps or by age, from a stripe of the index that is rebuilt again and
  * again, and processes sometimes stand still for a while. What is pushed to a key is a multiple of a number of its own. Checked is
  * besides:
  *
@@ -17,7 +17,13 @@
  *  6. a pinned row stays, with all that was pushed;
  *  7. the rule of age stops at the floor.
  *
- * Built with TERN_DEFECTS, together with the sources of src/store. `test_shared SEED` runs one seed.
+ * In a third of the runs the table has backups (store/undo.h), and one or two processes are lost. Each process has a second
+ * coroutine, which mends what those have left that are known to be gone; it may be lost while it does. Then
+ *
+ *  8. no call fails, what was read once is not taken back, and in the end no row is latched;
+ *  9. the updater's state belongs to its row, and all rows are counted.
+ *
+ * Built with TERN_DEFECTS, together with the sources of src/store. `test_shared SEED [DEFECT]` runs one seed.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,6 +41,7 @@
 #include "base/rand.h"
 #include "store/evict.h"
 #include "store/shared.h"
+#include "store/undo.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define IS_SANITIZED 1 /* which does not follow coroutines */
@@ -44,6 +51,8 @@
 
 enum {
     N_PROCESSES = 3,
+    N_COROUTINES = 2 * N_PROCESSES, /* those behind the processes mend */
+    N_LOSSES = 2,
     N_KEYS = 3000, /* enough for the index to grow */
     N_HOT = 6,     /* that all use */
     N_STEPS = 600,
@@ -54,7 +63,7 @@ enum {
     AGE = 3,
     STANDS_POINTS = 2000, /* that a process may stand still */
     STACK_BYTES = 512 << 10,
-    SEEDS = 200,
+    SEEDS = 300,
 };
 
 #define MS UINT64_C(1000000)
@@ -68,23 +77,34 @@ struct process {
     bool is_done, is_lost; /* lost: died or stopped */
     uint64_t until;        /* of all points: it stands still */
     uint64_t call_ns;      /* when its present call began */
+    uint64_t index;        /* of the key that it used last */
+};
+
+/* The points of which one is that of a loss: all, those of a growing index, or those behind a write, before the gate says that
+ * it is over. */
+enum place { ANYWHERE, IN_GROWTH, BEHIND_WRITE };
+
+/* A process that is lost. */
+struct loss {
+    enum place place;
+    uint32_t victim;        /* N_PROCESSES: none */
+    uint64_t point, points; /* of its own points: where it is lost, and how many there were */
+    uint64_t lost_ns;
+    bool is_known, is_mended[N_PROCESSES];
 };
 
 struct run {
     uint64_t seed, n_random, n_points;
     ucontext_t scheduler;
-    struct process processes[N_PROCESSES];
+    struct process processes[N_COROUTINES];
     uint32_t now;
-    uint32_t victim;       /* N_PROCESSES: none */
-    uint64_t victim_point; /* of its own points: where it is lost */
-    uint64_t victim_points;
-    bool is_detected; /* the loss becomes known; else it is found by patience alone */
-    uint64_t lost_ns;
-    bool evicts;
+    struct loss losses[N_LOSSES];
+    bool is_detected; /* a loss becomes known; else it is found by patience alone */
+    bool evicts, mends;
     uint64_t patience_ns;
     uint64_t clock, n_odd; /* n_odd: which rows a sweep removes */
     uint64_t keys[N_KEYS];
-    uint64_t begun[N_KEYS], done[N_KEYS];
+    uint64_t begun[N_KEYS], done[N_KEYS], seen[N_KEYS];
     bool is_over; /* what is left is looked at: no process runs */
     const char *violation;
 };
@@ -109,6 +129,39 @@ static void leave(void)
     swapcontext(&run->processes[run->now].context, &run->scheduler);
 }
 
+/* Whether the present process, which is one of a sparse table with backups, is in such a place. */
+static bool is_at(enum place place)
+{
+    if (place == ANYWHERE)
+        return true;
+    const struct process *process = &run->processes[run->now];
+    const struct store *store = &process->store;
+    const unsigned stripe = sparse_stripe(store->sparse, run->keys[process->index]);
+    const struct gate *gate = (struct gate *)(store->gates + stripe * store->gate_stride);
+    if (gate->holder != store->process + 1)
+        return false;
+    if (place == IN_GROWTH)
+        return store->sparse->stripes[stripe].grows_to;
+    run->is_over = true; /* there are no points in this look-up */
+    const struct entry *entry = store_find(store, gate->key);
+    run->is_over = false;
+    return gate->stage == GATE_WRITES && entry && !(entry->word & ENTRY_LATCHED);
+}
+
+/* Loses the present process if it is its time. The second loss comes soon after the first is known. */
+static void lose(void)
+{
+    const uint32_t number = run->now % N_PROCESSES;
+    for (int i = 0; i < N_LOSSES; i++) {
+        struct loss *loss = &run->losses[i];
+        if (loss->victim != number || (i > 0 && !run->losses[0].is_known) || !is_at(loss->place) ||
+            ++loss->points != loss->point)
+            continue;
+        run->processes[number].is_lost = run->processes[number + N_PROCESSES].is_lost = true;
+        loss->lost_ns = fault_now_ns;
+    }
+}
+
 void fault_point(void)
 {
     if (!run || run->is_over)
@@ -119,10 +172,7 @@ void fault_point(void)
         violate("a process waits without end");
     if (process->call_ns && fault_now_ns > process->call_ns + 40 * run->patience_ns)
         violate("a call takes longer than its patience");
-    if (run->now == run->victim && ++run->victim_points == run->victim_point) {
-        process->is_lost = true;
-        run->lost_ns = fault_now_ns;
-    }
+    lose();
     if (run->evicts && draw(1000) == 0)
         process->until = run->n_points + STANDS_POINTS;
     if (process->is_lost || run->violation || process->until > run->n_points || draw(3) == 0)
@@ -133,17 +183,22 @@ void fault_point(void)
 static void add(const struct tern_updater *updater, enum tern_type type, size_t length, void *row,
                 void *state, const void *update)
 {
-    (void)updater, (void)type, (void)state;
+    (void)updater, (void)type;
     for (size_t i = 0; i < length; i++) {
         ((int64_t *)row)[i] += ((const int64_t *)update)[i];
         fault_point();
     }
+    if (state)
+        *(int64_t *)state += ((const int64_t *)update)[0];
+    fault_point();
 }
 
 /* A call failed: that is right only after a loss. */
 static void check_failure(const struct process *process)
 {
-    if (run->victim == N_PROCESSES || !run->processes[run->victim].is_lost)
+    if (run->mends)
+        violate("a call fails though what was lost is mended");
+    if (!run->losses[0].lost_ns)
         violate("a call fails though nobody was lost");
     if (!store_check_lost(&process->store))
         violate("a call fails without a reason");
@@ -175,7 +230,7 @@ static bool push(struct process *process, uint64_t index)
 static bool pull(struct process *process, uint64_t index)
 {
     struct store *store = &process->store;
-    const uint64_t key = run->keys[index], done = run->done[index];
+    const uint64_t key = run->keys[index], done = run->done[index], seen = run->seen[index];
     int64_t row[LENGTH] = {0};
     bool here = store_pull_one(store, key, row);
     if (!here && (store_pull_new(store, key, row, &here) || !here)) {
@@ -192,6 +247,10 @@ static bool pull(struct process *process, uint64_t index)
         violate("a read lacks what was pushed before");
     if (n > run->begun[index])
         violate("a read has more than was pushed");
+    if (run->mends && n < seen)
+        violate("what was read before was taken back");
+    if (n > run->seen[index])
+        run->seen[index] = n;
     return true;
 }
 
@@ -225,8 +284,39 @@ static bool act(struct process *process)
     if (run->evicts && draw(8) == 0)
         return remove_rows(process);
     const uint64_t n_keys = run->evicts ? N_LEAVING : N_KEYS;
+    const struct process *other = &run->processes[draw(N_PROCESSES)];
     uint64_t index = draw(3) == 0 ? draw(N_HOT) : draw(n_keys);
+    if (run->mends && other->is_lost && draw(3) == 0)
+        index = other->index;
+    process->index = index;
     return draw(3) ? push(process, index) : pull(process, index);
+}
+
+static bool works(void)
+{
+    bool works = false;
+    for (uint32_t i = 0; i < N_PROCESSES; i++)
+        works |= !run->processes[i].is_done && !run->processes[i].is_lost;
+    return works;
+}
+
+/* Mends what those have left of whom it is known that they are gone. */
+static void mend(void)
+{
+    struct process *process = &run->processes[run->now];
+    const uint32_t number = run->now % N_PROCESSES;
+    while (works() && !run->violation) {
+        for (int i = 0; i < N_LOSSES; i++) {
+            struct loss *loss = &run->losses[i];
+            if (!loss->is_known || loss->is_mended[number])
+                continue;
+            undo_mend(&process->store, loss->victim);
+            loss->is_mended[number] = true;
+        }
+        leave();
+    }
+    process->is_done = true;
+    leave();
 }
 
 static void work(void)
@@ -246,32 +336,49 @@ static void begin(uint32_t number, struct shared_table *shared,
                   const struct tern_table_options *options)
 {
     struct process *process = &run->processes[number];
-    struct store_home home = {.shared = shared};
+    struct store_home home = {
+        .end = options->n_keys, .shared = shared, .process = number % N_PROCESSES};
     assert_int_equal(store_init(&process->store, "shared", options, &home), TERN_OK);
     process->stack = malloc(STACK_BYTES);
     assert_non_null(process->stack);
     getcontext(&process->context);
     process->context.uc_stack.ss_sp = process->stack;
     process->context.uc_stack.ss_size = STACK_BYTES;
-    makecontext(&process->context, work, 0);
+    makecontext(&process->context, number < N_PROCESSES ? work : mend, 0);
+}
+
+/* Lets losses become known. A process that was stopped is known to be lost when it has been killed. */
+static void detect(struct watch *watch)
+{
+    for (int i = 0; i < N_LOSSES; i++) {
+        struct loss *loss = &run->losses[i];
+        if (!run->is_detected || !loss->lost_ns || loss->is_known ||
+            fault_now_ns <= loss->lost_ns + DETECTION_NS)
+            continue;
+        loss->is_known = true;
+        if (!run->mends)
+            watch_lose(watch, loss->victim + 1);
+        else if (fault(FAULT_UNDO_SLEEPER))
+            run->processes[loss->victim].is_lost = false;
+    }
 }
 
 /* Runs the processes until all that are left have finished. */
 static void schedule(struct watch *watch)
 {
+    const uint32_t n_coroutines = run->mends ? N_COROUTINES : N_PROCESSES;
     for (;;) {
-        uint32_t ready[N_PROCESSES], n = 0;
-        for (uint32_t i = 0; i < N_PROCESSES; i++)
+        uint32_t ready[N_COROUTINES], n = 0;
+        for (uint32_t i = 0; i < n_coroutines; i++)
             if (!run->processes[i].is_done && !run->processes[i].is_lost &&
                 run->processes[i].until <= run->n_points)
                 ready[n++] = i;
-        for (uint32_t i = 0; !n && i < N_PROCESSES; i++) /* all stand still */
+        for (uint32_t i = 0; !n && i < n_coroutines; i++) /* all stand still */
             if (!run->processes[i].is_done && !run->processes[i].is_lost)
                 ready[n++] = i;
         if (!n || run->violation)
             return;
-        if (run->lost_ns && run->is_detected && fault_now_ns > run->lost_ns + DETECTION_NS)
-            watch_lose(watch, run->victim + 1);
+        detect(watch);
         run->now = ready[draw(n)];
         swapcontext(&run->scheduler, &run->processes[run->now].context);
     }
@@ -286,7 +393,7 @@ static void count_key(void *context, uint64_t key, uint64_t word)
 /* What is in the memory in the end. */
 static void check_rows(struct store *store)
 {
-    const bool is_lost = run->lost_ns || watch_lost(store->watch);
+    const bool is_lost = !run->mends && (run->losses[0].lost_ns || watch_lost(store->watch));
     uint64_t n_rows = 0, n_used = 0;
     for (uint64_t index = 0; index < N_KEYS; index++) {
         n_used += run->begun[index] > 0;
@@ -294,8 +401,10 @@ static void check_rows(struct store *store)
         struct entry *entry = store_find(store, run->keys[index]);
         uint64_t word = entry ? entry_read(entry) : 0;
         if (!entry_readable(word)) {
-            if (!is_lost && run->begun[index] && stays)
+            if (!is_lost && (run->mends ? run->done[index] : run->begun[index]) && stays)
                 violate("a row is not there");
+            if (run->mends && (word & ENTRY_LATCHED))
+                violate("a row is latched in the end");
             continue;
         }
         const int64_t *row = slabs_at(&store->rows, entry_slot(word)), mark = mark_of(index);
@@ -304,22 +413,34 @@ static void check_rows(struct store *store)
                 (stays && (uint64_t)(row[i] / mark) < run->done[index]) ||
                 (uint64_t)(row[i] / mark) > run->begun[index])
                 violate("a row that is not latched has another value than was pushed");
+        if (run->mends && *(int64_t *)store_state(store, entry_slot(word)) != row[0])
+            violate("a row has another updater's state");
+        n_rows += store->index == TERN_DENSE;
     }
     if (is_lost)
         return;
-    sparse_visit(store->sparse, count_key, &n_rows, NULL);
+    for (int i = 0; run->mends && store->sparse && i < SPARSE_STRIPES; i++)
+        if (store->sparse->stripes[i].grows_to)
+            violate("the index is half grown in the end");
+    if (store->index == TERN_SPARSE)
+        sparse_visit(store->sparse, count_key, &n_rows, NULL);
+    if (run->mends) {
+        if (n_rows != store_rows(store))
+            violate("rows are counted wrong");
+        return;
+    }
     if ((n_rows != n_used && !run->evicts) || store_rows(store) != n_rows)
         violate("rows are not there once, or counted wrong");
     if (run->evicts && store_slots(store) != n_rows + store->counts->n_free)
         violate("slots are lost or used twice");
 }
 
-/* Keys all over the index, or of one of its stripes. */
-static void choose_keys(const struct sparse *sparse)
+/* Keys all over the index, or of one of its stripes; of a dense table all. */
+static void choose_keys(const struct sparse *sparse, bool is_dense)
 {
     uint64_t n = 0;
     for (uint64_t i = 0; n < (run->evicts ? N_LEAVING : N_KEYS); i++) {
-        const uint64_t key = i * UINT64_C(0x9e3779b97f4a7c15);
+        const uint64_t key = is_dense ? i : i * UINT64_C(0x9e3779b97f4a7c15);
         if (!run->evicts || sparse_hash(sparse, key) >> 58 == 5)
             run->keys[n++] = key;
     }
@@ -334,6 +455,25 @@ static void pin_some(struct store *store)
     }
 }
 
+static void choose_losses(bool is_sparse)
+{
+    for (int i = 0; i < N_LOSSES; i++)
+        run->losses[i].victim = N_PROCESSES;
+    if (!draw(4))
+        return;
+    run->losses[0].victim = (uint32_t)draw(N_PROCESSES);
+    run->losses[0].point = 1 + draw(draw(2) ? 300 : 15000);
+    run->is_detected = draw(3) || run->mends;
+    if (run->mends && is_sparse && draw(2)) {
+        run->losses[0].place = draw(2) ? IN_GROWTH : BEHIND_WRITE;
+        run->losses[0].point = 1 + draw(100);
+    }
+    if (!run->mends || !draw(3))
+        return;
+    run->losses[1].victim = (run->losses[0].victim + 1 + (uint32_t)draw(2)) % N_PROCESSES;
+    run->losses[1].point = 1 + draw(draw(2) ? 60 : 1000);
+}
+
 /* One simulation; what was found, or NULL. */
 static const char *simulate(uint64_t seed)
 {
@@ -343,38 +483,44 @@ static const char *simulate(uint64_t seed)
                                          .length = LENGTH,
                                          .updater = {.name = "add", .apply = add},
                                          .memory_limit_bytes = 1 << 21};
-    struct run here = {.seed = seed, .victim = N_PROCESSES, .evicts = seed % 2 == 0};
+    struct run here = {.seed = seed, .mends = seed % 3 == 1};
+    here.evicts = !here.mends && seed % 2 == 0;
+    if (here.mends) {
+        options.backups = 1;
+        options.updater.state_per_row = 1;
+        options.index = seed % 2 ? TERN_DENSE : TERN_SPARSE;
+        options.n_keys = options.index == TERN_DENSE ? N_KEYS : 0;
+    }
     if (here.evicts) {
         options.evict_age = AGE;
         options.evict_floor = FLOOR;
     }
-    const struct store_home home = {.hash_seed = seed};
+    const struct store_home home = {.end = options.n_keys, .hash_seed = seed};
     size_t bytes = shared_bytes(&options, &home);
     struct shared_table *shared = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
     assert_non_null(shared);
     memset(shared, 0, bytes);
-    here.patience_ns = here.evicts ? 10 * PATIENCE_NS : PATIENCE_NS;
+    here.patience_ns = here.evicts || here.mends ? 10 * PATIENCE_NS : PATIENCE_NS;
     shared_format(shared, &options, &home, here.patience_ns);
     run = &here;
     fault_now_ns = MS;
-    if (draw(4)) {
-        here.victim = (uint32_t)draw(N_PROCESSES);
-        here.victim_point = 1 + draw(draw(2) ? 300 : 15000);
-        here.is_detected = draw(3);
-    }
-    choose_keys(&shared->sparse);
+    choose_losses(options.index == TERN_SPARSE);
+    choose_keys(&shared->sparse, options.index == TERN_DENSE);
     here.is_over = true;
-    for (uint32_t i = 0; i < N_PROCESSES; i++)
+    for (uint32_t i = 0; i < N_COROUTINES; i++)
         begin(i, shared, &options);
     if (here.evicts)
         pin_some(&here.processes[0].store);
     here.is_over = false;
     schedule(&shared->watch);
     here.is_over = true;
+    for (int i = 0; here.mends && i < N_LOSSES; i++) /* if the others had ended before */
+        if (here.losses[i].lost_ns)
+            undo_mend(&here.processes[0].store, here.losses[i].victim);
     if (!here.violation)
         check_rows(&here.processes[0].store);
     run = NULL;
-    for (uint32_t i = 0; i < N_PROCESSES; i++) {
+    for (uint32_t i = 0; i < N_COROUTINES; i++) {
         store_fini(&here.processes[i].store);
         free(here.processes[i].stack);
     }
@@ -419,6 +565,7 @@ static void every_defect_is_found(void **state)
 int main(int argc, char **argv)
 {
     if (argc > 1) {
+        fault_defect = argc > 2 ? (enum fault_defect)atoi(argv[2]) : FAULT_NONE;
         const char *violation = simulate(strtoull(argv[1], NULL, 10));
         printf("%s\n", violation ? violation : "no violation");
         return violation != NULL;
