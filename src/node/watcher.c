@@ -20,11 +20,6 @@ enum {
 
 #define MS UINT64_C(1000000)
 
-static uint32_t n_processes(const struct watcher *watcher)
-{
-    return view_capacity(watcher->engine->views[1]);
-}
-
 /* ---- Names -------------------------------------------------------------------------------------- */
 
 void watcher_sign(struct watched_name *name)
@@ -160,7 +155,7 @@ static void sleep_until_change(struct watcher *watcher, struct pollfd *polled, b
     nfds_t n = 0;
     uint64_t count;
     polled[n++] = (struct pollfd){.fd = watcher->wake_fd, .events = POLLIN};
-    for (uint32_t i = 0; i < n_processes(watcher); i++)
+    for (uint32_t i = 0; i < watcher->n; i++)
         if (watcher->processes[i].fd >= 0)
             polled[n++] = (struct pollfd){.fd = watcher->processes[i].fd, .events = POLLIN};
     (void)poll(polled, n, looks_again ? LOOK_MS : -1);
@@ -171,7 +166,7 @@ static void sleep_until_change(struct watcher *watcher, struct pollfd *polled, b
 static void *watcher_main(void *context)
 {
     struct watcher *watcher = context;
-    struct pollfd *polled = calloc(n_processes(watcher) + 1, sizeof *polled);
+    struct pollfd *polled = calloc(watcher->n + 1, sizeof *polled);
     while (polled && !is_over(watcher)) {
         engine_lock(watcher->engine);
         watcher->view = watcher->engine->core.view;
@@ -200,8 +195,9 @@ enum tern_status watcher_start(struct watcher *watcher, struct member *member)
         watcher_wake(watcher);
         return TERN_OK;
     }
-    const uint32_t n = n_processes(watcher);
+    const uint32_t n = view_capacity(watcher->engine->views[0]);
     watcher->member = member;
+    watcher->n = n;
     watcher->processes = calloc(n, sizeof *watcher->processes);
     watcher->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     enum tern_status status = TERN_OK;
@@ -230,7 +226,7 @@ void watcher_fini(struct watcher *watcher)
         return;
     watcher_wake(watcher);
     pthread_join(watcher->thread, NULL);
-    for (uint32_t i = 0; i < n_processes(watcher); i++)
+    for (uint32_t i = 0; i < watcher->n; i++)
         if (watcher->processes[i].fd >= 0)
             close(watcher->processes[i].fd);
     free(watcher->processes);

@@ -52,7 +52,8 @@ struct watcher {
     struct engine *engine;
     struct member *member;
     const struct view *view;   /* as of now */
-    struct watched *processes; /* by number of node */
+    struct watched *processes; /* by number of node, */
+    uint32_t n;                /* below this */
     int wake_fd;
     pthread_t thread;
     atomic_bool is_running;

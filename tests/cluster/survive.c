@@ -6,7 +6,7 @@
  *
  * A row has two numbers for each node, of which the node's pushes raise both by one, and behind them the number of pushes that
  * the updater has applied, which it keeps in its state: so a row that is torn, or has another row's state, is seen. The
- * variable POLICY names the policy, static without it. After SIGUSR2 the process kills itself in the middle of an update,
+ * variable POLICY names the policy, static without it; under one that bounds reads there is no updater, and workers advance. After SIGUSR2 the process kills itself in the middle of an update,
  * after SIGHUP it stops itself there. It prints
  * "ready" before the first step; after each flush "safe" and how many pushes were made before; and works until SIGUSR1. Then
  * it prints "started" and its pushes, meets the others that are left, compares, and prints "sum", a node and what is in the
@@ -32,7 +32,8 @@ static struct tern_node *node;
 static struct tern_table *table;
 static uint32_t self, n_nodes;
 static uint64_t n_keys, n_workers;
-static bool sparse;
+static const char *policy = "static";
+static bool sparse, is_bounded;
 static atomic_bool enough;
 static atomic_int halts_by; /* a signal, in the middle of an update; 0: none */
 static _Atomic uint64_t n_started;
@@ -91,7 +92,7 @@ static void draw(struct job *job, uint64_t *keys, int64_t (*ones)[LENGTH])
         const uint64_t number = next_random(&job->seed) % n_keys;
         keys[i] = key_of(number);
         job->pushed[number]++;
-        ones[i][2 * self] = ones[i][2 * self + 1] = 1;
+        ones[i][2 * self] = ones[i][2 * self + 1] = ones[i][LENGTH - 1] = 1;
     }
 }
 
@@ -134,6 +135,8 @@ static void *work(void *context)
             for (int i = 0; i < BATCH; i++)
                 check_row(keys[turn][i], values[i]);
         }
+        if (is_bounded)
+            check(tern_worker_advance(worker, NULL));
         if (step % 16 == 15 && n_workers == 1) {
             check(tern_flush(worker));
             tickets[0] = tickets[1] = 0;
@@ -178,6 +181,9 @@ int main(int argc, char **argv)
     sparse = argc > 1 && !strcmp(argv[1], "sparse");
     n_keys = argc > 2 ? strtoull(argv[2], NULL, 10) : 500;
     n_workers = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
+    if (getenv("POLICY"))
+        policy = getenv("POLICY");
+    is_bounded = !strncmp(policy, "ssp", 3);
     signal(SIGUSR1, stop_stepping);
     signal(SIGUSR2, halt);
     signal(SIGHUP, halt);
@@ -190,8 +196,10 @@ int main(int argc, char **argv)
         .n_keys = sparse ? 0 : n_keys,
         .length = LENGTH,
         .updater = {.name = "counted", .apply = apply, .state_per_row = 1},
-        .policy = getenv("POLICY") ? getenv("POLICY") : "static",
+        .policy = policy,
         .backups = 1};
+    if (is_bounded)
+        options.updater = (struct tern_updater){0};
     check(tern_table_open(node, "sums", &options, &table));
     check(tern_barrier(node));
     puts("ready");

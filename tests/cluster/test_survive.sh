@@ -118,11 +118,15 @@ check "the others continue, with exact sums" is_exact 3 0 1 3
 TERN_SHARE=1
 n_killed=0
 job=0
-while [ $n_killed -lt "$kills_wanted" ]; do
+while [ $n_killed -lt $((kills_wanted + 2)) ]; do
     job=$((job + 1))
     n_killed=$((n_killed + 2))
     index=$([ $((job % 2)) -eq 0 ] && echo dense || echo sparse)
-    POLICY=$([ $((job % 4)) -lt 2 ] && echo adaptive || echo static)
+    case $((job % 3)) in
+    1) POLICY=adaptive ;;
+    2) POLICY=static ;;
+    *) POLICY=ssp:3 ;;
+    esac
     export POLICY
     is_followed $index shared || continue
     new_unix
@@ -130,9 +134,13 @@ while [ $n_killed -lt "$kills_wanted" ]; do
     sleep "0.$(date +%N | cut -c1-2)"
     end "$pid_1"
     until_safer 0
-    kill -USR2 "$pid_2"
-    collect 2
-    check "job $job ($POLICY, $index): node 2 dies in an updater" [ "$statuses" = 137 ]
+    if [ $POLICY = ssp:3 ]; then
+        end "$pid_2"
+    else
+        kill -USR2 "$pid_2"
+        collect 2
+        check "job $job ($POLICY, $index): node 2 dies in an updater" [ "$statuses" = 137 ]
+    fi
     if [ $job -eq 1 ]; then
         kill -HUP "$pid_3"
         collect 3
