@@ -284,7 +284,7 @@ static bool act(struct process *process)
     if (run->evicts && draw(8) == 0)
         return remove_rows(process);
     const uint64_t n_keys = run->evicts ? N_LEAVING : N_KEYS;
-    const struct process *other = &run->processes[draw(N_PROCESSES)];
+    const struct process *other = run->mends ? &run->processes[draw(N_PROCESSES)] : process;
     uint64_t index = draw(3) == 0 ? draw(N_HOT) : draw(n_keys);
     if (run->mends && other->is_lost)
         index = other->index;
