@@ -96,10 +96,6 @@ int train_fm_command(int argc, char **argv)
         complain("which examples? --data FILES; see 'tern train fm --help'");
         return EXIT_USAGE;
     }
-    if (train_args.checkpoint_every > 0) {
-        complain("this model has no checkpoints: --out keeps it, and --resume goes on with it");
-        return EXIT_USAGE;
-    }
     if (args.loss == LOSS_SQUARED && args.negatives < 1) {
         complain(
             "--negatives goes with --loss logistic: other labels are not negative or positive");

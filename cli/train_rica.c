@@ -51,8 +51,6 @@ int train_rica_command(int argc, char **argv)
         complain("which examples? --data FILE.npy; see 'tern train rica --help'");
     else if (train_args.policy != NULL)
         complain("rica has no --policy: its table is ssp with the bound --delay");
-    else if (train_args.checkpoint_every > 0)
-        complain("this model has no checkpoints: --out keeps it, and --resume goes on with it");
     else
         return train_end(rica_train(&train_args, &args));
     return EXIT_USAGE;

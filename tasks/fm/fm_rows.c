@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/checkpoints.h"
 #include "common/rng.h"
 
 enum { PLAIN_BITS = 22 };
@@ -61,10 +62,11 @@ static bool open_table(struct fm_rows *rows, const char *name, struct tern_table
                        struct tern_table **table)
 {
     options->expected_keys = options->admit > 0 ? (uint64_t)rows->options->n_expected : 0;
-    if (tern_table_open(rows->train->node, name, options, table))
-        return task_fail_tern("cannot open a table");
-    train_watch(rows->train, *table);
-    return true;
+    bool ok = !tern_table_open(rows->train->node, name, options, table) ||
+              task_fail_tern("cannot open a table");
+    if (ok)
+        train_watch(rows->train, *table);
+    return checkpoints_restore(rows->train, *table, ok);
 }
 
 /* The intercept has a weight however often it was counted. */
@@ -73,6 +75,7 @@ static bool start_intercept(struct fm_rows *rows)
     const uint64_t key = FM_INTERCEPT_KEY;
     const float zero = 0;
     return !rows->options->has_intercept || rows->train->self != 0 ||
+           rows->train->checkpoint != NULL ||
            fm_rows_set(rows, train_worker(rows->train, 0), key, zero, NULL, 0);
 }
 

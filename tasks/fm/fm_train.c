@@ -127,6 +127,16 @@ static bool intend(void *context, size_t thread, const uint64_t *keys, size_t n,
     return fm_rows_intend(&model->rows, train_worker(model->train, thread), keys, n, clock);
 }
 
+/* Random numbers of dropout begin anew with each checkpoint. */
+static bool renew(void *context, struct train *train)
+{
+    struct model *model = context;
+    for (size_t i = 0; i < train->n_threads; i++)
+        model->spaces[i].rng = rng_seed((uint64_t)(train->options->seed + train->n_epochs_done),
+                                        train->self * train->n_threads + i);
+    return true;
+}
+
 /* Occurrences are counted in the first epoch. */
 static bool begin(void *context, struct train *train)
 {
@@ -321,7 +331,7 @@ static bool check_info(const struct model *model, const char *folder, const stru
 static bool resume(struct model *model)
 {
     struct train *train = model->train;
-    const char *folder = train->options->resume;
+    const char *folder = train_resumed_model(train);
     struct fm_info info = {0};
     if (folder == NULL)
         return true;
@@ -371,13 +381,10 @@ static bool open_spaces(struct model *model)
     model->spaces = calloc(train->n_threads, sizeof *model->spaces);
     if (model->spaces == NULL)
         return task_fail_memory("the workers");
-    for (size_t i = 0; ok && i < train->n_threads; i++) {
-        model->spaces[i].rng =
-            rng_seed((uint64_t)train->options->seed, train->self * train->n_threads + i);
+    for (size_t i = 0; ok && i < train->n_threads; i++)
         ok = fm_step_init(&model->spaces[i].step, model->options) &&
              scores_init(&model->spaces[i].scores);
-    }
-    return ok;
+    return ok && renew(model, model->train);
 }
 
 static void close_model(struct model *model)
@@ -392,6 +399,16 @@ static void close_model(struct model *model)
     fm_rows_close(&model->rows);
 }
 
+/* Of what a model is: a checkpoint of another one cannot be gone on with. */
+static uint64_t digest(const struct fm_options *options)
+{
+    uint64_t sum = rng_mix((uint64_t)options->min_count * 4 + options->loss);
+    for (size_t t = 0; t < options->n_tiers; t++)
+        sum =
+            rng_mix(sum + options->tiers[t].n_dims + ((uint64_t)options->tiers[t].threshold << 32));
+    return sum;
+}
+
 static bool open_model(struct model *model)
 {
     const struct fm_options *options = model->options;
@@ -399,7 +416,8 @@ static bool open_model(struct model *model)
                                       .thin = options->negatives < 1 ? thin : NULL,
                                       .intend = intend,
                                       .learn = learn};
-    return train_agree(model->train,
+    return train_agree_on(model->train, true, digest(options)) &&
+           train_agree(model->train,
                        choose_measures(model) && open_spaces(model) &&
                            batches_open(&model->batches, model->train, &model->reading,
                                         (size_t)options->n_batch, &task)) &&
@@ -424,7 +442,8 @@ bool fm_train(const struct train_options *train_options, const struct fm_options
                                      .epoch = epoch,
                                      .n_examples = n_examples,
                                      .evaluate = options->test != NULL ? evaluate : NULL,
-                                     .save = save};
+                                     .save = save,
+                                     .renew = renew};
     bool ok = open_model(&model) && resume(&model);
     if (ok)
         introduce(&model);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/checkpoints.h"
 #include "common/rng.h"
 #include "rica/rica.h"
 #include "rica/rica_files.h"
@@ -184,6 +185,49 @@ static bool save(void *context, struct train *train)
                             rica_width(model->data.p, (size_t)model->options->n_width));
 }
 
+/* ---- Checkpoints ------------------------------------------------------------------------------ */
+
+/* The filters of this node and their scales; zeros for those of others. */
+static bool note(void *context, struct train *train, struct train_note *note)
+{
+    struct model *model = context;
+    const size_t p = model->data.p, n = (size_t)model->options->n_filters;
+    double *own = calloc(2 * n * p, sizeof *own);
+    *note = (struct train_note){own, 2 * n * p * sizeof *own};
+    for (size_t f = 0; own != NULL && f < n; f++)
+        for (size_t thread = 0; thread < train->n_threads; thread++)
+            if (is_of(model, thread, f)) {
+                memcpy(own + f * p, model->filters + f * p, p * sizeof *own);
+                memcpy(own + (n + f) * p, model->scales + f * p, p * sizeof *own);
+            }
+    return own != NULL || task_fail_memory("the checkpoint");
+}
+
+/* Takes all filters and their scales from what the nodes of a checkpoint noted. */
+static bool recall(struct model *model)
+{
+    struct train *train = model->train;
+    const size_t n = (size_t)model->options->n_filters * model->data.p;
+    struct tern_checkpoint_info info = {.struct_size = sizeof info};
+    bool ok = !tern_checkpoint_get_info(train->checkpoint, &info) ||
+              task_fail_tern("cannot go on from the checkpoint");
+    memset(model->filters, 0, n * sizeof *model->filters);
+    memset(model->scales, 0, n * sizeof *model->scales);
+    for (uint32_t node = 0; ok && node < info.n_nodes; node++) {
+        size_t bytes = 0;
+        double *noted = checkpoints_recall(train, node, &bytes);
+        ok = noted != NULL &&
+             (bytes == 2 * n * sizeof *noted ||
+              task_fail("the checkpoint in %s has other filters", train->options->resume));
+        for (size_t i = 0; ok && i < n; i++) {
+            model->filters[i] += noted[i];
+            model->scales[i] += noted[n + i];
+        }
+        free(noted);
+    }
+    return ok;
+}
+
 /* ---- Opening ---------------------------------------------------------------------------------- */
 
 /* Random directions, so long that W^T W is about the unit matrix. */
@@ -239,13 +283,15 @@ static bool open_table(struct model *model)
                                                .policy = policy};
     if (model->train->node == NULL)
         return true;
-    if (tern_table_open(model->train->node, "gram", &options, &model->table))
-        return task_fail_tern("cannot open a table");
-    train_watch(model->train, model->table);
-    return true;
+    bool ok = !tern_table_open(model->train->node, "gram", &options, &model->table) ||
+              task_fail_tern("cannot open a table");
+    if (ok)
+        train_watch(model->train, model->table);
+    return checkpoints_restore(model->train, model->table, ok);
 }
 
-/* The first filters: random ones, or those of a model. Each node pushes the products of its own. */
+/* The first filters: random ones, those of a model, or those of a checkpoint, which also has the table. Otherwise each node
+ * pushes the products of its own. */
 static bool begin_filters(struct model *model)
 {
     struct train *train = model->train;
@@ -253,7 +299,9 @@ static bool begin_filters(struct model *model)
     struct rica_info info = {.n_filters = n, .n_pixels = p};
     bool ok = true;
     draw_filters(model);
-    if (train->options->resume != NULL) {
+    if (train->checkpoint != NULL)
+        return train_agree(train, recall(model)) && train_quiesce(train);
+    if (train_resumed_model(train) != NULL) {
         memset(model->filters, 0, n * p * sizeof *model->filters);
         ok = train->self != 0 || rica_files_resume(train->options->resume, &info, model->filters);
         ok = train_share_saved(train, ok, sizeof info, &info) &&
@@ -277,9 +325,10 @@ static bool open_model(struct model *model)
         pthread_barrier_init(&model->barrier, NULL, (unsigned)train->n_threads) == 0;
     pthread_mutex_init(&model->lock, NULL);
     ok = ok && (model->has_barrier || task_fail_memory("the threads"));
-    return train_agree_on(train, ok,
-                          ok ? model->data.n * (RICA_MAX_PIXELS + 1) + model->data.p : 0) &&
-           train_agree(train, open_table(model)) && begin_filters(model);
+    const uint64_t digest = rng_mix((uint64_t)model->options->n_filters) ^
+                            (ok ? model->data.n * (RICA_MAX_PIXELS + 1) + model->data.p : 0);
+    return train_agree_on(train, ok, digest) && train_agree(train, open_table(model)) &&
+           begin_filters(model);
 }
 
 static void close_model(struct model *model)
@@ -324,7 +373,8 @@ bool rica_train(const struct train_options *train_options, const struct rica_opt
                                     .epoch = epoch,
                                     .n_examples = n_examples,
                                     .evaluate = evaluate,
-                                    .save = save};
+                                    .save = save,
+                                    .note = note};
     if (!train_open(&train, train_options))
         return false;
     bool ok = open_model(&model);

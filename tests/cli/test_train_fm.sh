@@ -99,8 +99,8 @@ refuses() {
 }
 try "$tern" train linear --data "$tmp/train.svm" --solver online --epochs 1 --checkpoint-every 1 --checkpoints "$tmp/points"
 refuses "a checkpoint" "is one of tern train linear" --data "$tmp/train.svm" --resume "$tmp/points"
-try "$tern" train fm --data "$tmp/train.svm" --checkpoint-every 1 --checkpoints "$tmp/points"
-check 'checkpoints are not offered' [ "$status" -eq 2 ]
+try "$tern" train fm --data "$tmp/train.svm" --dims 4@2 --epochs 1 --checkpoint-every 1 --checkpoints "$tmp/fm.points"
+refuses "a checkpoint of other dimensions" "or with another dimension" --data "$tmp/train.svm" --dims 4@3 --resume "$tmp/fm.points"
 refuses "a tier that does not rise" "--dims 8@10,8@20: dimensions and occurrences must rise" --data "$tmp/train.svm" --dims 8@10,8@20
 refuses "a model of other dimensions" "has other dimensions (4 in 1 tiers)" --data "$tmp/train.svm" --dims 8@10 --resume "$tmp/model"
 refuses "a model of another loss" "was trained with --loss logistic" --data "$tmp/train.svm" --dims 4@10 --loss squared --resume "$tmp/model"

@@ -21,6 +21,14 @@ mkdir "$tmp/bags"
          printf "%d %d %d\n", d, (d + i) % 50 + 1, 1 + rand() * 3 }'
 } >"$tmp/bags/docword.txt"
 seq -f 'w%g' 50 >"$tmp/bags/vocab.txt"
+python3 - "$tmp/images.npy" <<'E_PY'
+import random, struct, sys
+random.seed(5)
+head = "{'descr': '<f4', 'fortran_order': False, 'shape': (40, 16), }".ljust(117) + "\n"
+with open(sys.argv[1], "wb") as file:
+    file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode())
+    file.write(struct.pack("<640f", *(random.gauss(0, 1) for _ in range(640))))
+E_PY
 
 kge="kge --data $tmp/graph --dim 8 --patience 0 --unknown skip"
 wordvec="wordvec --data $tmp/text.txt --dim 8 --min-count 1"
@@ -28,6 +36,8 @@ mf="mf --data $tmp/matrix --rank 4 --patience 0"
 lda="lda --data $tmp/bags/docword.txt --topics 300"
 linear="linear --data $tmp/examples.svm --l1 0.1 --delay 2"
 online="linear --data $tmp/examples.svm --solver online"
+rica="rica --data $tmp/images.npy --components 8"
+fm="fm --data $tmp/examples.svm --dims 4@2,8@20 --dropout 0.1 --negatives 0.8 --test $tmp/examples.svm"
 
 # train WORDS... - six epochs, with a checkpoint after every second one.
 train() {
@@ -41,7 +51,7 @@ same() {
     done
 }
 
-for model in kge wordvec mf lda linear online; do
+for model in kge wordvec mf lda linear online fm rica; do
     eval "words=\$$model"
     # shellcheck disable=SC2086
     train $words --threads 1 --checkpoints "$tmp/$model"
@@ -64,19 +74,22 @@ done
 
 # ---- A real kill, wherever it hits ---------------------------------------------------------------
 
+for model in kge fm; do
+    eval "words=\$$model"
+    # shellcheck disable=SC2086
+    "$tern" train $words --epochs 6 --checkpoint-every 2 --seed 5 --threads 1 --checkpoints "$tmp/$model.killed" \
+        --out "$tmp/$model.model" >/dev/null 2>&1 &
+    victim=$!
+    soon test -e "$tmp/$model.killed/epoch-2/manifest.json"
+    kill -9 $victim 2>/dev/null
+    wait $victim 2>/dev/null
+    # shellcheck disable=SC2086
+    train $words --threads 1 --checkpoints "$tmp/$model.killed" --resume "$tmp/$model.killed" --out "$tmp/$model.model" --overwrite
+    check "$model: a killed run ends with the same bits" same "$tmp/$model/epoch-6" "$tmp/$model.killed/epoch-6"
+    check "$model: and leaves its best model" [ -e "$tmp/$model.model/model.txt" ]
+done
 # shellcheck disable=SC2086
-"$tern" train $kge --epochs 6 --checkpoint-every 2 --seed 5 --threads 1 --checkpoints "$tmp/killed" \
-    --out "$tmp/killed.model" >/dev/null 2>&1 &
-victim=$!
-soon test -e "$tmp/killed/epoch-2/manifest.json"
-kill -9 $victim 2>/dev/null
-wait $victim 2>/dev/null
-# shellcheck disable=SC2086
-train $kge --threads 1 --checkpoints "$tmp/killed" --resume "$tmp/killed" --out "$tmp/killed.model" --overwrite
-check "a killed run ends with the same bits" same "$tmp/kge/epoch-6" "$tmp/killed/epoch-6"
-check "and leaves its best model" [ -e "$tmp/killed.model/model.txt" ]
-# shellcheck disable=SC2086
-train $kge --threads 1 --checkpoints "$tmp/killed" --resume "$tmp/killed" --out "$tmp/killed.model"
+train $kge --threads 1 --checkpoints "$tmp/kge.killed" --resume "$tmp/kge.killed" --out "$tmp/kge.model"
 check "a run that is over says so" grep -q 'there are none left of --epochs 6' "$err"
 
 # ---- What does not fit ---------------------------------------------------------------------------
