@@ -101,5 +101,13 @@ int train_fm_command(int argc, char **argv)
             "--negatives goes with --loss logistic: other labels are not negative or positive");
         return EXIT_USAGE;
     }
-    return train_end(fm_read_tiers(dims, &args) && fm_train(&train_args, &args));
+    if (!fm_read_tiers(dims, &args))
+        return train_end(false);
+    if (train_args.backups > 0 && fm_counts(&args)) {
+        complain(
+            "--backups goes with --dims K, as --dims 16, and --min-count 1: how often features "
+            "occur, by which they get embeddings and weights, is counted at one node only");
+        return EXIT_USAGE;
+    }
+    return train_end(fm_train(&train_args, &args));
 }

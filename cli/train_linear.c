@@ -107,11 +107,15 @@ static bool check(void)
         complain(
             "the hinge loss is not smooth, which this solver needs: use --solver online, or --loss "
             "squared-hinge");
+    else if (args.solver == LINEAR_DBPG && train_args.backups > 0)
+        complain("--backups goes with --solver online: a worker of dbpg keeps the margins of its "
+                 "examples to itself");
     else if (args.solver == LINEAR_DBPG && train_args.policy != NULL)
         complain("--policy goes with --solver online: dbpg keeps weights at their homes");
     else if (args.solver == LINEAR_ONLINE && knows_age() &&
              (train_args.policy != NULL || train_args.plain))
-        complain("--updater %s goes with neither --policy nor --plain: its table is static",
+        complain("--updater %s goes with none of --policy, --backups and --plain: its table is "
+                 "static",
                  updater);
     else if (hold != NULL && !hold_parse(hold, &args.hold))
         complain("--hold %s: it must be uniform:T, scaled:T or half-slow:T, with T from 1 to %d",

@@ -49,6 +49,8 @@ int train_rica_command(int argc, char **argv)
         return status;
     if (train_args.data == NULL)
         complain("which examples? --data FILE.npy; see 'tern train rica --help'");
+    else if (train_args.backups > 0)
+        complain("rica has no --backups: the filters are with the workers, not in the table");
     else if (train_args.policy != NULL)
         complain("rica has no --policy: its table is ssp with the bound --delay");
     else

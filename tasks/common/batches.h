@@ -44,6 +44,14 @@ void batches_close(struct batches *batches);
 bool batches_begin(struct batches *batches);
 bool batches_epoch(struct batches *batches, size_t thread);
 
+/* Chooses the part of the files that falls to this node, one of as many as there are nodes. If a node was given up, the
+ * part is read from the next epoch on. */
+static inline void batches_deal(const struct train *train, struct examples_options *reading)
+{
+    reading->part = train->rank;
+    reading->n_parts = train->n_present;
+}
+
 /* Reads files by n_threads threads, and calls `visit` with each list that was read. */
 typedef bool examples_visitor(void *context, size_t thread, const struct examples *list);
 bool examples_visit(const char *paths, const struct examples_options *options, size_t n_threads,

@@ -261,12 +261,29 @@ bool train_evaluate(struct train *train, train_evaluate_function *evaluate, void
     return true;
 }
 
+/* Shares out the data among the nodes that are left. */
+static bool share_out(struct epoch *epoch)
+{
+    struct train *train = epoch->train;
+    if (train->n_sharing == train->n_present)
+        return true;
+    train->n_sharing = train->n_present;
+    if (!train_agree(train, epoch->task->share_out(epoch->model, train)))
+        return false;
+    train->n_epoch_examples = (double)epoch->task->n_examples(epoch->model);
+    return train_sum(train, 1, &train->n_epoch_examples);
+}
+
+/* The part of a node that is given up meanwhile is missing, so that the others measure again. */
 static bool evaluate(struct epoch *epoch, struct train_quality *quality)
 {
     struct train *train = epoch->train;
     double started_s = seconds_now();
-    if (!train_evaluate(train, epoch->task->evaluate, epoch->model, quality))
-        return false;
+    do {
+        if (!share_out(epoch) ||
+            !train_agree(train, epoch->task->evaluate(epoch->model, train, quality)))
+            return false;
+    } while (train->n_sharing > train->n_present);
     train->evaluation_s = seconds_now() - started_s;
     quality->is_measured = true;
     return true;
@@ -331,19 +348,6 @@ static void count_course(struct course *course, const struct report_sums *sums)
     course->accesses += sums->accesses;
     course->remote += sums->remote;
     course->bytes += report_bytes(sums);
-}
-
-/* Shares out the data among the nodes that are left. */
-static bool share_out(struct epoch *epoch)
-{
-    struct train *train = epoch->train;
-    if (train->n_sharing == train->n_present)
-        return true;
-    train->n_sharing = train->n_present;
-    if (!train_agree(train, epoch->task->share_out(epoch->model, train)))
-        return false;
-    train->n_epoch_examples = (double)epoch->task->n_examples(epoch->model);
-    return train_sum(train, 1, &train->n_epoch_examples);
 }
 
 static bool one_epoch(struct epoch *epoch, struct course *course)
@@ -431,7 +435,9 @@ bool train_loop(struct train *train, const struct train_task *task, void *model)
     struct course course = {.over = train->n_epochs_done >= train->options->n_epochs};
     struct epoch before = {train, task, model, train->n_epochs_done};
     if (train->options->backups > 0 && task->share_out == NULL)
-        return task_fail("--backups is for models whose data can be shared out anew: kge");
+        return task_fail(
+            "--backups is for models whose data can be shared out anew: kge, wordvec, mf, "
+            "fm, and linear with --solver online");
     train->n_epoch_examples = (double)task->n_examples(model);
     if (!train_sum(train, 1, &train->n_epoch_examples) || !train_quiesce(train))
         return false;

@@ -99,6 +99,16 @@ bool loader_fill(struct loader *loader)
     return true;
 }
 
+bool loader_renew(struct loader *loader, bool (*drop)(void *context, void *batch))
+{
+    const uint64_t n_prepared = loader->n_prepared;
+    for (uint64_t i = loader->n_taken; drop != NULL && i < n_prepared; i++)
+        if (!drop(loader->context, loader->ring[i % loader->n_ring]))
+            return false;
+    loader->n_prepared = loader->n_taken;
+    return true;
+}
+
 /* Takes the time since the last batch was taken into the mean. */
 static void measure(struct loader *loader)
 {

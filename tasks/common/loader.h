@@ -48,6 +48,10 @@ void loader_fini(struct loader *loader);
  * bring the first rows; loader_next() does it otherwise. */
 bool loader_fill(struct loader *loader);
 
+/* The stream has changed: the batches that were not taken yet are prepared anew when they are needed. `drop` is called with
+ * each as it was before; it may be NULL. */
+bool loader_renew(struct loader *loader, bool (*drop)(void *context, void *batch));
+
 /* The next batch, valid until the next call; NULL after task_fail(). */
 void *loader_next(struct loader *loader);
 

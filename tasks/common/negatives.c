@@ -25,6 +25,12 @@ bool negatives_order(const struct negatives *negatives, struct tern_worker *work
            task_fail_tern("cannot sample negatives");
 }
 
+bool negatives_cancel(const struct negatives *negatives, struct tern_worker *worker, uint64_t order)
+{
+    return negatives->dist == NULL || !tern_sample_end(worker, order) ||
+           task_fail_tern("cannot sample negatives");
+}
+
 bool negatives_receive(struct tern_worker *worker, uint64_t order, size_t n, uint64_t *keys)
 {
     return !tern_sample_pull(worker, order, n, keys, NULL) ||

@@ -32,6 +32,10 @@ static inline bool negatives_are_managed(const struct negatives *negatives)
 bool negatives_order(const struct negatives *negatives, struct tern_worker *worker, size_t n,
                      uint64_t *order);
 
+/* Ends an order that is not needed. */
+bool negatives_cancel(const struct negatives *negatives, struct tern_worker *worker,
+                      uint64_t order);
+
 /* Receives the n keys of an order. */
 bool negatives_receive(struct tern_worker *worker, uint64_t order, size_t n, uint64_t *keys);
 

@@ -137,8 +137,8 @@ struct train_task {
     /* Makes the order of the data and the random numbers what they are in a run that begins with a checkpoint of
      * n_epochs_done epochs. Called where nothing is prepared ahead. NULL: they are so already. */
     bool (*renew)(void *model, struct train *train);
-    /* A node was given up: takes this node's part of the data anew, as number train->rank of train->n_present. Called between
-     * epochs. NULL: the model cannot do that, and so has no --backups. */
+    /* A node was given up: takes this node's part of the data anew, as number train->rank of train->n_present. Called before
+     * the next epoch or evaluation. NULL: the model cannot do that, and so has no --backups. */
     bool (*share_out)(void *model, struct train *train);
 };
 

@@ -64,6 +64,9 @@ struct fm_options {
 /* Reads "16@10", "8@10,64@1000" or "16", which is "16@0"; "0" is no tier. Dimensions and thresholds must rise. */
 bool fm_read_tiers(const char *text, struct fm_options *options);
 
+/* Whether features are counted: some get weights or dimensions later. */
+bool fm_counts(const struct fm_options *options);
+
 bool fm_train(const struct train_options *train_options, const struct fm_options *options);
 
 struct fm_question {

@@ -91,6 +91,7 @@ static bool open_tables(struct fm_rows *rows)
                                        .updater = rows->weight_updater,
                                        .admit = (uint32_t)options->min_count - 1,
                                        .policy = rows->train->options->policy,
+                                       .backups = (uint32_t)rows->train->options->backups,
                                        .filters = rows->train->options->filters};
     bool ok = open_table(rows, "weights", &table, &rows->weights);
     table.updater = rows->vector_updater;

@@ -77,6 +77,12 @@ bool fm_read_tiers(const char *text, struct fm_options *options)
     }
 }
 
+bool fm_counts(const struct fm_options *options)
+{
+    return options->min_count > 1 ||
+           (options->n_tiers > 0 && options->tiers[options->n_tiers - 1].threshold > 0);
+}
+
 /* ---- Learning --------------------------------------------------------------------------------- */
 
 /* Leaves out negative examples, and gives those that stay more weight. What stays depends on seed, epoch, and where an
@@ -151,6 +157,15 @@ static bool epoch(void *context, struct train *train, size_t thread, int64_t num
     (void)train;
     (void)number;
     return batches_epoch(&model->batches, thread);
+}
+
+/* The nodes that are left read the files of all. */
+static bool share_out(void *context, struct train *train)
+{
+    struct model *model = context;
+    batches_deal(train, &model->reading);
+    batches_deal(train, &model->batches.reading);
+    return true;
 }
 
 static uint64_t n_examples(void *context)
@@ -430,8 +445,7 @@ bool fm_train(const struct train_options *train_options, const struct fm_options
     struct model model = {.options = options, .train = &train, .reading = options->examples};
     if (!train_open(&train, train_options))
         return false;
-    model.reading.part = train.self;
-    model.reading.n_parts = train.n_nodes;
+    batches_deal(&train, &model.reading);
     model.reading.placement = train.placement.folder != NULL ? &train.placement : NULL;
     model.reading.needs_labels = true;
     model.reading.needs_features = true;
@@ -443,7 +457,8 @@ bool fm_train(const struct train_options *train_options, const struct fm_options
                                      .n_examples = n_examples,
                                      .evaluate = options->test != NULL ? evaluate : NULL,
                                      .save = save,
-                                     .renew = renew};
+                                     .renew = renew,
+                                     .share_out = share_out};
     bool ok = open_model(&model) && resume(&model);
     if (ok)
         introduce(&model);

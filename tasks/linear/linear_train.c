@@ -489,6 +489,15 @@ static bool epoch(void *context, struct train *train, size_t thread, int64_t num
                             : dbpg_epoch(&model->dbpg, thread, number);
 }
 
+/* The nodes that are left read the files of all. */
+static bool share_out(void *context, struct train *train)
+{
+    struct model *model = context;
+    batches_deal(train, &model->reading);
+    batches_deal(train, &model->online.batches.reading);
+    return true;
+}
+
 static uint64_t n_examples(void *context)
 {
     const struct model *model = context;
@@ -593,20 +602,21 @@ bool linear_train(const struct train_options *train_options, const struct linear
                           .is_online = options->solver != LINEAR_DBPG};
     if (!train_open(&train, train_options))
         return false;
-    model.reading.part = train.self;
-    model.reading.n_parts = train.n_nodes;
+    batches_deal(&train, &model.reading);
     model.reading.placement = train.placement.folder != NULL ? &train.placement : NULL;
     model.reading.needs_labels = true;
     model.reading.is_binary = loss_is_binary(options->loss);
     model.reading.constant = options->intercept != LINEAR_NO_INTERCEPT ? LINEAR_INTERCEPT_KEY : 0;
-    model.task = (struct train_task){.unit = "examples",
-                                     .begin = begin,
-                                     .epoch = epoch,
-                                     .end = end,
-                                     .n_examples = n_examples,
-                                     .evaluate = evaluate,
-                                     .save = save,
-                                     .note = model.is_online ? NULL : note};
+    model.task =
+        (struct train_task){.unit = "examples",
+                            .begin = begin,
+                            .epoch = epoch,
+                            .end = end,
+                            .n_examples = n_examples,
+                            .evaluate = evaluate,
+                            .save = save,
+                            .note = model.is_online ? NULL : note,
+                            .share_out = options->solver == LINEAR_ONLINE ? share_out : NULL};
     bool ok = train_agree(&train, choose_measures(&model) && make_scores(&model));
     if (model.is_online && options->test == NULL &&
         strcmp(model.measures[0].name, "objective") != 0)

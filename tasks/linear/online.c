@@ -248,6 +248,7 @@ static bool open_weights(struct online *online)
         .updater = online->updater,
         .policy = online->updater.asks_age ? "static" : online->train->options->policy,
         .filters = online->train->options->filters,
+        .backups = (uint32_t)online->train->options->backups,
         .placement = is_placed ? &placement : NULL};
     if (online->train->node == NULL) {
         uint32_t bits = online->batches.reading.hash_bits;

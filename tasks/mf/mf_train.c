@@ -87,20 +87,26 @@ static bool place_rows(struct model *model)
     return true;
 }
 
+/* Those of this node among all that are present. */
+static struct plan_workers own_workers(const struct model *model)
+{
+    const struct train *train = model->train;
+    return (struct plan_workers){train->rank * train->n_threads, train->n_threads,
+                                 train->n_present * train->n_threads, model->row_nodes};
+}
+
+/* With backups the ratings stay, to be shared out anew. */
 static bool load(struct model *model)
 {
     const struct train *train = model->train;
     uint64_t seed = (uint64_t)train->options->seed;
     const struct ratings_source source = {train->options->data, model->options->test_share, seed,
                                           model->options->unknown};
-    struct plan_workers workers = {train->self * train->n_threads, train->n_threads,
-                                   train->n_nodes * train->n_threads, NULL};
-    if (!ratings_read(&model->ratings, &source) || !place_rows(model))
+    if (!ratings_read(&model->ratings, &source) || !place_rows(model) ||
+        !plan_make(&model->plan, &model->ratings, own_workers(model), seed))
         return false;
-    workers.node_of_row = model->row_nodes;
-    if (!plan_make(&model->plan, &model->ratings, workers, seed))
-        return false;
-    ratings_forget(&model->ratings);
+    if (train->options->backups == 0)
+        ratings_forget(&model->ratings);
     return true;
 }
 
@@ -273,20 +279,35 @@ static struct rng first_numbers(const struct train *train, size_t thread)
                     train->self * train->n_threads + thread);
 }
 
+/* What a trainer needs for its part of the plan. */
+static bool trainer_open_part(struct trainer *trainer, size_t thread)
+{
+    const struct model *model = trainer->model;
+    const size_t n_rows = most_rows(&model->plan.parts[thread]);
+    feed_init(&trainer->feed, &model->plan, thread, first_numbers(model->train, thread));
+    trainer->row_keys = malloc((n_rows + 1) * sizeof *trainer->row_keys);
+    return (trainer->row_keys != NULL || task_fail_memory("a worker")) &&
+           loan_init(&trainer->rows, model->rows, n_rows);
+}
+
 static bool trainer_init(struct trainer *trainer, struct model *model, size_t thread)
 {
     const struct train *train = model->train;
     const struct part *part = &model->plan.parts[thread];
-    size_t n_rows = most_rows(part);
     *trainer = (struct trainer){.model = model, .worker = train_worker(train, thread)};
-    feed_init(&trainer->feed, &model->plan, thread, first_numbers(train, thread));
-    trainer->row_keys = malloc((n_rows + 1) * sizeof *trainer->row_keys);
-    if (trainer->row_keys == NULL)
-        return task_fail_memory("a worker");
-    return loader_init(&trainer->loader, &batches, trainer, train_ahead_s(train)) &&
-           loan_init(&trainer->rows, model->rows, n_rows) &&
+    return trainer_open_part(trainer, thread) &&
+           loader_init(&trainer->loader, &batches, trainer, train_ahead_s(train)) &&
            loan_init(&trainer->columns, model->columns, BATCH_VISITS) &&
            (part->n_cells == 0 || loader_fill(&trainer->loader));
+}
+
+/* The part of a thread has become another one. */
+static bool trainer_take(struct trainer *trainer, size_t thread)
+{
+    free(trainer->row_keys);
+    loan_fini(&trainer->rows);
+    trainer->rows = (struct loan){0};
+    return trainer_open_part(trainer, thread) && loader_renew(&trainer->loader, NULL);
 }
 
 static void trainer_fini(struct trainer *trainer)
@@ -365,6 +386,16 @@ static bool renew(void *context, struct train *train)
     for (size_t i = 0; i < train->n_threads; i++)
         feed_init(&model->trainers[i].feed, &model->plan, i, first_numbers(train, i));
     return true;
+}
+
+/* The rows of all, with their ratings, are dealt out to the workers that are left. */
+static bool share_out(void *context, struct train *train)
+{
+    struct model *model = context;
+    bool ok = plan_share_out(&model->plan, &model->ratings, own_workers(model));
+    for (size_t i = 0; ok && i < train->n_threads; i++)
+        ok = trainer_take(&model->trainers[i], i);
+    return ok;
 }
 
 static uint64_t n_examples(void *context)
@@ -538,7 +569,8 @@ static bool run(struct model *model)
                               .n_examples = n_examples,
                               .evaluate = model->ratings.test.n > 0 ? evaluate : NULL,
                               .save = save,
-                              .renew = renew};
+                              .renew = renew,
+                              .share_out = share_out};
     set_factors(model);
     introduce(model);
     return train_agree(train, open_params(model) && make_trainers(model)) && resume(model) &&

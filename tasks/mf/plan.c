@@ -270,20 +270,43 @@ static bool deal_tests(struct plan *plan, const struct draft *draft)
 
 /* ---- The whole ------------------------------------------------------------------------------- */
 
+/* Makes the parts of this node's workers; rows have their keys. */
+static bool deal(struct plan *plan, struct draft *draft, struct plan_workers workers)
+{
+    bool ok = count_cells(plan, draft) && cut_parts(plan, draft, workers) &&
+              make_bands(plan, draft) && place_cells(plan, draft) && make_visits(plan, draft) &&
+              deal_tests(plan, draft);
+    free(draft->before);
+    free(draft->cuts);
+    free(draft->band_of);
+    free(draft->cells);
+    return ok;
+}
+
 bool plan_make(struct plan *plan, const struct ratings *ratings, struct plan_workers workers,
                uint64_t seed)
 {
     struct draft draft = {.ratings = ratings};
     *plan = (struct plan){.n_rows = ratings->rows.n};
-    bool ok = number_rows(plan, seed) && group_rows(plan, workers, &draft.begin, &draft.end) &&
-              count_cells(plan, &draft) && cut_parts(plan, &draft, workers) &&
-              make_bands(plan, &draft) && place_cells(plan, &draft) && make_visits(plan, &draft) &&
-              deal_tests(plan, &draft);
-    free(draft.before);
-    free(draft.cuts);
-    free(draft.band_of);
-    free(draft.cells);
-    return ok;
+    return number_rows(plan, seed) && group_rows(plan, workers, &draft.begin, &draft.end) &&
+           deal(plan, &draft, workers);
+}
+
+static void forget_parts(struct plan *plan)
+{
+    free(plan->parts);
+    free(plan->bands);
+    free(plan->cells);
+    free(plan->visits);
+    free(plan->tests);
+    *plan = (struct plan){.key_of_row = plan->key_of_row, .n_rows = plan->n_rows};
+}
+
+bool plan_share_out(struct plan *plan, const struct ratings *ratings, struct plan_workers workers)
+{
+    struct draft draft = {.ratings = ratings, .end = plan->n_rows};
+    forget_parts(plan);
+    return deal(plan, &draft, workers);
 }
 
 static int compare_bands(const void *left, const void *right)
@@ -312,11 +335,7 @@ void plan_sort(struct plan *plan)
 
 void plan_fini(struct plan *plan)
 {
+    forget_parts(plan);
     free(plan->key_of_row);
-    free(plan->parts);
-    free(plan->bands);
-    free(plan->cells);
-    free(plan->visits);
-    free(plan->tests);
     *plan = (struct plan){0};
 }

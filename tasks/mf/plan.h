@@ -73,6 +73,11 @@ struct plan_workers {
 /* plan_fini() is due in any case. */
 bool plan_make(struct plan *plan, const struct ratings *ratings, struct plan_workers workers,
                uint64_t seed);
+
+/* Deals the ratings out to other workers; rows keep their keys. The plan is that of plan_make() without nodes of rows, and its
+ * parts end. */
+bool plan_share_out(struct plan *plan, const struct ratings *ratings, struct plan_workers workers);
+
 /* Puts bands and visits into the order that plan_make() gave them. */
 void plan_sort(struct plan *plan);
 

@@ -311,6 +311,36 @@ bool vocab_read(struct vocab *vocab, const struct text *text, const struct vocab
     return set_keep(vocab, settings->sample) && set_aliases(vocab);
 }
 
+static bool count_shares(struct text_reader *reader, uint64_t n_workers, uint64_t *n_words_of)
+{
+    enum text_part part;
+    const char *word;
+    size_t length;
+    while ((part = text_next(reader, &word, &length)) == TEXT_WORD || part == TEXT_SENTENCE_END)
+        if (part == TEXT_WORD)
+            n_words_of[text_worker(reader, n_workers)]++;
+    return part == TEXT_END;
+}
+
+bool vocab_share_out(struct vocab *vocab, const struct text *text, uint64_t n_workers)
+{
+    struct text_reader *reader = malloc(sizeof *reader);
+    uint64_t *n_words_of = calloc(n_workers, sizeof *n_words_of);
+    bool ok = (reader != NULL && n_words_of != NULL) || task_fail_memory("the text");
+    if (ok) {
+        text_open(reader, text, 0, 1);
+        ok = count_shares(reader, n_workers, n_words_of);
+        text_close(reader);
+        free(vocab->n_words_of);
+        vocab->n_words_of = n_words_of;
+        forget_transcripts(vocab);
+    } else {
+        free(n_words_of);
+    }
+    free(reader);
+    return ok;
+}
+
 void vocab_fini(struct vocab *vocab)
 {
     names_fini(&vocab->names);

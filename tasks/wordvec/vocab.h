@@ -53,6 +53,9 @@ struct vocab_settings {
 /* Reads the text once. vocab_fini() is due in any case. */
 bool vocab_read(struct vocab *vocab, const struct text *text,
                 const struct vocab_settings *settings);
+/* Counts the shares of so many workers, for which the text is read again; from then on it is not kept. */
+bool vocab_share_out(struct vocab *vocab, const struct text *text, uint64_t n_workers);
+
 void vocab_fini(struct vocab *vocab);
 
 /* The share of a worker, or NULL if it is not kept. */

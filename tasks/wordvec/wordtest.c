@@ -331,8 +331,8 @@ static bool answer_part(void *context, size_t thread)
 {
     struct exam *exam = context;
     struct train *train = exam->train;
-    size_t n = exam->test->n_analogies, part = train->self * train->n_threads + thread;
-    size_t n_parts = train->n_nodes * train->n_threads, end = n * (part + 1) / n_parts;
+    size_t n = exam->test->n_analogies, part = train->rank * train->n_threads + thread;
+    size_t n_parts = train->n_present * train->n_threads, end = n * (part + 1) / n_parts;
     float *questions = malloc(BLOCK_QUESTIONS * (exam->dim + BLOCK_WORDS) * sizeof *questions);
     if (questions == NULL)
         return task_fail_memory("the test of words");

@@ -201,27 +201,34 @@ static bool make_rows(struct trainer *trainer, size_t n_rows)
            task_fail_memory("a worker");
 }
 
-static bool trainer_init(struct trainer *trainer, struct model *model, size_t thread)
+/* The share of a thread from this epoch on. */
+static bool open_excerpts(struct trainer *trainer, size_t thread)
 {
+    const struct model *model = trainer->model;
     const struct train *train = model->train;
-    size_t n_negatives = (size_t)model->options->n_negatives;
     const struct excerpts_settings settings = {
         .window = (size_t)model->options->window,
-        .n_negatives = n_negatives,
-        .worker = train->self * train->n_threads + thread,
-        .n_workers = train->n_nodes * train->n_threads,
+        .n_negatives = (size_t)model->options->n_negatives,
+        .worker = train->rank * train->n_threads + thread,
+        .n_workers = train->n_present * train->n_threads,
         .seed = (uint64_t)train->options->seed,
         .n_epochs = train->options->n_epochs,
         .n_epochs_done = train->n_epochs_done,
     };
+    return excerpts_init(trainer->excerpts, &model->text, &model->vocab, &settings);
+}
+
+static bool trainer_init(struct trainer *trainer, struct model *model, size_t thread)
+{
+    const struct train *train = model->train;
     *trainer = (struct trainer){.model = model,
                                 .worker = train_worker(train, thread),
                                 .excerpts = calloc(1, sizeof *trainer->excerpts)};
     if (trainer->excerpts == NULL)
         return task_fail_memory("a worker");
-    return excerpts_init(trainer->excerpts, &model->text, &model->vocab, &settings) &&
+    return open_excerpts(trainer, thread) &&
            loader_init(&trainer->loader, &batches, trainer, train_ahead_s(train)) &&
-           make_rows(trainer, excerpt_max_keys(n_negatives)) &&
+           make_rows(trainer, excerpt_max_keys((size_t)model->options->n_negatives)) &&
            (trainer->excerpts->n_own == 0 || loader_fill(&trainer->loader));
 }
 
@@ -327,6 +334,27 @@ static bool renew(void *context, struct train *train)
     return negatives_close(&model->negatives) && open_negatives(model);
 }
 
+/* Ends the order of negatives of an excerpt that was prepared in vain. */
+static bool drop(void *context, void *excerpt)
+{
+    const struct trainer *trainer = context;
+    return negatives_cancel(&trainer->model->negatives, trainer->worker,
+                            ((const struct excerpt *)excerpt)->order);
+}
+
+/* The text is cut into shares for the workers that are left. */
+static bool share_out(void *context, struct train *train)
+{
+    struct model *model = context;
+    bool ok = vocab_share_out(&model->vocab, &model->text, train->n_present * train->n_threads);
+    for (size_t i = 0; ok && i < train->n_threads; i++) {
+        struct trainer *trainer = &model->trainers[i];
+        excerpts_fini(trainer->excerpts);
+        ok = open_excerpts(trainer, i) && loader_renew(&trainer->loader, drop);
+    }
+    return ok;
+}
+
 static uint64_t n_examples(void *context)
 {
     const struct model *model = context;
@@ -387,6 +415,7 @@ static bool run(struct model *model)
         .n_examples = n_examples,
         .evaluate = wordtest_is_empty(&model->test) ? NULL : evaluate,
         .renew = renew,
+        .share_out = share_out,
         .save = save,
     };
     introduce(model);

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `tern train kge --backups 1`: a node is killed in the middle of training. The others say so, learn also from its triples, and
+# `tern train MODEL --backups 1`: a node is killed in the middle of training. The others say so, learn also from its examples, and
 # end with the quality of an undisturbed run.
 . "$(dirname "$0")/lib.sh"
 
@@ -46,12 +46,62 @@ for policy in static adaptive; do
     check 'the quality is that of an undisturbed run within 1 %' mrr 0.99
 done
 
+# ---- Other models --------------------------------------------------------------------------------
+
+"$tern" data zipf-matrix "$tmp/matrix" --rows 2000 --columns 100 --cells 60000 >/dev/null 2>&1
+awk 'BEGIN { srand(2); for (i = 0; i < 8000; i++) { a = int(rand() * 16)
+     for (j = 0; j < 12; j++) printf "w%d ", a * 5 + rand() * 5; print "" } }' >"$tmp/text"
+awk 'BEGIN { srand(3); for (i = 0; i < 8000; i++) { l = rand() < 0.4 ? 1 : -1; printf "%d", l
+     for (j = 0; j < 8; j++) printf " %d:%.3f", 1 + j * 10 + int(rand() * 10), l * 0.1 + rand(); print "" } }' >"$tmp/examples"
+
+# examples N: those of an epoch.
+examples() {
+    sed -n "s/.*\"epoch\":$1,.*\"examples\":\([0-9]*\),.*/\1/p" "$out"
+}
+
+# survives MODEL EPOCHS WORDS... - kills node 1 after the second epoch. From the next epoch on the others learn from all examples.
+survives() {
+    model=$1 epochs=$2
+    shift 2
+    "$tern" train "$model" "$@" --epochs "$epochs" --patience 0 --threads 1 --nodes 3 --backups 1 --json >"$out" 2>"$err" &
+    run=$!
+    soon grep -q '"epoch":2,' "$out"
+    kill -KILL "$(pid_of 1 "$run")"
+    wait $run
+    check "$model: training ends well though a node was killed" [ "$?" -eq 0 ]
+    check "$model: it says who is left" grep -qx '{"given_up":1,"nodes_left":2}' "$out"
+    check "$model: the others learn from all examples" \
+        [ "$(examples "$epochs")" -eq "$(examples 1)" ]
+}
+
+# ends NAME LEAST MOST: whether a figure of the last epoch is that of an undisturbed run, give or take 1 %.
+ends() {
+    grep '"epoch"' "$out" | tail -1 | sed -n "s/.*\"$1\":\([0-9.]*\),.*/\1/p" |
+        awk -v least="$2" -v most="$3" '{ found = $1 >= least && $1 <= most } END { exit !found }'
+}
+
+TERN_SHARE=0
+survives mf 300 --data "$tmp/matrix" --rank 4
+check 'mf: with the quality of an undisturbed run' ends rmse 0.8 0.91
+survives wordvec 300 --data "$tmp/text" --dim 8 --min-count 1
+check 'wordvec: with the loss of an undisturbed run' ends loss 0 1
+TERN_SHARE=1
+survives linear 30 --data "$tmp/examples" --test "$tmp/examples" --solver online
+check 'linear: with the quality of an undisturbed run' ends auc 0.911 1
+survives fm 15 --data "$tmp/examples" --test "$tmp/examples" --dims 4
+check 'fm: with the quality of an undisturbed run' ends auc 0.91 1
+
+# ---- What cannot be ------------------------------------------------------------------------------
+
 TERN_SHARE=0 try "$tern" train kge --data "$tmp/graph" --nodes 2 --backups 1 --policy adaptive
 check 'another policy is refused' grep -q "for policy 'static'" "$err"
 try "$tern" train kge --data "$tmp/graph" --backups 1 --plain
 check '--plain has no backups' grep -q -- '--plain' "$err"
-awk 'BEGIN { srand(2); for (i = 0; i < 50; i++) { for (j = 0; j < 25; j++) printf "w%d ", rand() * 40; print "" } }' >"$tmp/text"
-try "$tern" train wordvec --data "$tmp/text" --dim 4 --min-count 1 --nodes 2 --backups 1
+try "$tern" train linear --data "$tmp/examples" --nodes 2 --backups 1
+check 'dbpg has none' grep -q -- '--backups goes with --solver online' "$err"
+try "$tern" train linear --data "$tmp/examples" --nodes 2 --backups 1 --solver emso-cd
 check 'a model that cannot share out its data is refused' \
     grep -q -- '--backups is for models whose data can be shared out anew: kge' "$err"
+try "$tern" train fm --data "$tmp/examples" --nodes 2 --backups 1
+check 'features that are counted have no backups' grep -q -- '--backups goes with --dims K' "$err"
 finish
