@@ -8,7 +8,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { FM_N_SETTINGS = 4, FM_MAX_POINTS = 64 };
+enum {
+    FM_N_SETTINGS = 4,
+    FM_MAX_POINTS = 64,
+    FM_PLAIN_BYTES = 4, /* of a number that no filter rounds */
+};
+
+/* What the points of a line differ in. */
+enum fm_axis { FM_OVER_DIMS, FM_OVER_NODES, FM_OVER_BYTES };
 
 /* How a model adapts its memory. */
 enum fm_setting {
@@ -22,6 +29,7 @@ enum fm_setting {
 struct fm_point {
     enum fm_setting setting;
     int64_t n_dims, n_nodes;
+    int64_t n_bytes; /* of a number in messages: fewer than FM_PLAIN_BYTES by a filter */
     double seconds;  /* the median of its epochs */
     double rate;     /* rows per second */
     double log_loss; /* the lowest of its epochs, on the test rows */
@@ -33,8 +41,8 @@ struct fm_point {
 /* What a figure shows. */
 struct fm_figure {
     const char *name, *title, *unit;
-    bool over_nodes; /* otherwise over dimensions */
-    bool on_cluster; /* over dimensions, with --nodes nodes */
+    enum fm_axis axis;
+    bool on_cluster; /* with --nodes nodes that share no memory */
 };
 
 extern const char *const fm_setting_names[FM_N_SETTINGS];

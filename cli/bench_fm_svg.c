@@ -16,13 +16,15 @@ struct scale {
 
 static int64_t position_of(const struct fm_figure *figure, const struct fm_point *point)
 {
-    return figure->over_nodes ? point->n_nodes : point->n_dims;
+    return figure->axis == FM_OVER_NODES   ? point->n_nodes
+           : figure->axis == FM_OVER_BYTES ? point->n_bytes
+                                           : point->n_dims;
 }
 
 /* The model without embeddings has no dimensions: it is a level line in figures over dimensions. */
 static bool is_level(const struct fm_figure *figure, const struct fm_point *point)
 {
-    return !figure->over_nodes && point->setting == FM_LINEAR;
+    return figure->axis == FM_OVER_DIMS && point->setting == FM_LINEAR;
 }
 
 static struct scale find_scale(const struct fm_figure *figure, const struct fm_point *points,
@@ -81,6 +83,8 @@ static void draw_setting(FILE *file, const struct fm_figure *figure, const struc
                 fm_setting_names[setting]);
 }
 
+static const char *const axis_names[] = {"dimensions", "nodes", "bytes of a number in messages"};
+
 static void draw_axes(FILE *file, const struct fm_figure *figure, const struct scale *scale)
 {
     fprintf(file,
@@ -90,7 +94,7 @@ static void draw_axes(FILE *file, const struct fm_figure *figure, const struct s
             "<text class=\"small\" x=\"%d\" y=\"%d\">%s</text>\n",
             LEFT, figure->title, LEFT, TOP, HEIGHT, WIDTH, LEFT / 2, TOP + 4, scale->high, LEFT / 2,
             TOP + HEIGHT + 4, scale->low, LEFT + WIDTH / 2, TOP + HEIGHT + 32,
-            figure->over_nodes ? "nodes" : "dimensions");
+            axis_names[figure->axis]);
     for (size_t k = 0; k < scale->n; k++)
         fprintf(file, "<text class=\"small\" x=\"%.1f\" y=\"%d\">%lld</text>\n",
                 x_of(scale, scale->at[k]), TOP + HEIGHT + 16, (long long)scale->at[k]);

@@ -119,6 +119,9 @@ check "fewer negatives of a regression are refused" [ "$status" -eq 2 ]
 
 # ---- The benchmark ---------------------------------------------------------------------------------
 
+try "$tern" bench fm --figure fixed --rows 500 --features 500 --epochs 1 --dims 2 --nodes 1 --json --svg "$tmp/fixed.svg"
+check 'the bench compares rounded numbers with exact ones' \
+    sh -c "grep -c '\"number_bytes\":[1234],' '$out' | grep -qx 16 && grep -q 'bytes of a number' '$tmp/fixed.svg'"
 try "$tern" bench fm --figure size --rows 2000 --features 1000 --epochs 1 --dims 2 --json --svg "$tmp/size.svg"
 entries() {
     sed -n "s/.*\"setting\":\"$1\".*\"entries\":\([0-9]*\).*/\1/p" "$out"
