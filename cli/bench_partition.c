@@ -57,7 +57,8 @@ static const struct option_set option_set = {
              "(medians), cpu_s_min, cpu_s_max, and pairs_of_metis, share_of_metis, cpu_of_metis "
              "(ratios).\n"
              "With --train: bench, model, placement, policy, bytes and seconds (of an epoch), "
-             "bytes_of_none\n(ratio), quality (last epoch), remote_share; then map, bytes.",
+             "bytes_of_none\nand bytes_of_graph_0 (ratios; the latter to graph:0 without "
+             "replicas), quality (last epoch), remote_share; then map, bytes.",
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .operands = "DATA",

@@ -27,7 +27,8 @@ struct bench {
     struct block block; /* the whole graph */
     struct partition_map maps[PARTITION_MAX_MAPS];
     size_t n_maps;
-    double none_bytes; /* of the model at hand, without a placement */
+    double none_bytes; /* of the model at hand, without a placement, */
+    double zero_bytes; /* and with one under graph:0 without replicas; 0: not known yet */
 };
 
 static const struct way {
@@ -161,44 +162,11 @@ static bool partition(const struct bench *bench, const struct model *model, cons
     return ok;
 }
 
-/* The map of bytes between nodes, computed: in an epoch of mf a node pulls and pushes once each key of another node that it uses,
- * so the bytes of the training are divided among the pairs of nodes by the number of such keys. */
-static bool add_map(struct bench *bench, const char *name, const char *folder, double bytes)
-{
-    struct partition_map *map = &bench->maps[bench->n_maps];
-    const struct block *block = &bench->block;
-    struct placement placement;
-    double n_pairs = 0;
-    *map = (struct partition_map){.name = name, .n_nodes = (uint32_t)bench->options->n_nodes};
-    bool ok = placement_read(&placement, folder, map->n_nodes);
-    for (uint32_t k = 0; ok && k < block->n_keys; k++) {
-        uint64_t at;
-        uint32_t users = 0;
-        for (uint32_t i = block->key_begin[k]; i < block->key_begin[k + 1]; i++)
-            if (block->key_rows[i] < placement.n_rows) /* others are in the test alone */
-                users |= 1u << placement_row(&placement, block->key_rows[i]);
-        if (!placement_find(&placement, k + 1, &at))
-            continue;
-        for (uint32_t node = 0; node < map->n_nodes; node++)
-            if (users >> node & 1 && node != placement.homes[at]) {
-                map->bytes[node][placement.homes[at]]++;
-                n_pairs++;
-            }
-    }
-    for (uint32_t i = 0; n_pairs > 0 && i < map->n_nodes; i++)
-        for (uint32_t j = 0; j < map->n_nodes; j++)
-            map->bytes[i][j] *= bytes / n_pairs;
-    placement_fini(&placement);
-    bench->n_maps += ok;
-    if (!ok)
-        complain("%s", task_error());
-    return ok;
-}
-
 /* ---- Trainings ------------------------------------------------------------------------------- */
 
 struct figures {
     double bytes, seconds, quality, remote;
+    double traffic[PARTITION_MAX_NODES][PARTITION_MAX_NODES]; /* bytes of an epoch */
 };
 
 /* Trains a model; `parts` is the folder of a placement or NULL. */
@@ -244,22 +212,36 @@ static bool train(const struct bench *bench, const struct model *model, const ch
         figures->quality = epoch[EPOCH_QUALITY];
         figures->remote = epoch[EPOCH_REMOTE_SHARE];
     }
+    for (size_t i = 0; i < PARTITION_MAX_NODES; i++)
+        for (size_t j = 0; j < PARTITION_MAX_NODES; j++)
+            figures->traffic[i][j] = training.traffic[i][j] / (double)training.n_epochs;
     return true;
+}
+
+/* Keeps the bytes between nodes for the maps. */
+static void add_map(struct bench *bench, const char *name, const struct figures *figures)
+{
+    struct partition_map *map = &bench->maps[bench->n_maps++];
+    *map = (struct partition_map){.name = name, .n_nodes = (uint32_t)bench->options->n_nodes};
+    memcpy(map->bytes, figures->traffic, sizeof map->bytes);
 }
 
 static void print(const struct bench *bench, const struct model *model, const char *placement,
                   const char *policy, const struct figures *figures)
 {
     const double ratio = bench->none_bytes > 0 ? figures->bytes / bench->none_bytes : 0;
+    const double of_zero = bench->zero_bytes > 0 ? figures->bytes / bench->zero_bytes : 0;
     if (bench->options->json)
         printf("{\"bench\": \"partition\", \"model\": \"%s\", \"placement\": \"%s\", "
-               "\"policy\": \"%s\", \"bytes\": %.0f, \"bytes_of_none\": %.4f, \"seconds\": %.4f, "
+               "\"policy\": \"%s\", \"bytes\": %.0f, \"bytes_of_none\": %.4f, "
+               "\"bytes_of_graph_0\": %.4f, \"seconds\": %.4f, "
                "\"quality\": %.6g, \"remote_share\": %.4f}\n",
-               model->name, placement, policy, figures->bytes, ratio, figures->seconds,
+               model->name, placement, policy, figures->bytes, ratio, of_zero, figures->seconds,
                figures->quality, figures->remote);
     else
-        printf("%-7s %-14s %-12s %9.2f %6.2f %8.3f %9.5g %7.3f\n", model->name, placement, policy,
-               figures->bytes / 1e6, ratio, figures->seconds, figures->quality, figures->remote);
+        printf("%-7s %-14s %-12s %9.2f %6.2f %6.2f %8.3f %9.5g %7.3f\n", model->name, placement,
+               policy, figures->bytes / 1e6, ratio, of_zero, figures->seconds, figures->quality,
+               figures->remote);
     (void)flush_output();
 }
 
@@ -268,11 +250,13 @@ static bool compare_placements(struct bench *bench, const struct model *model)
 {
     struct figures figures;
     char parts[PATH_BYTES + 32];
-    bench->none_bytes = 0;
+    bench->none_bytes = bench->zero_bytes = 0;
     if (!train(bench, model, "static", NULL, &figures))
         return false;
     bench->none_bytes = figures.bytes;
     print(bench, model, "none", "static", &figures);
+    if (is_mf(model))
+        add_map(bench, "none", &figures);
     for (size_t i = 0; i < N_WAYS; i++) {
         if (ways[i].method == METHOD_METIS && !partition_has_metis())
             continue;
@@ -280,24 +264,37 @@ static bool compare_placements(struct bench *bench, const struct model *model)
             !train(bench, model, "static", parts, &figures))
             return false;
         print(bench, model, ways[i].name, "static", &figures);
-        if (is_mf(model) && !add_map(bench, ways[i].name, parts, figures.bytes))
-            return false;
+        if (is_mf(model))
+            add_map(bench, ways[i].name, &figures);
     }
     return true;
 }
 
-static bool compare_bounds(const struct bench *bench, const struct model *model)
+/* Trains with the placement of the best method and replicas of a share of the keys. */
+static bool compare_replicas(struct bench *bench, const struct model *model, double replicas,
+                             const char *name, const char *const *policies, size_t n)
 {
     const struct way best = {"auto", METHOD_AUTO};
     struct figures figures;
     char parts[PATH_BYTES + 32];
-    bool ok = partition(bench, model, &best, bench->options->replicas, parts);
-    for (size_t i = 0; ok && i < sizeof graphs / sizeof *graphs; i++) {
-        ok = train(bench, model, graphs[i], parts, &figures);
+    bool ok = partition(bench, model, &best, replicas, parts);
+    for (size_t i = 0; ok && i < n; i++) {
+        ok = train(bench, model, policies[i], parts, &figures);
+        if (ok && bench->zero_bytes <= 0)
+            bench->zero_bytes = figures.bytes;
         if (ok)
-            print(bench, model, "auto, replicas", graphs[i], &figures);
+            print(bench, model, name, policies[i], &figures);
     }
     return ok;
+}
+
+/* Under graph:0 without replicas, then with replicas, and with those of all keys and no bound: fewer bytes there cannot be. */
+static bool compare_bounds(struct bench *bench, const struct model *model)
+{
+    const size_t n = sizeof graphs / sizeof *graphs;
+    return compare_replicas(bench, model, 0, "auto", graphs, 1) &&
+           compare_replicas(bench, model, bench->options->replicas, "auto, replicas", graphs, n) &&
+           compare_replicas(bench, model, 1, "auto, all", graphs + n - 1, 1);
 }
 
 static void print_maps(const struct bench *bench)
@@ -332,7 +329,8 @@ static int run(void *context, const char *folder)
     (void)setenv("TERN_SHARE", "0", 1);
     bool ok = make_data(bench);
     if (ok && !bench->options->json)
-        printf("model   placement      policy       MB/epoch of none seconds   quality  remote\n");
+        printf("model   placement      policy       MB/epoch of none of g:0 seconds   quality  "
+               "remote\n");
     for (size_t i = 0; ok && i < N_MODELS; i++)
         ok = compare_placements(bench, &models[i]) && compare_bounds(bench, &models[i]);
     if (ok)

@@ -142,17 +142,33 @@ static struct training_epoch read_epoch(const char *line, const char *measure)
     return epoch;
 }
 
+/* Reads [[...],...], the last line. */
+static void read_traffic(const char *at, struct training *training)
+{
+    for (size_t i = 0; i < TRAINING_MAX_NODES && (at = strpbrk(at, "[]")) != NULL && *at == '[';
+         i++) {
+        char *end = (char *)at;
+        for (size_t j = 0; j < TRAINING_MAX_NODES && *end != ']' && *end != '\0'; j++)
+            training->traffic[i][j] = strtod(end + 1, &end);
+        at = end + 1;
+    }
+}
+
 /* Reads the lines of epochs; a model may print further lines after the last one. */
 static void read_epochs(char *text, struct training *training)
 {
     char *rest = NULL, measure[MEASURE_BYTES] = "";
+    static const char field[] = "{\"traffic\":[";
     training->n_epochs = 0;
+    memset(training->traffic, 0, sizeof training->traffic);
     for (char *line = strtok_r(text, "\n", &rest); line != NULL;
          line = strtok_r(NULL, "\n", &rest)) {
         if (strstr(line, "\"measure\":") != NULL)
             read_measure(line, measure);
         else if (strstr(line, "\"epoch\":") != NULL && training->n_epochs < TRAINING_MAX_EPOCHS)
             training->epochs[training->n_epochs++] = read_epoch(line, measure);
+        else if (strncmp(line, field, strlen(field)) == 0)
+            read_traffic(line + strlen(field), training);
     }
 }
 

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { TRAINING_MAX_EPOCHS = 200, TRAINING_MAX_WORKERS = 64 };
+enum { TRAINING_MAX_EPOCHS = 200, TRAINING_MAX_WORKERS = 64, TRAINING_MAX_NODES = 16 };
 
 /* What `tern train --json` prints about an epoch. */
 enum epoch_figure {
@@ -34,6 +34,8 @@ struct training_epoch {
 };
 
 struct training {
+    /* Bytes of all epochs: row i uses keys that column j has; 0 with more nodes or none. */
+    double traffic[TRAINING_MAX_NODES][TRAINING_MAX_NODES];
     size_t n_epochs;
     struct training_epoch epochs[TRAINING_MAX_EPOCHS];
 };

@@ -1165,6 +1165,11 @@ TERN_API enum tern_status tern_node_get_stats(struct tern_node *node,
 TERN_API enum tern_status tern_table_get_stats(struct tern_table *table,
                                                struct tern_table_stats *stats);
 
+/* Bytes of the accesses of another node to keys that this one has: its requests and the replies, with all headers and after
+ * filters. Those of this node itself are 0, because they are no messages. */
+TERN_API enum tern_status tern_table_get_served(struct tern_table *table, uint32_t node,
+                                                uint64_t *bytes);
+
 TERN_API enum tern_status tern_worker_get_stats(struct tern_worker *worker,
                                                 struct tern_worker_stats *stats);
 

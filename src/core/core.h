@@ -51,6 +51,8 @@ struct core_table {
     struct filters filters;                      /* of the rows of requests and their replies, */
     struct filter_counts saved;                  /* and the bytes that they have saved here */
     _Atomic uint64_t request_bytes, reply_bytes; /* sent for PULL, PUSH, SET and COUNT */
+    _Atomic uint64_t *
+        served; /* bytes of those that were served here and of the replies, by node; NULL: nobody counts */
     struct age_counts ages;
 };
 

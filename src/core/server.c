@@ -303,8 +303,13 @@ static enum served serve_keys(struct server *server, struct server_lane *lane,
         return hold_or_refuse(server, lane, request, out);
     const size_t before = buffer_size(out);
     const enum served served = serve_access(server, lane, table, request, body, out);
-    if (served == SERVED)
-        atomic_fetch_add_explicit(&table->reply_bytes, buffer_size(out) - before,
+    if (served != SERVED)
+        return served;
+    const size_t reply_bytes = buffer_size(out) - before;
+    atomic_fetch_add_explicit(&table->reply_bytes, reply_bytes, memory_order_relaxed);
+    if (table->served)
+        atomic_fetch_add_explicit(&table->served[lane->node],
+                                  FRAME_HEADER_BYTES + request->body_bytes + reply_bytes,
                                   memory_order_relaxed);
     return served;
 }

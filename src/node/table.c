@@ -167,6 +167,16 @@ static enum tern_status make_backup(struct tern_table *table, const char *name)
     return table->core.backup ? TERN_OK : fail(TERN_NO_MEMORY, "no memory for backups of a table");
 }
 
+/* In a cluster, what it serves to each node is counted. */
+static enum tern_status count_served(struct tern_table *table)
+{
+    const struct engine *engine = table->node->engine;
+    if (engine)
+        table->core.served = calloc(view_n_nodes(engine->core.view), sizeof *table->core.served);
+    return !engine || table->core.served ? TERN_OK
+                                         : fail(TERN_NO_MEMORY, "no memory to open a table");
+}
+
 /* Keeps `placed` if it succeeds. */
 static enum tern_status make(struct tern_node *node, uint32_t id, const char *name,
                              const struct tern_table_options *options, struct placed *placed,
@@ -191,7 +201,9 @@ static enum tern_status make(struct tern_node *node, uint32_t id, const char *na
     made->placement_digest = placed_digest(options->placement);
     made->options.filters = NULL;
     made->segment = segment;
-    enum tern_status status = make_backup(made, name);
+    enum tern_status status = count_served(made);
+    if (!status)
+        status = make_backup(made, name);
     if (!status)
         status = init_store(node, name, made, placed);
     if (!status) {
@@ -201,6 +213,7 @@ static enum tern_status make(struct tern_node *node, uint32_t id, const char *na
     }
     if (status) {
         backup_free(made->core.backup);
+        free((void *)made->core.served);
         free(made);
         return status;
     }
@@ -395,6 +408,7 @@ static void unmake(struct tern_table *table)
     member_leave(&table->node->member, table->segment);
     store_fini(&table->core.store);
     backup_free(table->core.backup);
+    free((void *)table->core.served);
     placed_free(table->placed);
     handle_close(&table->handle);
 }

@@ -1,4 +1,6 @@
 /* table_stats - what a table has done so far: tern_table_get_stats. See node.h. */
+#include <inttypes.h>
+
 #include "core/technique.h"
 #include "node/node.h"
 
@@ -55,6 +57,20 @@ static void add_ages(const struct age_counts *ages, struct tern_table_stats *sta
                             (double)stats->aged_pushes;
     for (int i = 0; i < TERN_DELAY_STEPS; i++)
         stats->delays[i] = atomic_load_explicit(&ages->delays[i], memory_order_relaxed);
+}
+
+enum tern_status tern_table_get_served(struct tern_table *table, uint32_t node, uint64_t *bytes)
+{
+    if (!handle_is((const struct handle *)table, HANDLE_TABLE))
+        return handle_refuse((const struct handle *)table, HANDLE_TABLE);
+    if (!bytes)
+        return fail(TERN_INVALID, "tern_table_get_served: the pointer `bytes` is NULL");
+    const struct engine *engine = table->node->engine;
+    const uint32_t n_nodes = engine ? view_n_nodes(engine->core.view) : 1;
+    if (node >= n_nodes)
+        return fail(TERN_RANGE, "there is no node %" PRIu32 "; there are %" PRIu32, node, n_nodes);
+    *bytes = engine ? atomic_load_explicit(&table->core.served[node], memory_order_relaxed) : 0;
+    return TERN_OK;
 }
 
 enum tern_status tern_table_get_stats(struct tern_table *table, struct tern_table_stats *stats)

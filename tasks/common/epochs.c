@@ -9,7 +9,7 @@
 #include "common/checkpoints.h"
 #include "common/interrupt.h"
 #include "common/report.h"
-#include "common/train.h"
+#include "common/traffic.h"
 
 /* ---- One epoch ------------------------------------------------------------------------------- */
 
@@ -134,7 +134,7 @@ static void count_accesses(const struct train *train, struct report_sums *sums)
     }
 }
 
-/* What all nodes have done in an epoch; `before` is count_accesses() at its start. */
+/* What all nodes have done in an epoch; `before` is count_accesses() before it. */
 static bool add_up(struct train *train, const struct report_sums *before, struct report_sums *sums)
 {
     uint64_t n_examples;
@@ -186,6 +186,8 @@ struct course {
     bool is_stuck;        /* as many as the patience allows */
     bool over;
     double accesses, remote, bytes; /* of all epochs */
+    struct traffic traffic;
+    struct report_sums before; /* what was counted when the epoch began */
 };
 
 static bool check_loss(const struct epoch *epoch, const struct report_sums *sums)
@@ -350,19 +352,28 @@ static void count_course(struct course *course, const struct report_sums *sums)
     course->bytes += report_bytes(sums);
 }
 
+/* Called before something that all nodes do together: none may begin the epoch before the others have counted. */
+static void begin_counting(const struct train *train, struct course *course)
+{
+    course->before = (struct report_sums){0};
+    count_accesses(train, &course->before);
+    traffic_begin(train, &course->traffic);
+}
+
 static bool one_epoch(struct epoch *epoch, struct course *course)
 {
     struct train *train = epoch->train;
     struct report_epoch report = {.number = epoch->number};
-    struct report_sums before = {0};
-    count_accesses(train, &before);
     double started_s = seconds_now();
     if (!share_out(epoch) || !run_epoch(epoch))
         return false;
     report.seconds = seconds_now() - started_s;
     /* With clocks of their own workers go on as they are, unless the model is looked at. */
     const bool rests = train->options->n_clocks == 0;
-    if ((rests && !train_quiesce(train)) || !add_up(train, &before, &report.sums) ||
+    if (rests && !train_quiesce(train))
+        return false;
+    traffic_end(train, &course->traffic);
+    if (!add_up(train, &course->before, &report.sums) ||
         !train_agree(train, check_loss(epoch, &report.sums)))
         return false;
     train->n_epochs_done = epoch->number;
@@ -371,6 +382,7 @@ static bool one_epoch(struct epoch *epoch, struct course *course)
     bool due = course->over || epoch->number % train->options->eval_every == 0;
     if (due && ((!rests && !train_quiesce(train)) || !judge(epoch, course, &report.quality)))
         return false;
+    begin_counting(train, course);
     double *waits = share_waits(train, report.seconds);
     report.waits = waits;
     if (waits != NULL)
@@ -439,6 +451,7 @@ bool train_loop(struct train *train, const struct train_task *task, void *model)
             "--backups is for models whose data can be shared out anew: kge, wordvec, mf, "
             "fm, and linear with --solver online");
     train->n_epoch_examples = (double)task->n_examples(model);
+    begin_counting(train, &course);
     if (!train_sum(train, 1, &train->n_epoch_examples) || !train_quiesce(train))
         return false;
     prepare_farewell(train);
@@ -452,7 +465,7 @@ bool train_loop(struct train *train, const struct train_task *task, void *model)
         struct epoch epoch = {train, task, model, train->n_epochs_done + 1};
         ok = one_epoch(&epoch, &course);
     }
-    ok = ok && checkpoints_finish(train);
+    ok = ok && checkpoints_finish(train) && traffic_report(train, &course.traffic);
     interrupt_say("");
     interrupt_end();
     if (ok)

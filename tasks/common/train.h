@@ -10,6 +10,7 @@
  *   epochs.c   the loop
  *   checkpoints.c   training that continues from disk
  *   report.c   what it prints
+ *   traffic.c  the bytes between each two nodes
  */
 #ifndef TASKS_TRAIN_H
 #define TASKS_TRAIN_H

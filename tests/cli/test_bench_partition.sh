@@ -20,15 +20,15 @@ check 'methods: all of them' [ "$(wc -l <"$out")" -eq $((4 + 2 * metis)) ]
 try "$tern" bench partition --train --nodes 2 --epochs 1 --replicas 0.1 --json --svg "$tmp/map.svg" "$tmp/edges.txt"
 check 'training' [ "$status" -eq 0 ]
 for model in mf linear fm; do
-    # Without a placement, with that of each method, and under five bounds.
-    check "$model: all trainings" [ "$(grep -c "\"model\": \"$model\"" "$out")" -eq $((10 + metis)) ]
+    # Without a placement, with that of each method, and under five bounds with replicas, and without any and with those of all keys.
+    check "$model: all trainings" [ "$(grep -c "\"model\": \"$model\"" "$out")" -eq $((12 + metis)) ]
     check "$model: a placement saves bytes" \
         [ "$(field bytes "$model" '"auto", "policy": "static"')" -lt "$(field bytes "$model" '"none"')" ]
     check "$model: a quality under each policy" [ "$(grep "$model" "$out" | grep -c '"quality": nan')" -eq 0 ]
     check "$model: fewer remote accesses without a bound than with 0" \
-        awk -v a="$(field remote_share "$model" graph:inf)" -v b="$(field remote_share "$model" '"graph:0"')" 'BEGIN { exit !(a <= b) }'
+        awk -v a="$(field remote_share "$model" '"auto, replicas", "policy": "graph:inf"')" -v b="$(field remote_share "$model" '"auto, replicas", "policy": "graph:0"')" 'BEGIN { exit !(a <= b) }'
 done
-check 'a map for each placement' [ "$(grep -c '"map"' "$out")" -eq $((4 + metis)) ]
+check 'a map for each placement' [ "$(grep -c '"map"' "$out")" -eq $((5 + metis)) ]
 check 'the picture' grep -q '</svg>' "$tmp/map.svg"
 try "$tern" bench partition --svg "$tmp/other.svg" "$tmp/edges.txt"
 check 'a picture without training: usage' [ "$status" -eq 2 ]

@@ -19,6 +19,15 @@ remote_accesses() {
     awk -v a="$(field accesses)" -v s="$(field remote_share)" 'BEGIN { printf "%.0f", a * s }'
 }
 
+# between: the bytes between nodes, all together. all NAME: the sum of a field over the epochs.
+between() {
+    sed -n 's/.*"traffic"://p' "$out" | grep -o '[0-9]*' | awk '{ sum += $1 } END { printf "%.0f", sum }'
+}
+
+all() {
+    sed -n "s/.*\"$1\": \{0,1\}\([^,}]*\).*/\1/p" "$out" | awk '{ sum += $1 } END { printf "%.0f", sum }'
+}
+
 mf() {
     try "$tern" train mf --data "$tmp/ratings.txt" --test-share 0 --threads 1 --policy static --epochs 2 --rank 4 --json "$@"
 }
@@ -28,6 +37,8 @@ for nodes in 2 4; do
     check "$nodes parts" [ "$status" -eq 0 ]
     predicted=$(field t_sum)
     mf --nodes $nodes
+    check "$nodes nodes: the bytes between each two are all bytes" \
+        [ "$(between)" -eq "$(($(all request_bytes) + $(all reply_bytes)))" ]
     check "mf, $nodes nodes" [ "$status" -eq 0 ]
     bytes=$(field bytes)
     mf --nodes $nodes --placement "$tmp/parts$nodes"

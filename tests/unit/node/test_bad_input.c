@@ -333,6 +333,7 @@ static void a_null_array_or_result_is_refused(void **state)
     float values[2 * LENGTH] = {0};
     void *rows[2] = {NULL, NULL};
     size_t n = 66;
+    uint64_t served = 0;
     struct tern_table *tables[] = {scene->weights, scene->grams};
     for (size_t t = 0; t < 2; t++) {
         struct tern_table *table = tables[t];
@@ -358,6 +359,8 @@ static void a_null_array_or_result_is_refused(void **state)
         refused(tern_pin(worker, table, keys, 2, NULL), TERN_INVALID, "rows");
         refused(tern_unpin(worker, table, NULL, 2), TERN_INVALID, "keys");
         refused(tern_table_get_stats(table, NULL), TERN_INVALID, "stats");
+        refused(tern_table_get_served(table, 0, NULL), TERN_INVALID, "bytes");
+        refused(tern_table_get_served(table, 1, &served), TERN_RANGE, "no node 1");
     }
     refused(tern_test(worker, 1, NULL), TERN_INVALID, "done");
     refused(tern_worker_clock(worker, NULL), TERN_INVALID, "clock");
