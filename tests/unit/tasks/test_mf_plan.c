@@ -105,7 +105,8 @@ static size_t audit_tests(const struct audit *audit, const struct part *part, si
     return part->n_tests;
 }
 
-static void audit_workers(size_t n_nodes, size_t n_threads)
+/* The plans of n_nodes; there were n_before of them when the plans were made. */
+static void audit_shares(size_t n_before, size_t n_nodes, size_t n_threads)
 {
     struct ratings ratings = make_ratings();
     struct audit *audit = calloc(1, sizeof *audit);
@@ -113,8 +114,11 @@ static void audit_workers(size_t n_nodes, size_t n_threads)
     audit->ratings = &ratings;
     for (size_t node = 0; node < n_nodes; node++) {
         struct plan plan;
-        struct plan_workers workers = {node * n_threads, n_threads, n_all, NULL};
+        struct plan_workers workers = {node * n_threads, n_threads, n_before * n_threads, NULL};
         assert_true(plan_make(&plan, &ratings, workers, 5));
+        workers.n_all = n_all;
+        if (n_before > n_nodes)
+            assert_true(plan_share_out(&plan, &ratings, workers));
         audit->key_of_row = plan.key_of_row;
         for (size_t i = 0; i < n_threads; i++) {
             assert_in_range(plan.parts[i].n_cells, N_CELLS / n_all * 9 / 10,
@@ -129,6 +133,18 @@ static void audit_workers(size_t n_nodes, size_t n_threads)
     assert_int_equal(n_tests, N_TESTS);
     free(audit);
     ratings_fini(&ratings);
+}
+
+static void audit_workers(size_t n_nodes, size_t n_threads)
+{
+    audit_shares(n_nodes, n_nodes, n_threads);
+}
+
+static void those_who_are_left_share_all_cells(void **state)
+{
+    (void)state;
+    audit_shares(2, 1, 1);
+    audit_shares(4, 3, 2);
 }
 
 static void every_cell_once_per_epoch(void **state)
@@ -176,6 +192,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_cell_once_per_epoch),
+        cmocka_unit_test(those_who_are_left_share_all_cells),
         cmocka_unit_test(bands_leave_many_cells_to_a_visit),
         cmocka_unit_test(workers_without_rows),
     };
