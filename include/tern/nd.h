@@ -167,7 +167,8 @@ TERN_API enum tern_status tern_module_close(struct tern_module *module);
 
 /* Sets all parameters: "zeros", "uniform" (a to b), "normal" (mean a, deviation b), or "xavier" (uniform in
  * +-sqrt(6 / (inputs + outputs)); a and b unused). Biases, parameters of one dimension, become 0 but with "uniform" and
- * "normal". The same seed gives the same numbers. */
+ * "normal"; gamma of batch_norm becomes 1, and its statistics means of 0 and variances of 1, always. The same seed gives
+ * the same numbers. */
 TERN_API enum tern_status tern_module_init(struct tern_module *module, const char *kind, double a,
                                            double b, uint64_t seed);
 
@@ -178,7 +179,8 @@ TERN_API enum tern_status tern_module_optimizer(struct tern_module *module, cons
                                                 const char *parameters, double scale);
 
 /* Computes the output from the values of inputs, in the order of `names` in tern_module_bind, then labels in the order of
- * tern_symbol_argument; NULL leaves an input as it is. They are copied. `training` false: dropout passes values on.
+ * tern_symbol_argument; NULL leaves an input as it is. They are copied. `training` false: dropout passes values on, and batch_norm
+ * normalises by its statistics instead of the batch's.
  * backward computes the gradients of the sum of the output's elements (softmax_output: of the cross entropy). update
  * changes the parameters. All three return at once. */
 TERN_API enum tern_status tern_module_forward(struct tern_module *module, bool training,
@@ -193,8 +195,12 @@ TERN_API enum tern_status tern_module_parameter(struct tern_module *module, cons
 TERN_API enum tern_status tern_module_gradient(struct tern_module *module, const char *name,
                                                struct tern_array **array);
 
-/* The name of the i-th parameter; *name is NULL if there are no more. */
+/* The name of the i-th parameter that is learned; *name is NULL if there are no more. The second: of the i-th statistics of
+ * batch_norm, which are set, saved and loaded as parameters are, but have no gradients: each forward with training moves
+ * them towards those of the batch. */
 TERN_API enum tern_status tern_module_name(struct tern_module *module, size_t i, const char **name);
+TERN_API enum tern_status tern_module_state(struct tern_module *module, size_t i,
+                                            const char **name);
 
 /* Bytes of values between inputs and outputs: the plan's arena, and one piece per value. */
 TERN_API enum tern_status tern_module_memory(struct tern_module *module, uint64_t *planned,

@@ -572,13 +572,20 @@ class Module:
     def output(self):
         return self._array(_lib.tern_module_output)
 
-    @property
-    def names(self):
+    def _names(self, function):
         names, name = [], ctypes.c_char_p()
-        while not _check(_lib.tern_module_name(self._h, ctypes.c_size_t(len(names)), ctypes.byref(name))) and \
-                name.value is not None:
+        while not _check(function(self._h, ctypes.c_size_t(len(names)), ctypes.byref(name))) and name.value is not None:
             names.append(name.value.decode())
         return names
+
+    @property
+    def names(self):
+        return self._names(_lib.tern_module_name)
+
+    @property
+    def states(self):
+        """The names of the statistics of batch_norm, parameters that have no gradients."""
+        return self._names(_lib.tern_module_state)
 
     def parameter(self, name):
         """The parameter's own memory: assigning to it changes the module."""

@@ -33,9 +33,11 @@ static enum layout layout_of(const struct spec *shape, const int64_t *strides)
 
 #define MOVE(T)                                              \
     {                                                        \
-        const T *source = (const T *)from;                   \
+        const T *source = (const T *)from, first = *source;  \
         T *target = (T *)to;                                 \
-        for (int64_t i = 0; i < n; i++)                      \
+        for (int64_t i = 0; i < n && !from_stride; i++)      \
+            target[i * to_stride] = first;                   \
+        for (int64_t i = 0; i < n && from_stride; i++)       \
             target[i * to_stride] = source[i * from_stride]; \
         return;                                              \
     }
@@ -125,9 +127,44 @@ static void run_steps(const struct program *program, const void **registers, str
     }
 }
 
-void elementwise_run(const struct program *program, const struct spec *shape,
-                     const struct operand *inputs, const struct operand *out, uint64_t step)
+/* Whether dimension d and the one in front of it are passed with one stride. */
+static bool is_joint(const struct spec *shape, int64_t *strides, int d)
 {
+    if (shape->dims[d] == 1)
+        strides[d] = strides[d - 1];
+    return shape->dims[d - 1] == 1 || strides[d - 1] == strides[d] * shape->dims[d];
+}
+
+/* Makes dimensions that all operands pass with one stride one: runs become longer. */
+static void join_dimensions(struct spec *shape, struct operand *inputs, unsigned n,
+                            struct operand *out)
+{
+    for (int d = shape->n_dims - 1; d > 0; d--) {
+        bool joint = is_joint(shape, out->strides, d);
+        for (unsigned i = 0; i < n && joint; i++)
+            joint = is_joint(shape, inputs[i].strides, d);
+        if (!joint)
+            continue;
+        const size_t rest = (size_t)(shape->n_dims - d) * sizeof(int64_t);
+        shape->dims[d - 1] *= shape->dims[d];
+        memmove(out->strides + d - 1, out->strides + d, rest);
+        for (unsigned i = 0; i < n; i++)
+            memmove(inputs[i].strides + d - 1, inputs[i].strides + d, rest);
+        memmove(shape->dims + d, shape->dims + d + 1, rest - sizeof(int64_t));
+        shape->n_dims--;
+    }
+}
+
+void elementwise_run(const struct program *program, const struct spec *given,
+                     const struct operand *given_inputs, const struct operand *given_out,
+                     uint64_t step)
+{
+    struct spec own = *given;
+    struct operand inputs[PROGRAM_MAX_INPUTS], own_out = *given_out;
+    memcpy(inputs, given_inputs, program->n_inputs * sizeof *inputs);
+    join_dimensions(&own, inputs, program->n_inputs, &own_out);
+    const struct spec *shape = &own;
+    const struct operand *out = &own_out;
     struct buffers buffers;
     uint8_t buffer_of[PROGRAM_BUFFERS];
     const void *registers[PROGRAM_BUFFERS];

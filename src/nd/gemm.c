@@ -13,9 +13,9 @@ void gemm(const struct gemm *p)
     const blasint m = (blasint)p->m, n = (blasint)p->n, k = (blasint)p->k;
     const blasint lda = p->transpose_a ? m : k, ldb = p->transpose_b ? k : n;
     if (p->type == TERN_ND_F32)
-        cblas_sgemm(CblasRowMajor, a, b, m, n, k, 1, p->a, lda, p->b, ldb, 0, p->c, n);
+        cblas_sgemm(CblasRowMajor, a, b, m, n, k, 1, p->a, lda, p->b, ldb, p->adds, p->c, n);
     else
-        cblas_dgemm(CblasRowMajor, a, b, m, n, k, 1, p->a, lda, p->b, ldb, 0, p->c, n);
+        cblas_dgemm(CblasRowMajor, a, b, m, n, k, 1, p->a, lda, p->b, ldb, p->adds, p->c, n);
 }
 
 /* The engine has the threads; OpenBLAS must not start its own beside them. */

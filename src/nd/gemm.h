@@ -16,6 +16,7 @@ enum { GEMM_ROWS = 64, GEMM_COLUMNS = 256, GEMM_DEPTH = 256 };
 struct gemm {
     enum tern_nd_type type; /* f32 or f64 */
     bool transpose_a, transpose_b;
+    bool adds; /* c += a b */
     int64_t m, n, k;
     const void *a, *b;
     void *c;

@@ -53,7 +53,8 @@ GEMM_CLONES static void NAME(corner)(const REAL *a, const REAL *b, int64_t k, RE
 static void NAME(multiply)(const struct gemm *p)
 {
     REAL *packed_b = p->scratch, *packed_a = packed_b + GEMM_COLUMNS * GEMM_DEPTH, *c = p->c;
-    memset(c, 0, (size_t)(p->m * p->n) * sizeof *c);
+    if (!p->adds)
+        memset(c, 0, (size_t)(p->m * p->n) * sizeof *c);
     for (int64_t column = 0; column < p->n; column += GEMM_COLUMNS) {
         const int64_t n = least(p->n - column, GEMM_COLUMNS);
         for (int64_t depth = 0; depth < p->k; depth += GEMM_DEPTH) {

@@ -37,16 +37,58 @@ static enum tern_status new_value(struct module_value *value, const char *name,
     return status;
 }
 
-/* Makes the values of all variables: inputs in the order of `names`, then labels; parameters. */
-static enum tern_status make_values(struct tern_module *module, const struct tern_symbol *symbol,
-                                    size_t n, const char *const *names, const struct graph *graph,
-                                    const uint32_t *of_node)
+/* The numbers that a parameter has before it is set: zeros, but scales and variances are ones. */
+static void fill_first(const struct module_value *value, enum module_role role)
+{
+    const size_t n = spec_count(&value->spec), ones = role == MODULE_ONES ? 0 : n / 2;
+    memset(value->storage->data, 0, spec_bytes(&value->spec));
+    for (size_t i = ones; i < n && role != MODULE_LEARNED; i++) {
+        if (value->spec.type == TERN_ND_F32)
+            ((float *)value->storage->data)[i] = 1;
+        else
+            ((double *)value->storage->data)[i] = 1;
+    }
+}
+
+/* Makes the parameters with, or those without, gradients. */
+static enum tern_status make_parameters(struct tern_module *module,
+                                        const struct tern_symbol *symbol, size_t n,
+                                        const char *const *names, const uint32_t *of_node,
+                                        const enum module_role *roles, bool learned)
 {
     enum tern_status status = TERN_OK;
+    for (uint32_t i = 0; i < symbol->list.n && !status; i++) {
+        const struct node *node = symbol->list.nodes[i];
+        const struct spec *spec = &module->forward.nodes[of_node[i]].spec;
+        const enum module_role role = roles[of_node[i]];
+        if (node->op || node->is_label || is_given(node->name, n, names) ||
+            learned != (role != MODULE_STATISTICS))
+            continue;
+        if (!spec_is_real(spec->type))
+            return fail(TERN_INVALID, "the parameter '%s' is of type %s", node->name,
+                        spec_type_name(spec->type));
+        struct module_value *value = &module->parameters[module->n_parameters++];
+        status = new_value(value, node->name, spec);
+        value->role = role;
+        if (!status)
+            fill_first(value, role);
+    }
+    return status;
+}
+
+/* Makes the values of all variables: inputs in the order of `names`, then labels; parameters. */
+static enum tern_status make_values(struct tern_module *module, const struct tern_symbol *symbol,
+                                    size_t n, const char *const *names, const uint32_t *of_node)
+{
+    enum tern_status status = TERN_OK;
+    const struct graph *graph = &module->forward;
+    enum module_role *roles = malloc((graph->n_nodes + (size_t)1) * sizeof *roles);
     module->inputs = calloc(symbol->list.n + n, sizeof *module->inputs);
     module->parameters = calloc(symbol->list.n, sizeof *module->parameters);
-    if (!module->inputs || !module->parameters)
-        return fail(TERN_NO_MEMORY, "there is no memory for a module");
+    if (!module->inputs || !module->parameters || !roles)
+        status = fail(TERN_NO_MEMORY, "there is no memory for a module");
+    else
+        module_roles(module, roles);
     for (size_t k = 0; k < n && !status; k++)
         for (uint32_t i = 0; i < symbol->list.n && !status; i++)
             if (!symbol->list.nodes[i]->op && !strcmp(symbol->list.nodes[i]->name, names[k]))
@@ -55,16 +97,15 @@ static enum tern_status make_values(struct tern_module *module, const struct ter
     for (uint32_t i = 0; i < symbol->list.n && !status; i++) {
         const struct node *node = symbol->list.nodes[i];
         const struct spec *spec = &graph->nodes[of_node[i]].spec;
-        if (node->op || is_given(node->name, n, names))
-            continue;
-        if (node->is_label)
+        if (!node->op && node->is_label && !is_given(node->name, n, names))
             status = new_value(&module->inputs[module->n_inputs++], node->name, spec);
-        else if (!spec_is_real(spec->type))
-            status = fail(TERN_INVALID, "the parameter '%s' is of type %s", node->name,
-                          spec_type_name(spec->type));
-        else
-            status = new_value(&module->parameters[module->n_parameters++], node->name, spec);
     }
+    if (!status)
+        status = make_parameters(module, symbol, n, names, of_node, roles, true);
+    module->n_learned = module->n_parameters;
+    if (!status)
+        status = make_parameters(module, symbol, n, names, of_node, roles, false);
+    free(roles);
     return status;
 }
 
@@ -81,20 +122,25 @@ struct module_value *module_parameter(struct tern_module *module, const char *na
     return find(module->parameters, module->n_parameters, name);
 }
 
-/* Adds the gradients of all parameters to the graph; of_parameter[i] gets the node of the i-th. */
+struct module_value *module_input(struct tern_module *module, const char *name)
+{
+    return find(module->inputs, module->n_inputs, name);
+}
+
+/* Adds the gradients of all learned parameters to the graph; of_parameter[i] gets the node of the i-th. */
 static enum tern_status add_gradients(struct tern_module *module, struct graph *graph,
                                       uint32_t loss, uint32_t *of_parameter)
 {
-    uint32_t *leaves = malloc((module->n_parameters + (size_t)1) * sizeof *leaves);
+    uint32_t *leaves = malloc((module->n_learned + (size_t)1) * sizeof *leaves);
     if (!leaves)
         return fail(TERN_NO_MEMORY, "there is no memory for gradients");
-    for (uint32_t i = 0; i < module->n_parameters; i++)
+    for (uint32_t i = 0; i < module->n_learned; i++)
         for (uint32_t v = 0; v <= loss; v++)
             if (!graph->nodes[v].op && !strcmp(graph->nodes[v].name, module->parameters[i].name))
                 leaves[i] = v;
     enum tern_status status =
-        graph_differentiate(graph, loss, leaves, module->n_parameters, of_parameter);
-    for (uint32_t i = 0; i < module->n_parameters && !status; i++) {
+        graph_differentiate(graph, loss, leaves, module->n_learned, of_parameter);
+    for (uint32_t i = 0; i < module->n_learned && !status; i++) {
         /* Two parameters may have one gradient, and the gradient may be a node that is an output already. */
         if (graph->nodes[of_parameter[i]].is_output)
             of_parameter[i] = graph_call(graph, &op_copy, of_parameter[i]);
@@ -107,58 +153,86 @@ static enum tern_status add_gradients(struct tern_module *module, struct graph *
 }
 
 /* Binds leaves and the output of a run to the module's storages. */
-static void bind_values(struct tern_module *module, struct run *run, uint32_t n_forward)
+static void bind_values(struct tern_module *module, struct run *run, uint32_t output)
 {
     const struct graph *graph = run_graph(run);
-    for (uint32_t v = 0; v < n_forward; v++) {
+    for (uint32_t v = 0; v < graph->n_nodes; v++) {
         if (graph->nodes[v].op)
             continue;
-        struct module_value *value = find(module->inputs, module->n_inputs, graph->nodes[v].name);
+        struct module_value *value = module_input(module, graph->nodes[v].name);
         run_bind(run, v, (value ? value : module_parameter(module, graph->nodes[v].name))->storage,
                  0, NULL);
     }
-    run_bind(run, n_forward - 1, module->output.storage, 0, NULL);
+    run_bind(run, output, module->output.storage, 0, NULL);
 }
 
 /* The last node of a graph is its output; a variable alone becomes a copy. */
-static uint32_t mark_output(struct graph *graph)
+static enum tern_status end_with_operator(struct graph *graph)
 {
-    uint32_t last = graph->n_nodes - 1;
-    if (!graph->nodes[last].op)
-        last = graph_call(graph, &op_copy, last);
-    if (last != GRAPH_NONE)
-        graph->nodes[last].is_output = true;
-    return last;
+    if (!graph->nodes[graph->n_nodes - 1].op)
+        (void)graph_call(graph, &op_copy, graph->n_nodes - 1);
+    return graph->status;
 }
 
-static enum tern_status make_training(struct tern_module *module, struct graph *graph)
+static struct run_options run_options(const struct tern_module *module)
 {
-    const uint32_t output = graph->n_nodes - 1;
-    uint32_t *gradients = malloc((module->n_parameters + (size_t)1) * sizeof *gradients);
-    enum tern_status status =
-        gradients ? TERN_OK : fail(TERN_NO_MEMORY, "there is no memory for gradients");
-    module->n_forward = output + 1;
-    if (!status && !module->options.predicting)
-        status = add_gradients(module, graph, output, gradients);
-    if (!status)
-        status = run_make(graph,
-                          (struct run_options){.fusing = !module->options.unfused,
-                                               .sharing = !module->options.unshared},
-                          &module->training);
-    if (!status)
-        status =
-            new_value(&module->output, "output", &run_graph(module->training)->nodes[output].spec);
-    if (!status)
-        bind_values(module, module->training, module->n_forward);
-    for (uint32_t i = 0; i < module->n_parameters && !status && !module->options.predicting; i++) {
+    return (struct run_options){.fusing = !module->options.unfused,
+                                .sharing = !module->options.unshared};
+}
+
+/* Gives gradients their storages, and the next values of statistics those of the present ones. */
+static enum tern_status bind_parameters(struct tern_module *module, const uint32_t *gradients,
+                                        const uint32_t *states)
+{
+    enum tern_status status = TERN_OK;
+    for (uint32_t i = 0; i < module->n_parameters && !status; i++) {
         struct module_value *value = &module->parameters[i];
+        if (states[i] != GRAPH_NONE)
+            run_bind(module->training, states[i], value->storage, 0, NULL);
+        if (i >= module->n_learned)
+            continue;
         status = storage_new(spec_bytes(&value->spec), &value->gradient);
         if (!status) {
             memset(value->gradient->data, 0, spec_bytes(&value->spec));
             run_bind(module->training, gradients[i], value->gradient, 0, NULL);
         }
     }
+    return status;
+}
+
+static enum tern_status make_training(struct tern_module *module)
+{
+    struct graph graph = {0};
+    const size_t n = 2 * (size_t)module->n_parameters + 1;
+    uint32_t output = 0, *gradients = malloc(n * sizeof *gradients);
+    if (!gradients)
+        return fail(TERN_NO_MEMORY, "there is no memory for gradients");
+    uint32_t *states = gradients + module->n_parameters;
+    enum tern_status status = module_graph(module, true, &graph, &output, states);
+    module->n_forward = graph.n_nodes;
+    if (!status)
+        status = add_gradients(module, &graph, output, gradients);
+    if (!status)
+        status = run_make(&graph, run_options(module), &module->training);
+    graph_fini(&graph);
+    if (!status) {
+        bind_values(module, module->training, output);
+        status = bind_parameters(module, gradients, states);
+    }
     free(gradients);
+    return status;
+}
+
+static enum tern_status make_predicting(struct tern_module *module)
+{
+    struct graph graph = {0};
+    uint32_t output;
+    enum tern_status status = module_graph(module, false, &graph, &output, NULL);
+    if (!status)
+        status = run_make(&graph, run_options(module), &module->predicting);
+    graph_fini(&graph);
+    if (!status)
+        bind_values(module, module->predicting, output);
     return status;
 }
 
@@ -179,6 +253,7 @@ static void destroy(struct tern_module *module)
     free(module->copies);
     run_free(module->training);
     run_free(module->predicting);
+    graph_fini(&module->forward);
     free_values(module->inputs, module->n_inputs);
     free_values(module->parameters, module->n_parameters);
     storage_drop(module->output.storage);
@@ -189,19 +264,19 @@ static void destroy(struct tern_module *module)
 static enum tern_status bind(struct tern_module *module, struct tern_symbol *symbol, size_t n,
                              const char *const *names, const struct tern_nd_shape *shapes)
 {
-    struct graph graph = {0};
+    struct graph *forward = &module->forward;
     uint32_t *of_node = malloc(symbol->list.n * sizeof *of_node);
-    enum tern_status status = of_node ? symbol_graph(symbol, n, names, shapes, &graph, of_node)
+    enum tern_status status = of_node ? symbol_graph(symbol, n, names, shapes, forward, of_node)
                                       : fail(TERN_NO_MEMORY, "there is no memory for a module");
-    if (!status && mark_output(&graph) == GRAPH_NONE)
-        status = graph.status;
     if (!status)
-        status =
-            make_values(module, symbol, n - module->options.n_parameters, names, &graph, of_node);
+        status = end_with_operator(forward);
     if (!status)
-        status = make_training(module, &graph);
-    graph_fini(&graph);
+        status = make_values(module, symbol, n - module->options.n_parameters, names, of_node);
     free(of_node);
+    if (!status)
+        status = new_value(&module->output, "output", &forward->nodes[forward->n_nodes - 1].spec);
+    if (!status)
+        status = module->options.predicting ? make_predicting(module) : make_training(module);
     if (!status && !(module->copies = calloc(module->n_inputs + (size_t)1, sizeof *module->copies)))
         status = fail(TERN_NO_MEMORY, "there is no memory for a module");
     return status;
@@ -288,7 +363,10 @@ enum tern_status tern_module_init(struct tern_module *module, const char *kind, 
         enum tern_status status = nd_engine_wait_idle(&module->parameters[i].storage->variable);
         if (status)
             return status;
-        fill(&module->parameters[i], kind, a, b, rand_at(hash_u64(seed), i));
+        if (module->parameters[i].role != MODULE_LEARNED)
+            fill_first(&module->parameters[i], module->parameters[i].role);
+        else
+            fill(&module->parameters[i], kind, a, b, rand_at(hash_u64(seed), i));
     }
     return TERN_OK;
 }
@@ -298,7 +376,18 @@ enum tern_status tern_module_name(struct tern_module *module, size_t i, const ch
     MODULE_CHECK(module);
     if (!name)
         return fail(TERN_INVALID, "the result is NULL");
-    *name = i < module->n_parameters ? module->parameters[i].name : NULL;
+    *name = i < module->n_learned ? module->parameters[i].name : NULL;
+    return TERN_OK;
+}
+
+enum tern_status tern_module_state(struct tern_module *module, size_t i, const char **name)
+{
+    MODULE_CHECK(module);
+    if (!name)
+        return fail(TERN_INVALID, "the result is NULL");
+    *name = i < module->n_parameters - module->n_learned
+                ? module->parameters[module->n_learned + i].name
+                : NULL;
     return TERN_OK;
 }
 
@@ -310,7 +399,11 @@ static enum tern_status give(struct tern_module *module, const char *name, bool 
     if (!array || !value)
         return fail(TERN_INVALID, "the module has no parameter '%.70s'", name ? name : "(NULL)");
     if (is_gradient && !value->gradient)
-        return fail(TERN_INVALID, "the module was bound for predicting and has no gradients");
+        return fail(TERN_INVALID,
+                    module->options.predicting
+                        ? "the module was bound for predicting and has no gradients"
+                        : "'%.70s' is not learned and has no gradient",
+                    name);
     return array_of(&value->spec, is_gradient ? value->gradient : value->storage, array);
 }
 
@@ -338,7 +431,7 @@ enum tern_status tern_module_memory(struct tern_module *module, uint64_t *planne
                                     uint64_t *separate)
 {
     MODULE_CHECK(module);
-    const struct plan *plan = run_plan(module->training);
+    const struct plan *plan = run_plan(module->training ? module->training : module->predicting);
     if (planned)
         *planned = plan->arena_bytes;
     if (separate)
@@ -408,36 +501,6 @@ static enum tern_status set_input(struct tern_module *module, uint32_t i, struct
     return TERN_OK;
 }
 
-/* The graph of `training` up to the output, with copies instead of dropout. */
-static enum tern_status make_predicting(struct tern_module *module)
-{
-    const struct graph *from = run_graph(module->training);
-    struct graph graph = {0};
-    for (uint32_t v = 0; v < module->n_forward; v++) {
-        const struct graph_node *node = &from->nodes[v];
-        const bool is_dropout = node->op == &op_dropout;
-        if (node->op)
-            graph_add(&graph, is_dropout ? &op_copy : node->op,
-                      is_dropout ? NULL : &node->attributes, graph_inputs(from, v), node->n_inputs,
-                      NULL, node->name);
-        else
-            graph_leaf(&graph, &node->spec, NULL, node->name);
-    }
-    if (graph.status) {
-        enum tern_status status = graph.status;
-        graph_fini(&graph);
-        return status;
-    }
-    graph.nodes[module->n_forward - 1].is_output = true;
-    enum tern_status status = run_make(&graph,
-                                       (struct run_options){.fusing = !module->options.unfused,
-                                                            .sharing = !module->options.unshared},
-                                       &module->predicting);
-    if (!status)
-        bind_values(module, module->predicting, module->n_forward);
-    return status;
-}
-
 enum tern_status tern_module_forward(struct tern_module *module, bool training,
                                      struct tern_array *const *inputs, size_t n)
 {
@@ -454,8 +517,8 @@ enum tern_status tern_module_forward(struct tern_module *module, bool training,
             status = set_input(module, i, inputs[i]);
     if (status)
         return status;
-    run_submit(training ? module->training : module->predicting, 0, module->n_forward,
-               ++module->step);
+    struct run *run = training ? module->training : module->predicting;
+    run_submit(run, 0, training ? module->n_forward : run_graph(run)->n_nodes, ++module->step);
     module->has_forward = training;
     module->has_backward = false;
     return TERN_OK;

@@ -6,11 +6,16 @@
 #include "nd/run.h"
 #include "nd/symbol.h"
 
+/* How a parameter is used: MODULE_ONES are learned too, and begin as ones; statistics are not learned. */
+enum module_role { MODULE_LEARNED, MODULE_ONES, MODULE_STATISTICS };
+
 /* A variable of the symbol with its memory. */
 struct module_value {
     const char *name; /* belongs to the node */
     struct spec spec;
-    struct storage *storage, *gradient; /* the second of parameters only, unless predicting */
+    struct storage *storage,
+        *gradient; /* the second of learned parameters only, unless predicting */
+    enum module_role role;
 };
 
 /* Copies an array of the program into an input. */
@@ -46,10 +51,11 @@ struct tern_module {
     struct handle handle;
     struct node *node; /* keeps the names */
     struct tern_module_options options;
-    struct run *training, *predicting; /* the second is made when it is first needed */
-    uint32_t n_forward;                /* nodes of `training` that compute the output */
-    struct module_value *inputs, *parameters;
-    uint32_t n_inputs, n_parameters;
+    struct graph forward;                     /* of the symbol; both runs are made from it */
+    struct run *training, *predicting;        /* NULL: not needed yet */
+    uint32_t n_forward;                       /* nodes of `training` that are not gradients */
+    struct module_value *inputs, *parameters; /* of the latter, the first n_learned are learned */
+    uint32_t n_inputs, n_parameters, n_learned;
     struct module_copy *copies;
     struct module_update *updates; /* NULL: there is no optimizer */
     struct module_value output;
@@ -65,6 +71,15 @@ struct tern_module {
     } while (0)
 
 struct module_value *module_parameter(struct tern_module *module, const char *name);
+struct module_value *module_input(struct tern_module *module, const char *name);
+
+/* roles[v] gets the role of each leaf of module->forward. */
+void module_roles(const struct tern_module *module, enum module_role *roles);
+
+/* Adds the nodes that one of the two runs computes, but gradients; *output gets that of the output. states[i], if not NULL,
+ * gets the node of the next value of the i-th parameter, or GRAPH_NONE. */
+enum tern_status module_graph(const struct tern_module *module, bool training, struct graph *graph,
+                              uint32_t *output, uint32_t *states);
 
 /* Drops the optimizer; waits for its operations. */
 void module_drop_updates(struct tern_module *module);

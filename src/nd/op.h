@@ -90,8 +90,10 @@ typedef enum tern_status op_gradient(struct graph *graph, uint32_t node, uint32_
 
 struct op {
     const char *name;
-    int8_t n_inputs; /* -1: one or more */
-    int8_t label;    /* number of the input that is no parameter but a label; 0: none */
+    int8_t n_inputs;   /* -1: one or more */
+    int8_t label;      /* number of the input that is no parameter but a label; 0: none */
+    int8_t statistics; /* number of the input that follows the moments of input 0; 0: none */
+    unsigned ones;     /* bit i: a parameter that is input i begins as ones */
     enum op_types types;
     const char *input_names[4];
     struct attribute attributes[OP_MAX_ATTRIBUTES];
@@ -143,6 +145,7 @@ extern const struct op op_add, op_subtract, op_multiply, op_divide, op_negative,
     op_less, op_less_equal, op_equal, op_logical_and, op_sigmoid, op_copy, op_cast, op_constant,
     op_full, op_dropout, op_sum, op_sum_to, op_mean, op_max, op_broadcast_to, op_reshape,
     op_transpose, op_slice, op_unslice, op_concat, op_dot, op_take, op_untake, op_one_hot,
-    op_softmax, op_log_softmax, op_softmax_output_gradient;
+    op_softmax, op_log_softmax, op_softmax_output_gradient, op_convolution, op_convolution_data,
+    op_convolution_weight, op_pool, op_pool_gradient, op_moments, op_batch_norm_sums;
 
 #endif

@@ -96,7 +96,7 @@ static enum tern_status read_parameters(const char *text, struct optimizer *o)
 
 void module_drop_updates(struct tern_module *module)
 {
-    for (uint32_t i = 0; module->updates && i < module->n_parameters; i++) {
+    for (uint32_t i = 0; module->updates && i < module->n_learned; i++) {
         nd_engine_wait_for(&module->updates[i].left);
         free(module->updates[i].state);
     }
@@ -110,10 +110,10 @@ static enum tern_status make_updates(struct tern_module *module, const struct op
                                : optimizer->kind == OPTIMIZER_ADAM ? 2
                                                                    : 1;
     module_drop_updates(module);
-    module->updates = calloc(module->n_parameters + (size_t)1, sizeof *module->updates);
+    module->updates = calloc(module->n_learned + (size_t)1, sizeof *module->updates);
     if (!module->updates)
         return fail(TERN_NO_MEMORY, "there is no memory for an optimizer");
-    for (uint32_t i = 0; i < module->n_parameters; i++) {
+    for (uint32_t i = 0; i < module->n_learned; i++) {
         struct module_update *update = &module->updates[i];
         const struct module_value *value = &module->parameters[i];
         update->value = value;
@@ -165,7 +165,7 @@ enum tern_status tern_module_update(struct tern_module *module)
         return fail(TERN_INVALID, module->updates ? "update needs a backward before it"
                                                   : "the module has no optimizer");
     module->has_backward = false;
-    for (uint32_t i = 0; i < module->n_parameters; i++) {
+    for (uint32_t i = 0; i < module->n_learned; i++) {
         struct module_update *update = &module->updates[i];
         nd_engine_wait_for(&update->left);
         update->n_updates++;

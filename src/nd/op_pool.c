@@ -1,0 +1,183 @@
+/*
+ * op_pool - `pool`: the largest element under a window that moves over images, or the mean of the elements (average=1).
+ *
+ * What is outside of an image is no element: the mean is over those inside. Equal largest elements: the first one has the
+ * gradient. `pool_gradient` takes the gradient of the output, and for the largest also the data and the output.
+ */
+#include "base/status.h"
+#include "nd/graph.h"
+#include "nd/window.h"
+
+#include <string.h>
+
+static enum tern_status infer_pool(const struct attributes *attributes, struct spec *in, unsigned n,
+                                   struct spec *out)
+{
+    (void)n;
+    struct window w;
+    if (in[0].n_dims != 4)
+        return fail(TERN_INVALID, "the data has %d dimensions, not images x channels x height x "
+                                  "width",
+                    in[0].n_dims);
+    enum tern_status status = window_read(attributes, in[0].dims + 2, &w);
+    *out = in[0];
+    if (!status)
+        memcpy(out->dims + 2, w.out, sizeof w.out);
+    return status;
+}
+
+static enum tern_status infer_pool_gradient(const struct attributes *attributes, struct spec *in,
+                                            unsigned n, struct spec *out)
+{
+    const bool average = attributes->integers[0] != 0;
+    struct spec pooled = {0};
+    if (n != (average ? 1u : 3u) || in[0].n_dims != 4)
+        return fail(TERN_INVALID, "it takes the gradient of the output, of four dimensions, and "
+                                  "without average=1 also the data and the output");
+    *out = in[0];
+    memcpy(out->dims + 2, attributes->integers + 1, 2 * sizeof out->dims[0]);
+    enum tern_status status = spec_check(out);
+    if (!status)
+        status = infer_pool(attributes, out, 1, &pooled);
+    if (!status && (!spec_same_shape(&pooled, &in[0]) ||
+                    (!average && (!spec_same_shape(out, &in[1]) || !spec_same_shape(&pooled, &in[2])))))
+        status = fail(TERN_MISMATCH, "the shapes are not those of a pool's output, data and output");
+    return status;
+}
+
+/* The elements of an image under the window at one place. */
+struct rectangle {
+    int64_t y, x, end_y, end_x;
+};
+
+static struct rectangle under(const struct window *w, int64_t place)
+{
+    struct rectangle r = {.y = place / w->out[1] * w->stride[0] - w->pad[0],
+                          .x = place % w->out[1] * w->stride[1] - w->pad[1]};
+    r.end_y = r.y + w->kernel[0] < w->in[0] ? r.y + w->kernel[0] : w->in[0];
+    r.end_x = r.x + w->kernel[1] < w->in[1] ? r.x + w->kernel[1] : w->in[1];
+    r.y = r.y < 0 ? 0 : r.y;
+    r.x = r.x < 0 ? 0 : r.x;
+    return r;
+}
+
+#define POOL(T)                                                                         \
+    static void pool_##T(const struct window *w, bool average, const T *in, T *out)     \
+    {                                                                                   \
+        for (int64_t place = 0; place < w->out[0] * w->out[1]; place++) {               \
+            const struct rectangle r = under(w, place);                                 \
+            T most = in[r.y * w->in[1] + r.x], sum = 0;                                 \
+            for (int64_t y = r.y; y < r.end_y; y++)                                     \
+                for (int64_t x = r.x; x < r.end_x; x++) {                               \
+                    const T value = in[y * w->in[1] + x];                               \
+                    sum += value;                                                       \
+                    most = value > most || value != value ? value : most;               \
+                }                                                                       \
+            out[place] = average ? sum / (T)((r.end_y - r.y) * (r.end_x - r.x)) : most; \
+        }                                                                               \
+    }                                                                                   \
+                                                                                        \
+    /* Adds the gradient of one image's output to that of its data. */                  \
+    static void spread_##T(const struct window *w, const T *g, const T *in,             \
+                           const T *pooled, T *out)                                     \
+    {                                                                                   \
+        for (int64_t place = 0; place < w->out[0] * w->out[1]; place++) {               \
+            const struct rectangle r = under(w, place);                                 \
+            const T share = g[place] / (T)((r.end_y - r.y) * (r.end_x - r.x));          \
+            bool found = false;                                                         \
+            for (int64_t y = r.y; y < r.end_y && !found; y++)                           \
+                for (int64_t x = r.x; x < r.end_x && !found; x++) {                     \
+                    const int64_t at = y * w->in[1] + x;                                \
+                    found = in && in[at] == pooled[place];                              \
+                    if (!in || found)                                                   \
+                        out[at] += in ? g[place] : share;                               \
+                }                                                                       \
+        }                                                                               \
+    }
+POOL(float)
+POOL(double)
+
+static enum tern_status forward_pool(const struct call *call)
+{
+    struct window w;
+    const int64_t *dims = call->in[0].spec.dims;
+    enum tern_status status = window_read(call->attributes, dims + 2, &w);
+    const bool average = call->attributes->integers[0] != 0;
+    const int64_t in = dims[2] * dims[3], out = w.out[0] * w.out[1];
+    for (int64_t i = 0; i < dims[0] * dims[1] && !status; i++) {
+        if (call->out.spec.type == TERN_ND_F32)
+            pool_float(&w, average, (const float *)call->in[0].data + i * in,
+                       (float *)call->out.data + i * out);
+        else
+            pool_double(&w, average, (const double *)call->in[0].data + i * in,
+                        (double *)call->out.data + i * out);
+    }
+    return status;
+}
+
+#define SPREAD(T)                                                                        \
+    spread_##T(&w, (const T *)call->in[0].data + i * out,                                \
+               average ? NULL : (const T *)call->in[1].data + i * in,                    \
+               average ? NULL : (const T *)call->in[2].data + i * out, (T *)call->out.data + i * in)
+
+static enum tern_status forward_pool_gradient(const struct call *call)
+{
+    struct window w;
+    const int64_t *dims = call->out.spec.dims;
+    enum tern_status status = window_read(call->attributes, dims + 2, &w);
+    const bool average = call->attributes->integers[0] != 0;
+    const int64_t in = dims[2] * dims[3], out = w.out[0] * w.out[1];
+    memset(call->out.data, 0, spec_bytes(&call->out.spec));
+    for (int64_t i = 0; i < dims[0] * dims[1] && !status; i++) {
+        if (call->out.spec.type == TERN_ND_F32)
+            SPREAD(float);
+        else
+            SPREAD(double);
+    }
+    return status;
+}
+
+static enum tern_status gradient_pool(struct graph *graph, uint32_t node, uint32_t out,
+                                      uint32_t *in)
+{
+    const uint32_t data = graph_inputs(graph, node)[0];
+    struct attributes attributes = graph->nodes[node].attributes;
+    memcpy(attributes.integers + 1, graph->nodes[data].spec.dims + 2,
+           2 * sizeof attributes.integers[0]);
+    in[0] = graph_add(graph, &op_pool_gradient, &attributes, (uint32_t[]){out, data, node},
+                      attributes.integers[0] ? 1 : 3, NULL, NULL);
+    return graph->status;
+}
+
+/* Means are linear: their gradient is the mean again. */
+static enum tern_status gradient_pool_gradient(struct graph *graph, uint32_t node, uint32_t out,
+                                               uint32_t *in)
+{
+    struct attributes attributes = graph->nodes[node].attributes;
+    if (!attributes.integers[0])
+        return fail(TERN_INVALID, "pool_gradient of largest elements has no gradient itself");
+    attributes.integers[1] = attributes.integers[2] = 0;
+    in[0] = graph_add(graph, &op_pool, &attributes, &out, 1, NULL, NULL);
+    return graph->status;
+}
+
+const struct op op_pool = {
+    .name = "pool",
+    .n_inputs = 1,
+    .types = TYPES_REAL,
+    .input_names = {"data"},
+    .attributes = {WINDOW_ATTRIBUTES, {.name = "average", .kind = ATTRIBUTE_INTEGER}},
+    .infer = infer_pool,
+    .forward = forward_pool,
+    .gradient = gradient_pool};
+const struct op op_pool_gradient = {
+    .name = "pool_gradient",
+    .n_inputs = -1,
+    .types = TYPES_REAL,
+    .attributes = {WINDOW_ATTRIBUTES,
+                   {.name = "average", .kind = ATTRIBUTE_INTEGER},
+                   {.name = "height", .kind = ATTRIBUTE_INTEGER, .required = true},
+                   {.name = "width", .kind = ATTRIBUTE_INTEGER, .required = true}},
+    .infer = infer_pool_gradient,
+    .forward = forward_pool_gradient,
+    .gradient = gradient_pool_gradient};
