@@ -109,11 +109,13 @@ TERN_API enum tern_status tern_array_wait_all(void);
 
 /* Reads a file, which may be compressed by gzip: "idx" (MNIST's format), "npy" (numpy's, little-endian, in C's order), or
  * "csv" (rows of numbers and perhaps a heading; f32). libsvm: "label index:value ..." per line, indices from 1; a matrix
- * and its labels, both f32. */
+ * and its labels, both f32. cifar: a binary file of CIFAR-10; images (n x 3 x 32 x 32) and labels, both u8. */
 TERN_API enum tern_status tern_array_load(const char *path, const char *format,
                                           struct tern_array **array);
 TERN_API enum tern_status tern_array_load_libsvm(const char *path, struct tern_array **data,
                                                  struct tern_array **labels);
+TERN_API enum tern_status tern_array_load_cifar(const char *path, struct tern_array **data,
+                                                struct tern_array **labels);
 
 /* ---- Symbols --------------------------------------------------------------------------------- */
 
@@ -220,9 +222,14 @@ struct tern_iterator_options {
     uint64_t seed;          /* of the order, a new one in each epoch; 0: not shuffled */
     bool
         drop_last; /* the last batch of an epoch, if it is not full; else it is filled up with other rows */
+    bool
+        flips; /* mirrors half of the images, rows whose last two dimensions are height and width, left to right */
+    uint32_t
+        crops; /* moves each image by up to so many elements along both, and fills with zeros */
 };
 
-/* Iterates over the rows of two arrays of equal length, which must not be written meanwhile. */
+/* Iterates over the rows of two arrays of equal length, which must not be written meanwhile. Flips and crops depend on the
+ * seed, the epoch and the row alone. */
 TERN_API enum tern_status tern_iterator_open(struct tern_array *data, struct tern_array *labels,
                                              const struct tern_iterator_options *options,
                                              struct tern_iterator **iterator);

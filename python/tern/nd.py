@@ -636,24 +636,37 @@ def load(path, format=None):
     return Array(handle.value)
 
 
+def _load_both(function, path):
+    data, labels = ctypes.c_void_p(), ctypes.c_void_p()
+    _check(function(os.fsencode(path), ctypes.byref(data), ctypes.byref(labels)))
+    return Array(data.value), Array(labels.value)
+
+
 def load_libsvm(path):
     """The matrix and the labels of a libsvm file."""
-    data, labels = ctypes.c_void_p(), ctypes.c_void_p()
-    _check(_lib.tern_array_load_libsvm(os.fsencode(path), ctypes.byref(data), ctypes.byref(labels)))
-    return Array(data.value), Array(labels.value)
+    return _load_both(_lib.tern_array_load_libsvm, path)
+
+
+def load_cifar(path):
+    """Images (n x 3 x 32 x 32, uint8) and labels of a binary file of CIFAR-10."""
+    return _load_both(_lib.tern_array_load_cifar, path)
 
 
 class _IteratorOptions(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_size_t), ("batch", ctypes.c_uint32), ("part", ctypes.c_uint32),
-                ("n_parts", ctypes.c_uint32), ("seed", ctypes.c_uint64), ("drop_last", ctypes.c_bool)]
+                ("n_parts", ctypes.c_uint32), ("seed", ctypes.c_uint64), ("drop_last", ctypes.c_bool),
+                ("flips", ctypes.c_bool), ("crops", ctypes.c_uint32)]
 
 
 class Iterator:
-    """Batches of rows: `for data, labels, n in iterator`, where n rows are not filling. One loop is one epoch."""
+    """Batches of rows: `for data, labels, n in iterator`, where n rows are not filling. One loop is one epoch.
 
-    def __init__(self, data, labels, batch, *, seed=0, part=0, parts=1, drop_last=False):
+    `flip` mirrors half of the images, and `crop` moves them by up to so many pixels: differently in each epoch.
+    """
+
+    def __init__(self, data, labels, batch, *, seed=0, part=0, parts=1, drop_last=False, flip=False, crop=0):
         self._arrays = _as_array(data, None), _as_array(labels, None)
-        options = _IteratorOptions(ctypes.sizeof(_IteratorOptions), batch, part, parts, seed, drop_last)
+        options = _IteratorOptions(ctypes.sizeof(_IteratorOptions), batch, part, parts, seed, drop_last, flip, crop)
         handle = ctypes.c_void_p()
         self._handle = None
         _check(_lib.tern_iterator_open(ctypes.c_void_p(self._arrays[0]._handle), ctypes.c_void_p(self._arrays[1]._handle),

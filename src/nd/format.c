@@ -1,4 +1,4 @@
-/* format - see format.h: IDX, npy and text. */
+/* format - see format.h: IDX, npy, CIFAR-10 and text. */
 #include "nd/format.h"
 
 #include <stdlib.h>
@@ -50,6 +50,25 @@ enum tern_status format_idx(const uint8_t *bytes, size_t n, struct elements *ele
         elements->spec.dims[i] = get_be(bytes + 4 + 4 * i);
     elements->offset = 4 + 4 * (size_t)bytes[3];
     return check_size(elements, n);
+}
+
+/* ---- CIFAR-10 ------------------------------------------------------------------------------------ */
+
+enum tern_status format_cifar(const uint8_t *bytes, size_t n, size_t *n_images)
+{
+    const size_t record = 1 + FORMAT_CIFAR_IMAGE;
+    if (!n || n % record)
+        return fail(
+            TERN_INVALID,
+            "the file has %zu bytes, which is no multiple of %zu, a label and an image of CIFAR-10",
+            n, record);
+    for (size_t i = 0; i < n; i += record)
+        if (bytes[i] > 9)
+            return fail(TERN_INVALID,
+                        "image %zu of the file has the label %u, which is not in 0 .. 9",
+                        i / record, bytes[i]);
+    *n_images = n / record;
+    return TERN_OK;
 }
 
 /* ---- npy: a magic, a version, the length of a header, the header as a Python dict, elements ------ */

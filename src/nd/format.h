@@ -21,6 +21,11 @@ struct elements {
 enum tern_status format_idx(const uint8_t *bytes, size_t n, struct elements *elements);
 enum tern_status format_npy(const uint8_t *bytes, size_t n, struct elements *elements);
 
+/* CIFAR-10's binary files: records of a label, 0 to 9, and FORMAT_CIFAR_IMAGE bytes, an image of 3 x 32 x 32. Gives the number
+ * of records. */
+enum { FORMAT_CIFAR_IMAGE = 3 * 32 * 32 };
+enum tern_status format_cifar(const uint8_t *bytes, size_t n, size_t *n_images);
+
 /* Text: rows of numbers, separated by commas, semicolons, tabs or blanks; the first row may be a heading. Appends f32. */
 enum tern_status format_csv(const char *text, size_t n, struct spec *spec, struct buffer *numbers);
 

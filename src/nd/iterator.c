@@ -69,6 +69,12 @@ static enum tern_status take(struct tern_iterator *iterator, unsigned i, struct 
         status = tern_array_apply("copy", NULL, &array, 1, &iterator->from[i]);
     if (status)
         return status;
+    const struct tern_iterator_options *o = &iterator->options;
+    if (!i && (o->flips || o->crops) &&
+        (shape.n_dims < 3 || o->crops >= shape.dims[shape.n_dims - 1] ||
+         o->crops >= shape.dims[shape.n_dims - 2]))
+        return fail(TERN_INVALID, "rows are flipped and cropped if they have a height and a width "
+                                  "that are larger than the crop");
     if (i && (uint64_t)shape.dims[0] != iterator->n_rows)
         return fail(TERN_MISMATCH, "there are %llu rows of data and %lld labels",
                     (unsigned long long)iterator->n_rows, (long long)shape.dims[0]);
@@ -136,6 +142,41 @@ enum tern_status tern_iterator_close(struct tern_iterator *iterator)
     return TERN_OK;
 }
 
+/* How an image of a batch is changed: drawn from the seed, the epoch and its row. */
+struct change {
+    bool flip;
+    int64_t down, right;
+};
+
+static struct change change_of(const struct tern_iterator *iterator, uint64_t row)
+{
+    const struct tern_iterator_options *o = &iterator->options;
+    const uint64_t stream = rand_at(rand_at(hash_u64(~o->seed), iterator->epoch), row);
+    const uint64_t width = 2 * (uint64_t)o->crops + 1;
+    return (struct change){.flip = o->flips && rand_below(rand_at(stream, 0), 2),
+                           .down = (int64_t)rand_below(rand_at(stream, 1), width) - o->crops,
+                           .right = (int64_t)rand_below(rand_at(stream, 2), width) - o->crops};
+}
+
+/* Copies the planes of a row, moved and mirrored. */
+static void copy_changed(const struct spec *spec, struct change change, const char *from, char *to)
+{
+    const int64_t height = spec->dims[spec->n_dims - 2], width = spec->dims[spec->n_dims - 1],
+                  bytes = (int64_t)spec_type_bytes(spec->type),
+                  lines = (int64_t)spec_count(spec) / spec->dims[0] / width;
+    for (int64_t i = 0; i < lines; i++, to += width * bytes) {
+        const int64_t y = i % height + change.down;
+        const char *line = from + (i + change.down) * width * bytes;
+        for (int64_t x = 0; x < width; x++) {
+            const int64_t at = (change.flip ? width - 1 - x : x) + change.right;
+            if (y < 0 || y >= height || at < 0 || at >= width)
+                memset(to + x * bytes, 0, (size_t)bytes);
+            else
+                memcpy(to + x * bytes, line + at * bytes, (size_t)bytes);
+        }
+    }
+}
+
 /* Copies the rows of a batch; what is behind the last row is the first ones again. */
 static enum tern_status gather(struct tern_iterator *iterator, unsigned which)
 {
@@ -150,9 +191,15 @@ static enum tern_status gather(struct tern_iterator *iterator, unsigned which)
     if (status)
         return status;
     const size_t bytes = (size_t)strides[0] * spec_type_bytes(shape.type);
+    struct spec spec = {.type = shape.type, .n_dims = shape.n_dims};
+    memcpy(spec.dims, shape.dims, sizeof spec.dims);
     for (uint64_t i = 0; i < iterator->options.batch; i++) {
         const uint64_t row = iterator->order[(iterator->position + i) % iterator->n_rows];
-        memcpy((char *)to + i * bytes, (const char *)from + row * bytes, bytes);
+        const char *image = (const char *)from + row * bytes;
+        if (!which && (iterator->options.flips || iterator->options.crops))
+            copy_changed(&spec, change_of(iterator, row), image, (char *)to + i * bytes);
+        else
+            memcpy((char *)to + i * bytes, image, bytes);
     }
     return TERN_OK;
 }

@@ -93,6 +93,50 @@ enum tern_status tern_array_load_libsvm(const char *path, struct tern_array **da
     return status;
 }
 
+/* Images and labels of a file, apart. */
+static enum tern_status split_cifar(const uint8_t *bytes, size_t n, struct tern_array **both)
+{
+    struct spec spec = {.type = TERN_ND_U8, .n_dims = 4, .dims = {(int64_t)n, 3, 32, 32}};
+    void *images, *labels;
+    enum tern_status status = array_from(&spec, NULL, &both[0]);
+    spec.n_dims = 1;
+    if (!status)
+        status = array_from(&spec, NULL, &both[1]);
+    if (!status)
+        status = tern_array_data(both[0], &images, NULL);
+    if (!status)
+        status = tern_array_data(both[1], &labels, NULL);
+    for (size_t i = 0; i < n && !status; i++, bytes += 1 + FORMAT_CIFAR_IMAGE) {
+        ((uint8_t *)labels)[i] = *bytes;
+        memcpy((uint8_t *)images + i * FORMAT_CIFAR_IMAGE, bytes + 1, FORMAT_CIFAR_IMAGE);
+    }
+    return status;
+}
+
+enum tern_status tern_array_load_cifar(const char *path, struct tern_array **data,
+                                       struct tern_array **labels)
+{
+    struct buffer bytes = {0};
+    struct tern_array *both[2] = {NULL, NULL};
+    size_t n = 0;
+    if (!data || !labels)
+        return fail(TERN_INVALID, "a result is NULL");
+    enum tern_status status = file_read(path, &bytes);
+    if (!status)
+        status = format_cifar(buffer_head(&bytes), buffer_size(&bytes), &n);
+    if (!status)
+        status = split_cifar(buffer_head(&bytes), n, both);
+    for (unsigned i = 0; i < 2 && status; i++)
+        if (both[i])
+            (void)tern_array_close(both[i]);
+    if (!status) {
+        *data = both[0];
+        *labels = both[1];
+    }
+    buffer_free(&bytes);
+    return status;
+}
+
 /* ---- Modules ------------------------------------------------------------------------------------- */
 
 enum tern_status tern_module_save(struct tern_module *module, const char *path)

@@ -32,8 +32,9 @@ void module_roles(const struct tern_module *module, enum module_role *roles)
 static uint32_t parameter_of(const struct tern_module *module, uint32_t leaf)
 {
     uint32_t i = 0;
-    while (i < module->n_parameters && (module->forward.nodes[leaf].op ||
-                                        strcmp(module->parameters[i].name, module->forward.nodes[leaf].name) != 0))
+    while (i < module->n_parameters &&
+           (module->forward.nodes[leaf].op ||
+            strcmp(module->parameters[i].name, module->forward.nodes[leaf].name) != 0))
         i++;
     return i;
 }
@@ -53,7 +54,8 @@ static uint32_t follow(struct graph *graph, uint32_t old, uint32_t found, double
 static void use_moments(const struct tern_module *module, const struct graph_node *node,
                         struct graph *graph, uint32_t *inputs, uint32_t *states)
 {
-    const uint32_t leaf = graph_inputs(&module->forward, (uint32_t)(node - module->forward.nodes))[node->op->statistics];
+    const uint32_t leaf = graph_inputs(
+        &module->forward, (uint32_t)(node - module->forward.nodes))[node->op->statistics];
     const uint32_t parameter = parameter_of(module, leaf);
     if (parameter == module->n_parameters)
         return;
@@ -82,9 +84,9 @@ enum tern_status module_graph(const struct tern_module *module, bool training, s
         if (training && node->op && node->op->statistics)
             use_moments(module, node, graph, inputs, states);
         if (node->op)
-            of[v] = graph_add(graph, copies ? &op_copy : node->op,
-                              copies ? NULL : &node->attributes, inputs, node->n_inputs, NULL,
-                              node->name);
+            of[v] =
+                graph_add(graph, copies ? &op_copy : node->op, copies ? NULL : &node->attributes,
+                          inputs, node->n_inputs, NULL, node->name);
         else
             of[v] = graph_leaf(graph, &node->spec, NULL, node->name);
     }

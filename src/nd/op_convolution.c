@@ -49,7 +49,7 @@ static enum tern_status convolution_read(const struct attributes *attributes,
         return status;
     c->depth = c->channels * c->window.kernel[0] * c->window.kernel[1];
     c->places = c->window.out[0] * c->window.out[1];
-    c->tile_rows = c->places <= TILE_COLUMNS       ? c->window.out[0]
+    c->tile_rows = c->places <= TILE_COLUMNS         ? c->window.out[0]
                    : c->window.out[1] < TILE_COLUMNS ? TILE_COLUMNS / c->window.out[1]
                                                      : 1;
     c->tile_images = c->places <= TILE_COLUMNS ? TILE_COLUMNS / c->places : 1;
@@ -76,9 +76,9 @@ static bool tile_next(const struct convolution *c, struct tile *tile)
 /* The matrices in scratch, behind that of the product. */
 static size_t scratch_of(const struct convolution *c, enum tern_nd_type type)
 {
-    return GEMM_SCRATCH_BYTES + (size_t)((c->depth + c->filters) * c->tile_images * c->tile_rows *
-                                         c->window.out[1]) *
-                                    spec_type_bytes(type);
+    return GEMM_SCRATCH_BYTES +
+           (size_t)((c->depth + c->filters) * c->tile_images * c->tile_rows * c->window.out[1]) *
+               spec_type_bytes(type);
 }
 
 #define REAL float
@@ -123,8 +123,7 @@ static enum tern_status infer_convolution(const struct attributes *attributes, s
 {
     (void)n;
     struct convolution c;
-    enum tern_status status =
-        convolution_read(attributes, &in[0], attributes->integers[0], &c);
+    enum tern_status status = convolution_read(attributes, &in[0], attributes->integers[0], &c);
     if (status)
         return status;
     const struct spec weight = weight_of(&c, in[0].type),
@@ -227,10 +226,10 @@ static enum tern_status read_data(const struct attributes *attributes, const str
 {
     if (in[0].n_dims != 4 || in[1].n_dims != 4)
         return fail(TERN_INVALID, "outputs and weights have four dimensions");
-    *data = (struct spec){.type = in[0].type,
-                          .n_dims = 4,
-                          .dims = {in[0].dims[0], in[1].dims[1], attributes->integers[0],
-                                   attributes->integers[1]}};
+    *data = (struct spec){
+        .type = in[0].type,
+        .n_dims = 4,
+        .dims = {in[0].dims[0], in[1].dims[1], attributes->integers[0], attributes->integers[1]}};
     enum tern_status status = spec_check(data);
     return status ? status : convolution_read(attributes, data, in[1].dims[0], c);
 }
@@ -297,9 +296,9 @@ static enum tern_status infer_convolution_weight(const struct attributes *attrib
 {
     (void)n;
     struct convolution c;
-    enum tern_status status =
-        in[0].n_dims == 4 ? convolution_read(attributes, &in[1], in[0].dims[1], &c)
-                          : fail(TERN_INVALID, "outputs have four dimensions");
+    enum tern_status status = in[0].n_dims == 4
+                                  ? convolution_read(attributes, &in[1], in[0].dims[1], &c)
+                                  : fail(TERN_INVALID, "outputs have four dimensions");
     if (status)
         return status;
     const struct spec output = output_of(&c, in[0].type);

@@ -57,11 +57,19 @@ static enum tern_status infer_made(const struct attributes *attributes, struct s
 
 /* ---- Bodies -------------------------------------------------------------------------------------- */
 
+/* The output overlaps an input fully or not at all, and elements are read before they are written. */
+#ifdef __clang__
+#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
 /* A loop over one or two inputs of type T with results of type R. */
 #define LOOP1(T, R, E)                          \
     {                                           \
         const T *a = block->in[0];              \
         R *out = block->out;                    \
+        INDEPENDENT                             \
         for (size_t i = 0; i < block->n; i++) { \
             const T x = a[i];                   \
             out[i] = (R)(E);                    \
@@ -72,6 +80,7 @@ static enum tern_status infer_made(const struct attributes *attributes, struct s
     {                                                 \
         const T *a = block->in[0], *b = block->in[1]; \
         R *out = block->out;                          \
+        INDEPENDENT                                   \
         for (size_t i = 0; i < block->n; i++) {       \
             const T x = a[i], y = b[i];               \
             out[i] = (R)(E);                          \
@@ -192,13 +201,16 @@ BODY1_REAL(rint, rint(x))
 static void body_where(const struct block *block)
 {
     const uint8_t *which = block->in[0];
-#define CHOOSE(T)                                     \
-    {                                                 \
-        const T *a = block->in[1], *b = block->in[2]; \
-        T *out = block->out;                          \
-        for (size_t i = 0; i < block->n; i++)         \
-            out[i] = which[i] ? a[i] : b[i];          \
-        break;                                        \
+#define CHOOSE(T)                                            \
+    {                                                        \
+        const T *a = block->in[1], *b = block->in[2];        \
+        T *out = block->out;                                 \
+        INDEPENDENT                                          \
+        for (size_t i = 0; i < block->n; i++) {              \
+            const T mask = (T)(0 - (T) !!which[i]);          \
+            out[i] = (T)((a[i] & mask) | (b[i] & (T)~mask)); \
+        }                                                    \
+        break;                                               \
     }
     /* Only the size of an element counts. */
     switch (spec_type_bytes(block->type)) {
@@ -464,7 +476,7 @@ GRADIENT1(copy, ((void)node, g))
 GRADIENT1(negative, ((void)node, NEG(g)))
 GRADIENT1(absolute, MUL(g, graph_call(graph, &op_sign, X)))
 GRADIENT1(square, MUL(g, MUL(NUMBER(2), X)))
-GRADIENT1(relu, WHERE(graph_call2(graph, &op_greater, X, NUMBER(0)), g, NUMBER(0)))
+GRADIENT1(relu, WHERE(graph_call2(graph, &op_greater, node, NUMBER(0)), g, NUMBER(0)))
 GRADIENT1(reciprocal, NEG(MUL(g, graph_call(graph, &op_square, node))))
 GRADIENT1(exp, MUL(g, node))
 GRADIENT1(expm1, MUL(g, ADD(node, NUMBER(1))))

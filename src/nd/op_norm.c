@@ -54,70 +54,70 @@ static double sum_lanes(const double *lanes)
 }
 
 /* Adds TERM of each element of a channel to `lanes`, in an order that depends on the shape alone. */
-#define FOR_CHANNEL(TERM)                                            \
-    for (int64_t i = 0; i < c.images; i++) {                         \
-        const int64_t at = (i * c.channels + channel) * c.elements;  \
-        int64_t k = 0;                                               \
-        for (; k + LANES <= c.elements; k += LANES)                  \
-            for (int64_t j = 0; j < LANES; j++)                      \
-                TERM(at + k + j, j)                                  \
-        for (int64_t j = 0; k + j < c.elements; j++)                 \
-            TERM(at + k + j, j)                                      \
+#define FOR_CHANNEL(TERM)                                           \
+    for (int64_t i = 0; i < c.images; i++) {                        \
+        const int64_t at = (i * c.channels + channel) * c.elements; \
+        int64_t k = 0;                                              \
+        for (; k + LANES <= c.elements; k += LANES)                 \
+            for (int64_t j = 0; j < LANES; j++)                     \
+                TERM(at + k + j, j)                                 \
+        for (int64_t j = 0; k + j < c.elements; j++)                \
+            TERM(at + k + j, j)                                     \
     }
 #define TERM_SUM(place, lane) first[lane] += (double)x[place];
-#define TERM_SQUARE(place, lane)                     \
-    {                                                \
+#define TERM_SQUARE(place, lane)                      \
+    {                                                 \
         const double apart = (double)x[place] - mean; \
-        second[lane] += apart * apart;               \
+        second[lane] += apart * apart;                \
     }
-#define TERM_BOTH(place, lane)                                             \
-    {                                                                      \
-        first[lane] += (double)g[place];                                   \
-        second[lane] += (double)g[place] * ((double)x[place] - mean);      \
+#define TERM_BOTH(place, lane)                                        \
+    {                                                                 \
+        first[lane] += (double)g[place];                              \
+        second[lane] += (double)g[place] * ((double)x[place] - mean); \
     }
 
-#define LOOPS(T)                                                                                   \
-    static void moments_##T(struct channels c, const T *x, T *out)                                 \
-    {                                                                                              \
-        const double n = (double)(c.images * c.elements);                                          \
-        for (int64_t channel = 0; channel < c.channels; channel++) {                               \
-            double first[LANES] = {0}, second[LANES] = {0};                                        \
-            FOR_CHANNEL(TERM_SUM)                                                                  \
-            const double mean = sum_lanes(first) / n;                                              \
-            FOR_CHANNEL(TERM_SQUARE)                                                               \
-            out[channel] = (T)mean;                                                                \
-            out[c.channels + channel] = (T)(sum_lanes(second) / n);                                \
-        }                                                                                          \
-    }                                                                                              \
-                                                                                                   \
-    /* The sums of g, and of g times the normalised data: the gradients of beta and gamma. */      \
-    static void sums_##T(struct channels c, double eps, const T *g, const T *x,                    \
-                         const T *statistics, T *out)                                              \
-    {                                                                                              \
-        for (int64_t channel = 0; channel < c.channels; channel++) {                               \
-            const double mean = (double)statistics[channel];                                       \
-            double first[LANES] = {0}, second[LANES] = {0};                                        \
-            FOR_CHANNEL(TERM_BOTH)                                                                 \
-            out[channel] = (T)sum_lanes(first);                                                    \
-            out[c.channels + channel] =                                                            \
-                (T)(sum_lanes(second) / sqrt((double)statistics[c.channels + channel] + eps));     \
-        }                                                                                          \
-    }                                                                                              \
-                                                                                                   \
-    static void normalise_##T(struct channels c, double eps, const struct call *call)              \
-    {                                                                                              \
-        const T *gamma = call->in[1].data, *beta = call->in[2].data,                               \
-                *statistics = call->in[3].data;                                                    \
-        for (int64_t row = 0; row < c.images * c.channels; row++) {                                \
-            const int64_t channel = row % c.channels;                                              \
-            const T *x = (const T *)call->in[0].data + row * c.elements;                           \
-            T *out = (T *)call->out.data + row * c.elements;                                       \
-            const T mean = statistics[channel], shift = beta[channel];                             \
-            const T scale = (T)((double)gamma[channel] /                                           \
-                                sqrt((double)statistics[c.channels + channel] + eps));             \
-            for (int64_t k = 0; k < c.elements; k++)                                               \
-                out[k] = (x[k] - mean) * scale + shift;                                            \
-        }                                                                                          \
+#define LOOPS(T)                                                                               \
+    static void moments_##T(struct channels c, const T *x, T *out)                             \
+    {                                                                                          \
+        const double n = (double)(c.images * c.elements);                                      \
+        for (int64_t channel = 0; channel < c.channels; channel++) {                           \
+            double first[LANES] = {0}, second[LANES] = {0};                                    \
+            FOR_CHANNEL(TERM_SUM)                                                              \
+            const double mean = sum_lanes(first) / n;                                          \
+            FOR_CHANNEL(TERM_SQUARE)                                                           \
+            out[channel] = (T)mean;                                                            \
+            out[c.channels + channel] = (T)(sum_lanes(second) / n);                            \
+        }                                                                                      \
+    }                                                                                          \
+                                                                                               \
+    /* The sums of g, and of g times the normalised data: the gradients of beta and gamma. */  \
+    static void sums_##T(struct channels c, double eps, const T *g, const T *x,                \
+                         const T *statistics, T *out)                                          \
+    {                                                                                          \
+        for (int64_t channel = 0; channel < c.channels; channel++) {                           \
+            const double mean = (double)statistics[channel];                                   \
+            double first[LANES] = {0}, second[LANES] = {0};                                    \
+            FOR_CHANNEL(TERM_BOTH)                                                             \
+            out[channel] = (T)sum_lanes(first);                                                \
+            out[c.channels + channel] =                                                        \
+                (T)(sum_lanes(second) / sqrt((double)statistics[c.channels + channel] + eps)); \
+        }                                                                                      \
+    }                                                                                          \
+                                                                                               \
+    static void normalise_##T(struct channels c, double eps, const struct call *call)          \
+    {                                                                                          \
+        const T *gamma = call->in[1].data, *beta = call->in[2].data,                           \
+                *statistics = call->in[3].data;                                                \
+        for (int64_t row = 0; row < c.images * c.channels; row++) {                            \
+            const int64_t channel = row % c.channels;                                          \
+            const T *x = (const T *)call->in[0].data + row * c.elements;                       \
+            T *out = (T *)call->out.data + row * c.elements;                                   \
+            const T mean = statistics[channel], shift = beta[channel];                         \
+            const T scale = (T)((double)gamma[channel] /                                       \
+                                sqrt((double)statistics[c.channels + channel] + eps));         \
+            for (int64_t k = 0; k < c.elements; k++)                                           \
+                out[k] = (x[k] - mean) * scale + shift;                                        \
+        }                                                                                      \
     }
 LOOPS(float)
 LOOPS(double)
@@ -190,17 +190,16 @@ static enum tern_status gradient_batch_norm(struct graph *graph, uint32_t node, 
     in[1] = row(graph, sums, 1);
     in[2] = row(graph, sums, 0);
     const uint32_t of_mean = times(graph, graph_call2(graph, &op_multiply, scale, in[2]), -1);
-    const uint32_t of_variance =
-        times(graph,
-              graph_call2(graph, &op_multiply, graph_call2(graph, &op_multiply, scale, inverse),
-                          in[1]),
-              -0.5);
+    const uint32_t of_variance = times(
+        graph,
+        graph_call2(graph, &op_multiply, graph_call2(graph, &op_multiply, scale, inverse), in[1]),
+        -0.5);
     struct attributes rows;
     op_default_attributes(&op_concat, &rows);
-    in[3] = graph_add(
-        graph, &op_concat, &rows,
-        (uint32_t[]){graph_reshape(graph, of_mean, &line), graph_reshape(graph, of_variance, &line)},
-        2, NULL, NULL);
+    in[3] = graph_add(graph, &op_concat, &rows,
+                      (uint32_t[]){graph_reshape(graph, of_mean, &line),
+                                   graph_reshape(graph, of_variance, &line)},
+                      2, NULL, NULL);
     return graph->status;
 }
 
@@ -285,10 +284,10 @@ static enum tern_status forward_sums(const struct call *call)
     return TERN_OK;
 }
 
-#define NORM_ATTRIBUTES                                              \
-    {.name = "eps", .kind = ATTRIBUTE_NUMBER, .usual = 1e-5},        \
-    {                                                                \
-        .name = "decay", .kind = ATTRIBUTE_NUMBER, .usual = 0.9      \
+#define NORM_ATTRIBUTES                                         \
+    {.name = "eps", .kind = ATTRIBUTE_NUMBER, .usual = 1e-5},   \
+    {                                                           \
+        .name = "decay", .kind = ATTRIBUTE_NUMBER, .usual = 0.9 \
     }
 
 const struct op op_moments = {.name = "moments",

@@ -16,8 +16,9 @@ static enum tern_status infer_pool(const struct attributes *attributes, struct s
     (void)n;
     struct window w;
     if (in[0].n_dims != 4)
-        return fail(TERN_INVALID, "the data has %d dimensions, not images x channels x height x "
-                                  "width",
+        return fail(TERN_INVALID,
+                    "the data has %d dimensions, not images x channels x height x "
+                    "width",
                     in[0].n_dims);
     enum tern_status status = window_read(attributes, in[0].dims + 2, &w);
     *out = in[0];
@@ -39,60 +40,82 @@ static enum tern_status infer_pool_gradient(const struct attributes *attributes,
     enum tern_status status = spec_check(out);
     if (!status)
         status = infer_pool(attributes, out, 1, &pooled);
-    if (!status && (!spec_same_shape(&pooled, &in[0]) ||
-                    (!average && (!spec_same_shape(out, &in[1]) || !spec_same_shape(&pooled, &in[2])))))
-        status = fail(TERN_MISMATCH, "the shapes are not those of a pool's output, data and output");
+    if (!status &&
+        (!spec_same_shape(&pooled, &in[0]) ||
+         (!average && (!spec_same_shape(out, &in[1]) || !spec_same_shape(&pooled, &in[2])))))
+        status =
+            fail(TERN_MISMATCH, "the shapes are not those of a pool's output, data and output");
     return status;
 }
 
-/* The elements of an image under the window at one place. */
-struct rectangle {
-    int64_t y, x, end_y, end_x;
-};
-
-static struct rectangle under(const struct window *w, int64_t place)
+/* The part of a window at place `at` of an axis that is inside of the image. */
+static void under(const struct window *w, int axis, int64_t at, int64_t *first, int64_t *end)
 {
-    struct rectangle r = {.y = place / w->out[1] * w->stride[0] - w->pad[0],
-                          .x = place % w->out[1] * w->stride[1] - w->pad[1]};
-    r.end_y = r.y + w->kernel[0] < w->in[0] ? r.y + w->kernel[0] : w->in[0];
-    r.end_x = r.x + w->kernel[1] < w->in[1] ? r.x + w->kernel[1] : w->in[1];
-    r.y = r.y < 0 ? 0 : r.y;
-    r.x = r.x < 0 ? 0 : r.x;
-    return r;
+    *first = at * w->stride[axis] - w->pad[axis];
+    *end = *first + w->kernel[axis] < w->in[axis] ? *first + w->kernel[axis] : w->in[axis];
+    *first = *first < 0 ? 0 : *first;
 }
 
-#define POOL(T)                                                                         \
-    static void pool_##T(const struct window *w, bool average, const T *in, T *out)     \
-    {                                                                                   \
-        for (int64_t place = 0; place < w->out[0] * w->out[1]; place++) {               \
-            const struct rectangle r = under(w, place);                                 \
-            T most = in[r.y * w->in[1] + r.x], sum = 0;                                 \
-            for (int64_t y = r.y; y < r.end_y; y++)                                     \
-                for (int64_t x = r.x; x < r.end_x; x++) {                               \
-                    const T value = in[y * w->in[1] + x];                               \
-                    sum += value;                                                       \
-                    most = value > most || value != value ? value : most;               \
-                }                                                                       \
-            out[place] = average ? sum / (T)((r.end_y - r.y) * (r.end_x - r.x)) : most; \
-        }                                                                               \
-    }                                                                                   \
-                                                                                        \
-    /* Adds the gradient of one image's output to that of its data. */                  \
-    static void spread_##T(const struct window *w, const T *g, const T *in,             \
-                           const T *pooled, T *out)                                     \
-    {                                                                                   \
-        for (int64_t place = 0; place < w->out[0] * w->out[1]; place++) {               \
-            const struct rectangle r = under(w, place);                                 \
-            const T share = g[place] / (T)((r.end_y - r.y) * (r.end_x - r.x));          \
-            bool found = false;                                                         \
-            for (int64_t y = r.y; y < r.end_y && !found; y++)                           \
-                for (int64_t x = r.x; x < r.end_x && !found; x++) {                     \
-                    const int64_t at = y * w->in[1] + x;                                \
-                    found = in && in[at] == pooled[place];                              \
-                    if (!in || found)                                                   \
-                        out[at] += in ? g[place] : share;                               \
-                }                                                                       \
-        }                                                                               \
+/* The output of one image; spread adds the gradient of an output to that of its data. Both loops run along rows. */
+#define POOL(T)                                                                                   \
+    static void pool_##T(const struct window *w, bool average, const T *in, T *out)               \
+    {                                                                                             \
+        for (int64_t place = 0; place < w->out[0]; place++, out += w->out[1]) {                   \
+            int64_t y, end_y, first, end;                                                         \
+            under(w, 0, place, &y, &end_y);                                                       \
+            const int64_t rows = end_y - y;                                                       \
+            for (int64_t x = 0; x < w->out[1]; x++)                                               \
+                out[x] = average ? 0 : -(T)__builtin_inf();                                       \
+            for (; y < end_y; y++) {                                                              \
+                for (int64_t k = 0; k < w->kernel[1]; k++) {                                      \
+                    const T *from = in + y * w->in[1] + k - w->pad[1];                            \
+                    window_inside(w, 1, k, &first, &end);                                         \
+                    for (int64_t x = first; x < end && average; x++)                              \
+                        out[x] += from[x * w->stride[1]];                                         \
+                    for (int64_t x = first; x < end && !average; x++) {                           \
+                        const T value = from[x * w->stride[1]];                                   \
+                        out[x] = (value > out[x]) | (value != value) ? value : out[x];            \
+                    }                                                                             \
+                }                                                                                 \
+            }                                                                                     \
+            for (int64_t x = 0; x < w->out[1] && average; x++) {                                  \
+                under(w, 1, x, &first, &end);                                                     \
+                out[x] /= (T)(rows * (end - first));                                              \
+            }                                                                                     \
+        }                                                                                         \
+    }                                                                                             \
+                                                                                                  \
+    static void spread_mean_##T(const struct window *w, const T *g, T *out)                       \
+    {                                                                                             \
+        for (int64_t place = 0; place < w->out[0]; place++)                                       \
+            for (int64_t at = 0; at < w->out[1]; at++, g++) {                                     \
+                int64_t first_y, end_y, first_x, end_x;                                           \
+                under(w, 0, place, &first_y, &end_y);                                             \
+                under(w, 1, at, &first_x, &end_x);                                                \
+                const T share = *g / (T)((end_y - first_y) * (end_x - first_x));                  \
+                for (int64_t y = first_y; y < end_y; y++)                                         \
+                    for (int64_t x = first_x; x < end_x; x++)                                     \
+                        out[y * w->in[1] + x] += share;                                           \
+            }                                                                                     \
+    }                                                                                             \
+                                                                                                  \
+    static void spread_most_##T(const struct window *w, const T *g, const T *in, const T *pooled, \
+                                T *out)                                                           \
+    {                                                                                             \
+        for (int64_t place = 0; place < w->out[0]; place++)                                       \
+            for (int64_t at = 0; at < w->out[1]; at++, g++, pooled++) {                           \
+                int64_t y, end_y, first_x, end_x;                                                 \
+                under(w, 0, place, &y, &end_y);                                                   \
+                under(w, 1, at, &first_x, &end_x);                                                \
+                int64_t x = first_x;                                                              \
+                while (y < end_y && in[y * w->in[1] + x] != *pooled)                              \
+                    if (++x == end_x) {                                                           \
+                        x = first_x;                                                              \
+                        y++;                                                                      \
+                    }                                                                             \
+                if (y < end_y)                                                                    \
+                    out[y * w->in[1] + x] += *g;                                                  \
+            }                                                                                     \
     }
 POOL(float)
 POOL(double)
@@ -115,10 +138,13 @@ static enum tern_status forward_pool(const struct call *call)
     return status;
 }
 
-#define SPREAD(T)                                                                        \
-    spread_##T(&w, (const T *)call->in[0].data + i * out,                                \
-               average ? NULL : (const T *)call->in[1].data + i * in,                    \
-               average ? NULL : (const T *)call->in[2].data + i * out, (T *)call->out.data + i * in)
+#define SPREAD(T)                                                                                 \
+    if (average)                                                                                  \
+        spread_mean_##T(&w, (const T *)call->in[0].data + i * out, (T *)call->out.data + i * in); \
+    else                                                                                          \
+        spread_most_##T(&w, (const T *)call->in[0].data + i * out,                                \
+                        (const T *)call->in[1].data + i * in,                                     \
+                        (const T *)call->in[2].data + i * out, (T *)call->out.data + i * in);
 
 static enum tern_status forward_pool_gradient(const struct call *call)
 {
@@ -129,10 +155,11 @@ static enum tern_status forward_pool_gradient(const struct call *call)
     const int64_t in = dims[2] * dims[3], out = w.out[0] * w.out[1];
     memset(call->out.data, 0, spec_bytes(&call->out.spec));
     for (int64_t i = 0; i < dims[0] * dims[1] && !status; i++) {
-        if (call->out.spec.type == TERN_ND_F32)
-            SPREAD(float);
-        else
-            SPREAD(double);
+        if (call->out.spec.type == TERN_ND_F32) {
+            SPREAD(float)
+        } else {
+            SPREAD(double)
+        }
     }
     return status;
 }

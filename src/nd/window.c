@@ -32,10 +32,10 @@ enum tern_status window_read(const struct attributes *attributes, const int64_t 
         window->in[i] = in[i];
         const int64_t room = in[i] + 2 * window->pad[i] - window->kernel[i];
         if (room < 0 || window->pad[i] >= window->kernel[i])
-            status = fail(TERN_MISMATCH,
-                          "a kernel of %lld with %lld zeros at each end does not fit into %lld",
-                          (long long)window->kernel[i], (long long)window->pad[i],
-                          (long long)in[i]);
+            status =
+                fail(TERN_MISMATCH,
+                     "a kernel of %lld with %lld zeros at each end does not fit into %lld",
+                     (long long)window->kernel[i], (long long)window->pad[i], (long long)in[i]);
         window->out[i] = room / window->stride[i] + 1;
     }
     return status;
@@ -45,10 +45,11 @@ void window_inside(const struct window *window, int axis, int64_t at, int64_t *f
 {
     const int64_t shift = at - window->pad[axis], stride = window->stride[axis];
     const int64_t last = window->in[axis] - 1 - shift; /* of the places times their step */
+    /* Divisions are slow, and only the ends need them. */
     *first = shift < 0 ? (-shift + stride - 1) / stride : 0;
-    *end = last < 0 ? 0 : last / stride + 1;
-    if (*end > window->out[axis])
-        *end = window->out[axis];
+    *end = last >= (window->out[axis] - 1) * stride ? window->out[axis]
+           : last < 0                               ? 0
+                                                    : last / stride + 1;
     if (*first > *end)
         *first = *end;
 }

@@ -10,11 +10,11 @@
 
 #include "nd/op.h"
 
-#define WINDOW_ATTRIBUTES                                                   \
-    {.name = "kernel", .kind = ATTRIBUTE_LIST, .required = true},           \
-        {.name = "stride", .kind = ATTRIBUTE_LIST},                         \
-    {                                                                       \
-        .name = "pad", .kind = ATTRIBUTE_LIST                               \
+#define WINDOW_ATTRIBUTES                                         \
+    {.name = "kernel", .kind = ATTRIBUTE_LIST, .required = true}, \
+        {.name = "stride", .kind = ATTRIBUTE_LIST},               \
+    {                                                             \
+        .name = "pad", .kind = ATTRIBUTE_LIST                     \
     }
 
 struct window {

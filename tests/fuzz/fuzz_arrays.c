@@ -1,5 +1,6 @@
 /*
- * Files of arrays. The first byte of the input chooses the format: IDX, npy, CSV or libsvm. What is accepted has a shape whose
+ * Files of arrays. The first byte of the input chooses the format: IDX, npy, CSV, libsvm or CIFAR-10.
+ * What is accepted has a shape whose
  * elements lie within the bytes.
  */
 #include "fuzz/fuzz.h"
@@ -32,18 +33,27 @@ static void check_text(const uint8_t *data, size_t size, bool is_libsvm)
     buffer_free(&labels);
 }
 
+static void check_cifar(const uint8_t *data, size_t size)
+{
+    size_t n;
+    if (!format_cifar(data, size, &n))
+        require(n > 0 && n * (1 + FORMAT_CIFAR_IMAGE) == size);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct elements elements;
     if (size < 1)
         return 0;
-    const uint8_t kind = data[0] % 4;
+    const uint8_t kind = data[0] % 5;
     data++;
     size--;
     if (kind == 0)
         check_elements(format_idx(data, size, &elements), &elements, size);
     else if (kind == 1)
         check_elements(format_npy(data, size, &elements), &elements, size);
+    else if (kind == 4)
+        check_cifar(data, size);
     else
         check_text(data, size, kind == 3);
     return 0;

@@ -315,6 +315,30 @@ def test_iterator():
         nd.Iterator(data, labels[:22], 4)
 
 
+def test_flips_and_crops():
+    images = np.arange(1, 2 * 3 * 5 * 4 + 1, dtype=np.float32).reshape(6, 5, 4)
+    images = np.stack([images, -images], 1)  # 6 images of 2 planes
+    labels = np.arange(6)
+    made = nd.Iterator(images, labels, 6, seed=2, flip=True, crop=2)
+    epochs = [(x.numpy().copy(), y.numpy().copy()) for _ in range(40) for x, y, _ in made]
+    seen = set()
+    for batch, order in epochs:
+        for found, label in zip(batch, order):
+            padded = np.pad(images[label], ((0, 0), (2, 2), (2, 2)))
+            fits = [(f, y, x) for f in (0, 1) for y in range(5) for x in range(5)
+                    if np.array_equal(padded[:, y:y + 5, x:x + 4][:, :, ::-1 if f else 1], found)]
+            assert fits
+            seen.update(fits)
+    assert len(seen) == 50  # each of them, 240 times in all
+    resumed = nd.Iterator(images, labels, 6, seed=2, flip=True, crop=2)
+    resumed.seek(7, 0)
+    assert all(np.array_equal(x.numpy(), epochs[7][0]) for x, _, _ in resumed)
+    with pytest.raises(nd.Error, match="flipped and cropped"):
+        nd.Iterator(images[:, 0, 0], labels, 6, flip=True)
+    with pytest.raises(nd.Error, match="larger than the crop"):
+        nd.Iterator(images, labels, 6, crop=4)
+
+
 def test_files(tmp_path):
     rng = np.random.default_rng(4)
     for dtype in ("<f4", "<f8", "<i4", "<i8", "u1"):
@@ -332,6 +356,15 @@ def test_files(tmp_path):
     (tmp_path / "x.svm").write_text("1 1:0.5 3:2\n# a remark\n-1 2:7 # more\n")
     data, labels = nd.load_libsvm(tmp_path / "x.svm")
     assert data.numpy().tolist() == [[0.5, 0, 2], [0, 7, 0]] and labels.numpy().tolist() == [1, -1]
+    images, labels = rng.integers(0, 256, (4, 3, 32, 32)).astype("u1"), np.array([3, 0, 9, 1], "u1")
+    records = b"".join(bytes([label]) + image.tobytes() for image, label in zip(images, labels))
+    (tmp_path / "batch.bin").write_bytes(records)
+    found = nd.load_cifar(tmp_path / "batch.bin")
+    assert np.array_equal(found[0].numpy(), images) and np.array_equal(found[1].numpy(), labels)
+    for wrong, what in ((records[:-1], "no multiple of 3073"), (b"\x0a" + records[1:], "image 0 .* the label 10")):
+        (tmp_path / "batch.bin").write_bytes(wrong)
+        with pytest.raises(nd.Error, match=what):
+            nd.load_cifar(tmp_path / "batch.bin")
     for text, what in (("1,2\n3\n", "line 2 has 1 numbers"), ("", "no row"), ("1\nx\n", "line 2 has something")):
         (tmp_path / "x.csv").write_text(text)
         with pytest.raises(nd.Error, match=what):

@@ -21,20 +21,26 @@ static struct tern_array *array_from(enum tern_nd_type type, int64_t rows, int64
 
 static enum tern_status make_symbol(struct tern_symbol **symbol)
 {
-    struct tern_symbol *parts[5] = {0};
-    enum tern_status status = tern_symbol_variable("data", &parts[0]);
-    if (!status)
-        status = tern_symbol_apply("fully_connected", "hidden=8", "fc1", &parts[0], 1, &parts[1]);
-    if (!status)
-        status = tern_symbol_apply("tanh", NULL, "act", &parts[1], 1, &parts[2]);
-    if (!status)
-        status = tern_symbol_apply("fully_connected", "hidden=3", "fc2", &parts[2], 1, &parts[3]);
-    if (!status)
-        status = tern_symbol_apply("softmax_output", NULL, "softmax", &parts[3], 1, &parts[4]);
-    for (unsigned i = 0; i < 4; i++)
-        if (parts[i])
-            ok(tern_symbol_close(parts[i]));
-    *symbol = parts[4];
+    static const struct {
+        const char *op, *attributes, *name;
+    } layers[] = {{"reshape", "shape=6,1,5,1", "image"},
+                  {"convolution", "kernel=3,1 pad=1,0 filters=4", "conv"},
+                  {"batch_norm", NULL, "norm"},
+                  {"pool", "kernel=2,1", "pool"},
+                  {"fully_connected", "hidden=8", "fc1"},
+                  {"tanh", NULL, "act"},
+                  {"fully_connected", "hidden=3", "fc2"},
+                  {"softmax_output", NULL, "softmax"}};
+    struct tern_symbol *last = NULL;
+    enum tern_status status = tern_symbol_variable("data", &last);
+    for (size_t i = 0; i < COUNT(layers) && !status; i++) {
+        struct tern_symbol *next = NULL;
+        status =
+            tern_symbol_apply(layers[i].op, layers[i].attributes, layers[i].name, &last, 1, &next);
+        ok(tern_symbol_close(last));
+        last = next;
+    }
+    *symbol = last;
     return status;
 }
 
