@@ -8,6 +8,7 @@
  *   module    a symbol bound to shapes, with parameters, gradients and memory: it computes and learns
  *   iterator  batches of rows of data and labels
  *   store     arrays by key that the nodes of a job share, in Tern's tables
+ *   embedding a Tern table whose rows are the weights of `embedding` nodes
  *
  * Operators have names and attributes: tern_array_apply("sum", "axis=0 keepdims=1", &x, 1, &y). docs/nd.md lists them.
  *
@@ -53,6 +54,7 @@ struct tern_symbol;
 struct tern_module;
 struct tern_iterator;
 struct tern_store;
+struct tern_embedding;
 
 /* A dimension is at least 1; no dimension: a single number. */
 struct tern_nd_shape {
@@ -153,6 +155,9 @@ struct tern_module_options {
     size_t n_parameters; /* the last so many of the given variables are parameters, not inputs */
     bool predicting; /* no gradients: backward and update are refused, and less memory is used */
     bool unfused, unshared; /* for comparisons: no fusion; no memory plan */
+    size_t n_tables;        /* of weights that are in tables: the variables, and their embeddings */
+    const char *const *table_names;
+    struct tern_embedding *const *tables;
 };
 
 /*
@@ -296,6 +301,42 @@ TERN_API enum tern_status tern_store_push(struct tern_store *store, const char *
                                           struct tern_array *array);
 TERN_API enum tern_status tern_store_pull(struct tern_store *store, const char *key,
                                           struct tern_array *array);
+
+/* ---- Embeddings ------------------------------------------------------------------------------ */
+
+struct tern_embedding_options {
+    size_t struct_size; /* sizeof(struct tern_embedding_options) */
+    struct tern_node
+        *node;        /* NULL: the embedding opens one, and the process joins its job (tern.h) */
+    const char *name; /* of the table */
+    uint64_t n_rows;  /* ids are below it; 0: any id that is not negative, in a sparse table */
+    uint32_t length;  /* of a row */
+    double rate;      /* of the adagrad by which rows learn; 0: 0.05 */
+    double deviation; /* rows begin as normal numbers with it, drawn by `seed` */
+    uint64_t seed;
+};
+
+/*
+ * Opens a table (policy adaptive) for the weights of `embedding` nodes. A module that is bound with it pulls the rows of the
+ * ids in a batch at each forward, and pushes their gradients, summed by id and multiplied by the optimizer's scale, at each
+ * update. So only rows that batches name are in memory, on all nodes of the job. Not part of what tern_module_save writes.
+ */
+TERN_API enum tern_status tern_embedding_open(const struct tern_embedding_options *options,
+                                              struct tern_embedding **embedding);
+
+/* TERN_BUSY while modules use it. */
+TERN_API enum tern_status tern_embedding_close(struct tern_embedding *embedding);
+
+/* Keys that this process has pulled and pushed so far, and those of them that were at another node. */
+TERN_API enum tern_status tern_embedding_accesses(struct tern_embedding *embedding, uint64_t *all,
+                                                  uint64_t *remote);
+
+/* From now on tern_iterator_next signals which ids the given columns of the data, of type i64, have in the next `batches`
+ * batches of the epoch, so that Tern brings their rows to this node (tern_intent). One step of training per batch. The
+ * embedding must stay open. */
+TERN_API enum tern_status tern_iterator_look_ahead(struct tern_iterator *iterator,
+                                                   struct tern_embedding *embedding, uint32_t first,
+                                                   uint32_t n_columns, uint32_t batches);
 
 /* ---- The engine ------------------------------------------------------------------------------ */
 

@@ -493,7 +493,8 @@ class Xavier:
 
 class _ModuleOptions(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_size_t), ("n_parameters", ctypes.c_size_t), ("predicting", ctypes.c_bool),
-                ("unfused", ctypes.c_bool), ("unshared", ctypes.c_bool)]
+                ("unfused", ctypes.c_bool), ("unshared", ctypes.c_bool), ("n_tables", ctypes.c_size_t),
+                ("table_names", ctypes.c_void_p), ("tables", ctypes.c_void_p)]
 
 
 class Module:
@@ -501,12 +502,18 @@ class Module:
 
     def __init__(self, symbol, device=None, *, predicting=False, fuse=True, plan=True):
         self._symbol, self._handle, self._inputs = symbol, None, []
-        self._options = _ModuleOptions(ctypes.sizeof(_ModuleOptions), 0, predicting, not fuse, not plan)
-        self._initializer, self._optimizer = None, None
+        self._options = _ModuleOptions(ctypes.sizeof(_ModuleOptions), 0, predicting, not fuse, not plan, 0, None, None)
+        self._initializer, self._optimizer, self._tables = None, None, {}
 
     def __del__(self):
-        if _lib is not None and self._handle:
-            _lib.tern_module_close(ctypes.c_void_p(self._handle))
+        if _lib is not None:
+            self.close()
+
+    def close(self):
+        """Also done when the module is deleted. Embeddings that it uses can be closed afterwards."""
+        if self._handle:
+            handle, self._handle = self._handle, None
+            _lib.tern_module_close(ctypes.c_void_p(handle))
 
     @property
     def _h(self):
@@ -514,11 +521,16 @@ class Module:
             raise Error(1, "the module is not bound yet: call bind or forward")
         return ctypes.c_void_p(self._handle)
 
-    def bind(self, parameters=None, **shapes):
+    def bind(self, parameters=None, tables=None, **shapes):
         """Gives the shapes of the inputs, and of parameters whose shapes cannot be inferred: tuples (f32), (shape, dtype),
-        or arrays."""
-        handle, parameters = ctypes.c_void_p(), parameters or {}
-        self._options.n_parameters = len(parameters)
+        or arrays. `tables` gives the embeddings that have the weights of these names."""
+        handle, parameters, self._tables = ctypes.c_void_p(), parameters or {}, dict(tables or {})
+        names = (ctypes.c_char_p * (len(self._tables) + 1))(*(name.encode() for name in self._tables))
+        handles = (ctypes.c_void_p * (len(self._tables) + 1))(*(table._handle for table in self._tables.values()))
+        self._options.n_parameters, self._options.n_tables = len(parameters), len(self._tables)
+        self._options.table_names = ctypes.cast(names, ctypes.c_void_p)
+        self._options.tables = ctypes.cast(handles, ctypes.c_void_p)
+        self.close()
         _check(_lib.tern_module_bind(ctypes.c_void_p(self._symbol._handle), *_named_shapes({**shapes, **parameters}),
                                      ctypes.byref(self._options), ctypes.byref(handle)))
         self._handle, self._inputs = handle.value, list(shapes)
@@ -686,6 +698,13 @@ class Iterator:
                 return
             yield _Borrowed(data.value, self), _Borrowed(labels.value, self), n.value
 
+    def look_ahead(self, embedding, columns, batches=4):
+        """Signals which ids the columns (a range, or (first, n)) have in the next batches, so that their rows come here."""
+        first, n = (columns.start, len(columns)) if isinstance(columns, range) else columns
+        _check(_lib.tern_iterator_look_ahead(ctypes.c_void_p(self._handle), ctypes.c_void_p(embedding._handle),
+                                             ctypes.c_uint32(first), ctypes.c_uint32(n), ctypes.c_uint32(batches)))
+        self._arrays += (embedding,)
+
     def tell(self):
         epoch, position = ctypes.c_uint64(), ctypes.c_uint64()
         _check(_lib.tern_iterator_tell(ctypes.c_void_p(self._handle), ctypes.byref(epoch), ctypes.byref(position)))
@@ -711,6 +730,70 @@ class _Borrowed(Array):
 # ---- Stores --------------------------------------------------------------------------------------------------------
 
 
+class Node:
+    """This process as a node of its job, for a program that opens several stores and embeddings. Close it last."""
+
+    def __init__(self):
+        handle = ctypes.c_void_p()
+        self._handle = None
+        _check(_lib.tern_node_open(None, ctypes.byref(handle)))
+        self._handle = handle.value
+
+    def close(self):
+        if self._handle:
+            handle, self._handle = self._handle, None
+            _check(_lib.tern_node_close(ctypes.c_void_p(handle)))
+
+    def barrier(self):
+        _check(_lib.tern_barrier(ctypes.c_void_p(self._handle)))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, failure, *_):
+        if failure is None:
+            self.close()
+
+
+class _EmbeddingOptions(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_size_t), ("node", ctypes.c_void_p), ("name", ctypes.c_char_p),
+                ("n_rows", ctypes.c_uint64), ("length", ctypes.c_uint32), ("rate", ctypes.c_double),
+                ("deviation", ctypes.c_double), ("seed", ctypes.c_uint64)]
+
+
+class Embedding:
+    """A Tern table whose rows are the weights of `embedding` nodes: `module.bind(tables={"emb_weight": it}, ...)`.
+
+    `rows=0`: any id that is not negative. Rows begin as normal numbers and learn by adagrad with `rate`.
+    """
+
+    def __init__(self, name, length, *, rows=0, rate=0.05, deviation=0.0, seed=1, node=None):
+        options = _EmbeddingOptions(ctypes.sizeof(_EmbeddingOptions), node._handle if node else None, name.encode(), rows,
+                                    length, rate, deviation, seed)
+        handle = ctypes.c_void_p()
+        self._handle, self._node = None, node
+        _check(_lib.tern_embedding_open(ctypes.byref(options), ctypes.byref(handle)))
+        self._handle = handle.value
+
+    def close(self):
+        if self._handle:
+            _check(_lib.tern_embedding_close(ctypes.c_void_p(self._handle)))
+            self._handle = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, failure, *_):
+        if failure is None:
+            self.close()
+
+    def accesses(self):
+        """Keys that this process has pulled and pushed, and those of them that were at another node."""
+        every, remote = ctypes.c_uint64(), ctypes.c_uint64()
+        _check(_lib.tern_embedding_accesses(ctypes.c_void_p(self._handle), ctypes.byref(every), ctypes.byref(remote)))
+        return every.value, remote.value
+
+
 class _StoreOptions(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_size_t), ("node", ctypes.c_void_p), ("name", ctypes.c_char_p),
                 ("eventual", ctypes.c_bool), ("rate", ctypes.c_double)]
@@ -726,9 +809,10 @@ class Store:
     `eventual=True`: a push is merged at once; `rate` makes it a step of sgd, else it is added.
     """
 
-    def __init__(self, name="store", *, eventual=False, rate=0.0):
-        options = _StoreOptions(ctypes.sizeof(_StoreOptions), None, name.encode(), eventual, rate)
+    def __init__(self, name="store", *, eventual=False, rate=0.0, node=None):
+        options = _StoreOptions(ctypes.sizeof(_StoreOptions), node._handle if node else None, name.encode(), eventual, rate)
         handle = ctypes.c_void_p()
+        self._node = node
         self._handle = self._merge = self._failure = None
         self._keys = {}
         _check(_lib.tern_store_open(ctypes.byref(options), ctypes.byref(handle)))

@@ -85,6 +85,8 @@ static const char *kind_name(uint32_t kind)
         return "iterator";
     case HANDLE_STORE:
         return "store";
+    case HANDLE_EMBEDDING:
+        return "embedding";
     default:
         return "handle";
     }

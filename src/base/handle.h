@@ -32,6 +32,7 @@ enum handle_kind {
     HANDLE_MODULE,
     HANDLE_ITERATOR,
     HANDLE_STORE,
+    HANDLE_EMBEDDING,
     HANDLE_CLOSED,
     HANDLE_FORKED, /* opened by the process that this one was forked from */
 };

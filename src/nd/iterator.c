@@ -13,6 +13,16 @@
 #include "nd/array.h"
 #include "nd/module.h"
 
+enum { AHEAD_MAX = 16 };
+
+/* Ids in columns of the data that are signalled ahead. */
+struct ahead {
+    struct tern_embedding *embedding;
+    int64_t first, n_columns;
+    uint32_t batches;
+    uint64_t until; /* batches of this epoch before it have been signalled */
+};
+
 struct tern_iterator {
     struct handle handle;
     struct tern_iterator_options options;
@@ -21,6 +31,9 @@ struct tern_iterator {
     uint64_t n_rows; /* of this part */
     uint64_t *order; /* rows of the arrays */
     uint64_t epoch, position;
+    struct ahead ahead[AHEAD_MAX];
+    uint32_t n_ahead;
+    int64_t *ids; /* room for those of a batch */
 };
 
 #define CHECK(iterator)                                                 \
@@ -55,6 +68,7 @@ static void destroy(struct tern_iterator *iterator)
             (void)tern_array_close(iterator->batch[i]);
     }
     free(iterator->order);
+    free(iterator->ids);
 }
 
 /* A handle of its own of an array without gaps, and a batch of its rows. */
@@ -204,6 +218,79 @@ static enum tern_status gather(struct tern_iterator *iterator, unsigned which)
     return TERN_OK;
 }
 
+/* ---- Looking ahead ------------------------------------------------------------------------------- */
+
+enum tern_status tern_iterator_look_ahead(struct tern_iterator *iterator,
+                                          struct tern_embedding *embedding, uint32_t first,
+                                          uint32_t n_columns, uint32_t batches)
+{
+    CHECK(iterator);
+    EMBEDDING_CHECK(embedding);
+    struct tern_nd_shape shape;
+    enum tern_status status = tern_array_shape(iterator->from[0], &shape);
+    int64_t columns = 1;
+    for (int i = 1; i < shape.n_dims && !status; i++)
+        columns *= shape.dims[i];
+    if (!status && (shape.type != TERN_ND_I64 || !n_columns || !batches ||
+                    first + (int64_t)n_columns > columns))
+        status = fail(TERN_INVALID,
+                      "the ids must be columns of data of type i64 with %lld columns, and at least "
+                      "one batch ahead",
+                      (long long)columns);
+    if (!status && iterator->n_ahead == AHEAD_MAX)
+        status = fail(TERN_LIMIT, "an iterator looks ahead for at most %d embeddings", AHEAD_MAX);
+    if (status)
+        return status;
+    if (!iterator->ids)
+        iterator->ids = malloc(iterator->options.batch * (size_t)columns * sizeof *iterator->ids);
+    if (!iterator->ids)
+        return fail(TERN_NO_MEMORY, "there is no memory for the ids of a batch");
+    iterator->ahead[iterator->n_ahead++] = (struct ahead){
+        .embedding = embedding, .first = first, .n_columns = n_columns, .batches = batches};
+    return TERN_OK;
+}
+
+/* Signals the ids of batch `number` of the epoch. */
+static enum tern_status signal_batch(struct tern_iterator *iterator, const struct ahead *ahead,
+                                     uint64_t number, uint64_t now)
+{
+    void *from;
+    int64_t strides[TERN_ND_MAX_DIMS];
+    size_t n = 0;
+    enum tern_status status = tern_array_data(iterator->from[0], &from, strides);
+    for (uint64_t i = 0; i < iterator->options.batch && !status; i++) {
+        const uint64_t row =
+            iterator->order[(number * iterator->options.batch + i) % iterator->n_rows];
+        const int64_t *ids = (const int64_t *)from + (int64_t)row * strides[0] + ahead->first;
+        for (int64_t k = 0; k < ahead->n_columns; k++)
+            iterator->ids[n++] = ids[k];
+    }
+    return status ? status : embedding_intend(ahead->embedding, iterator->ids, n, number - now);
+}
+
+/* Signals what the next batches read, up to the end of the epoch. */
+static enum tern_status look_ahead(struct tern_iterator *iterator)
+{
+    const uint64_t batch = iterator->options.batch, now = iterator->position / batch;
+    const uint64_t n_batches = (iterator->n_rows + batch - 1) / batch;
+    enum tern_status status = TERN_OK;
+    for (uint32_t i = 0; i < iterator->n_ahead && !status; i++) {
+        struct ahead *ahead = &iterator->ahead[i];
+        const uint64_t last = now + ahead->batches < n_batches ? now + ahead->batches : n_batches;
+        for (ahead->until = ahead->until < now ? now : ahead->until; ahead->until < last && !status;
+             ahead->until++)
+            status = signal_batch(iterator, ahead, ahead->until, now);
+    }
+    return status;
+}
+
+/* What was signalled belongs to another order. */
+static void forget_ahead(struct tern_iterator *iterator)
+{
+    for (uint32_t i = 0; i < iterator->n_ahead; i++)
+        iterator->ahead[i].until = 0;
+}
+
 enum tern_status tern_iterator_next(struct tern_iterator *iterator, struct tern_array **data,
                                     struct tern_array **labels, uint32_t *n)
 {
@@ -217,9 +304,12 @@ enum tern_status tern_iterator_next(struct tern_iterator *iterator, struct tern_
         iterator->position = 0;
         iterator->epoch++;
         make_order(iterator);
+        forget_ahead(iterator);
         return TERN_OK;
     }
-    enum tern_status status = gather(iterator, 0);
+    enum tern_status status = look_ahead(iterator);
+    if (!status)
+        status = gather(iterator, 0);
     if (!status)
         status = gather(iterator, 1);
     if (status)
@@ -252,6 +342,7 @@ enum tern_status tern_iterator_seek(struct tern_iterator *iterator, uint64_t epo
     iterator->epoch = epoch;
     iterator->position = position;
     make_order(iterator);
+    forget_ahead(iterator);
     return TERN_OK;
 }
 

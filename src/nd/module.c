@@ -26,7 +26,7 @@ static bool is_given(const char *name, size_t n, const char *const *names)
     return false;
 }
 
-static enum tern_status new_value(struct module_value *value, const char *name,
+enum tern_status module_new_value(struct module_value *value, const char *name,
                                   const struct spec *spec)
 {
     value->name = name;
@@ -62,13 +62,13 @@ static enum tern_status make_parameters(struct tern_module *module,
         const struct spec *spec = &module->forward.nodes[of_node[i]].spec;
         const enum module_role role = roles[of_node[i]];
         if (node->op || node->is_label || is_given(node->name, n, names) ||
-            learned != (role != MODULE_STATISTICS))
+            module_has_table(module, node->name) || learned != (role != MODULE_STATISTICS))
             continue;
         if (!spec_is_real(spec->type))
             return fail(TERN_INVALID, "the parameter '%s' is of type %s", node->name,
                         spec_type_name(spec->type));
         struct module_value *value = &module->parameters[module->n_parameters++];
-        status = new_value(value, node->name, spec);
+        status = module_new_value(value, node->name, spec);
         value->role = role;
         if (!status)
             fill_first(value, role);
@@ -92,14 +92,17 @@ static enum tern_status make_values(struct tern_module *module, const struct ter
     for (size_t k = 0; k < n && !status; k++)
         for (uint32_t i = 0; i < symbol->list.n && !status; i++)
             if (!symbol->list.nodes[i]->op && !strcmp(symbol->list.nodes[i]->name, names[k]))
-                status = new_value(&module->inputs[module->n_inputs++], symbol->list.nodes[i]->name,
-                                   &graph->nodes[of_node[i]].spec);
+                status =
+                    module_new_value(&module->inputs[module->n_inputs++],
+                                     symbol->list.nodes[i]->name, &graph->nodes[of_node[i]].spec);
     for (uint32_t i = 0; i < symbol->list.n && !status; i++) {
         const struct node *node = symbol->list.nodes[i];
         const struct spec *spec = &graph->nodes[of_node[i]].spec;
         if (!node->op && node->is_label && !is_given(node->name, n, names))
-            status = new_value(&module->inputs[module->n_inputs++], node->name, spec);
+            status = module_new_value(&module->inputs[module->n_inputs++], node->name, spec);
     }
+    if (!status)
+        status = module_make_lookups(module);
     if (!status)
         status = make_parameters(module, symbol, n, names, of_node, roles, true);
     module->n_learned = module->n_parameters;
@@ -127,26 +130,33 @@ struct module_value *module_input(struct tern_module *module, const char *name)
     return find(module->inputs, module->n_inputs, name);
 }
 
-/* Adds the gradients of all learned parameters to the graph; of_parameter[i] gets the node of the i-th. */
-static enum tern_status add_gradients(struct tern_module *module, struct graph *graph,
-                                      uint32_t loss, uint32_t *of_parameter)
+/* The i-th value that has a gradient: learned parameters, then lookups. */
+static struct module_value *learned(struct tern_module *module, uint32_t i)
 {
-    uint32_t *leaves = malloc((module->n_learned + (size_t)1) * sizeof *leaves);
+    return i < module->n_learned ? &module->parameters[i]
+                                 : &module->lookups[i - module->n_learned].value;
+}
+
+/* Adds the gradients of all values that have one; of_value[i] gets the node of the i-th. */
+static enum tern_status add_gradients(struct tern_module *module, struct graph *graph,
+                                      uint32_t loss, uint32_t *of_value)
+{
+    const uint32_t n = module->n_learned + module->n_lookups;
+    uint32_t *leaves = malloc((n + (size_t)1) * sizeof *leaves);
     if (!leaves)
         return fail(TERN_NO_MEMORY, "there is no memory for gradients");
-    for (uint32_t i = 0; i < module->n_learned; i++)
+    for (uint32_t i = 0; i < n; i++)
         for (uint32_t v = 0; v <= loss; v++)
-            if (!graph->nodes[v].op && !strcmp(graph->nodes[v].name, module->parameters[i].name))
+            if (!graph->nodes[v].op && !strcmp(graph->nodes[v].name, learned(module, i)->name))
                 leaves[i] = v;
-    enum tern_status status =
-        graph_differentiate(graph, loss, leaves, module->n_learned, of_parameter);
-    for (uint32_t i = 0; i < module->n_learned && !status; i++) {
+    enum tern_status status = graph_differentiate(graph, loss, leaves, n, of_value);
+    for (uint32_t i = 0; i < n && !status; i++) {
         /* Two parameters may have one gradient, and the gradient may be a node that is an output already. */
-        if (graph->nodes[of_parameter[i]].is_output)
-            of_parameter[i] = graph_call(graph, &op_copy, of_parameter[i]);
+        if (graph->nodes[of_value[i]].is_output)
+            of_value[i] = graph_call(graph, &op_copy, of_value[i]);
         status = graph->status;
         if (!status)
-            graph->nodes[of_parameter[i]].is_output = true;
+            graph->nodes[of_value[i]].is_output = true;
     }
     free(leaves);
     return status;
@@ -159,9 +169,10 @@ static void bind_values(struct tern_module *module, struct run *run, uint32_t ou
     for (uint32_t v = 0; v < graph->n_nodes; v++) {
         if (graph->nodes[v].op)
             continue;
-        struct module_value *value = module_input(module, graph->nodes[v].name);
-        run_bind(run, v, (value ? value : module_parameter(module, graph->nodes[v].name))->storage,
-                 0, NULL);
+        const char *name = graph->nodes[v].name;
+        struct module_value *value = module_input(module, name);
+        value = value ? value : module_parameter(module, name);
+        run_bind(run, v, (value ? value : module_lookup(module, name))->storage, 0, NULL);
     }
     run_bind(run, output, module->output.storage, 0, NULL);
 }
@@ -197,17 +208,20 @@ static enum tern_status bind_parameters(struct tern_module *module, const uint32
             run_bind(module->training, gradients[i], value->gradient, 0, NULL);
         }
     }
+    for (uint32_t i = 0; i < module->n_lookups && !status; i++)
+        run_bind(module->training, gradients[module->n_learned + i],
+                 module->lookups[i].value.gradient, 0, NULL);
     return status;
 }
 
 static enum tern_status make_training(struct tern_module *module)
 {
     struct graph graph = {0};
-    const size_t n = 2 * (size_t)module->n_parameters + 1;
+    const size_t n = 2 * (size_t)module->n_parameters + module->n_lookups + 1;
     uint32_t output = 0, *gradients = malloc(n * sizeof *gradients);
     if (!gradients)
         return fail(TERN_NO_MEMORY, "there is no memory for gradients");
-    uint32_t *states = gradients + module->n_parameters;
+    uint32_t *states = gradients + module->n_learned + module->n_lookups;
     enum tern_status status = module_graph(module, true, &graph, &output, states);
     module->n_forward = graph.n_nodes;
     if (!status)
@@ -254,6 +268,12 @@ static void destroy(struct tern_module *module)
     run_free(module->training);
     run_free(module->predicting);
     graph_fini(&module->forward);
+    for (uint32_t i = 0; i < module->n_lookups; i++) {
+        lookup_fini(&module->lookups[i].lookup);
+        storage_drop(module->lookups[i].value.storage);
+        storage_drop(module->lookups[i].value.gradient);
+    }
+    free(module->lookups);
     free_values(module->inputs, module->n_inputs);
     free_values(module->parameters, module->n_parameters);
     storage_drop(module->output.storage);
@@ -274,7 +294,8 @@ static enum tern_status bind(struct tern_module *module, struct tern_symbol *sym
         status = make_values(module, symbol, n - module->options.n_parameters, names, of_node);
     free(of_node);
     if (!status)
-        status = new_value(&module->output, "output", &forward->nodes[forward->n_nodes - 1].spec);
+        status =
+            module_new_value(&module->output, "output", &forward->nodes[forward->n_nodes - 1].spec);
     if (!status)
         status = module->options.predicting ? make_predicting(module) : make_training(module);
     if (!status && !(module->copies = calloc(module->n_inputs + (size_t)1, sizeof *module->copies)))
@@ -290,7 +311,8 @@ enum tern_status tern_module_bind(struct tern_symbol *symbol, size_t n, const ch
     if (!handle_is((const struct handle *)symbol, HANDLE_SYMBOL))
         return handle_refuse((const struct handle *)symbol, HANDLE_SYMBOL);
     if (!module ||
-        (options && (options->struct_size != sizeof *options || options->n_parameters > n)))
+        (options && (options->struct_size != sizeof *options || options->n_parameters > n ||
+                     (options->n_tables && (!options->table_names || !options->tables)))))
         return fail(
             TERN_INVALID,
             "the result is NULL, or the options have another struct_size or too many parameters");
@@ -517,6 +539,8 @@ enum tern_status tern_module_forward(struct tern_module *module, bool training,
             status = set_input(module, i, inputs[i]);
     if (status)
         return status;
+    for (uint32_t i = 0; i < module->n_lookups; i++)
+        lookup_pull(&module->lookups[i].lookup, training);
     struct run *run = training ? module->training : module->predicting;
     run_submit(run, 0, training ? module->n_forward : run_graph(run)->n_nodes, ++module->step);
     module->has_forward = training;

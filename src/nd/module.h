@@ -3,6 +3,7 @@
 #define ND_MODULE_H
 
 #include "base/handle.h"
+#include "nd/embedding.h"
 #include "nd/run.h"
 #include "nd/symbol.h"
 
@@ -47,6 +48,12 @@ struct module_update {
     atomic_uint left;
 };
 
+/* The value of an `embedding` node whose weights are in a table. */
+struct module_lookup {
+    struct module_value value; /* under the node's name */
+    struct lookup lookup;
+};
+
 struct tern_module {
     struct handle handle;
     struct node *node; /* keeps the names */
@@ -56,8 +63,11 @@ struct tern_module {
     uint32_t n_forward;                       /* nodes of `training` that are not gradients */
     struct module_value *inputs, *parameters; /* of the latter, the first n_learned are learned */
     uint32_t n_inputs, n_parameters, n_learned;
+    struct module_lookup *lookups;
+    uint32_t n_lookups;
     struct module_copy *copies;
     struct module_update *updates; /* NULL: there is no optimizer */
+    double scale;                  /* of gradients */
     struct module_value output;
     bool has_forward, has_backward; /* since when it was bound; since the last forward */
     uint64_t step;
@@ -72,6 +82,17 @@ struct tern_module {
 
 struct module_value *module_parameter(struct tern_module *module, const char *name);
 struct module_value *module_input(struct tern_module *module, const char *name);
+struct module_value *module_lookup(const struct tern_module *module, const char *name);
+
+/* Makes the lookups of a module whose inputs and options are there. */
+enum tern_status module_make_lookups(struct tern_module *module);
+
+/* Whether the options give a table for the variable. */
+bool module_has_table(const struct tern_module *module, const char *name);
+
+/* A value in memory of its own, with zeros. */
+enum tern_status module_new_value(struct module_value *value, const char *name,
+                                  const struct spec *spec);
 
 /* roles[v] gets the role of each leaf of module->forward. */
 void module_roles(const struct tern_module *module, enum module_role *roles);

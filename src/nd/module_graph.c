@@ -2,6 +2,7 @@
  * module_graph - what a module computes when it trains and when it predicts, made from the graph of its symbol.
  *
  *   dropout     is a copy when the module predicts
+ *   embedding   whose weights are in a table is a leaf, which an operation pulls (embedding.h)
  *   batch_norm  normalises by the statistics of the batch when the module trains; the statistics variable follows them
  *
  * Everything else is the same in both.
@@ -66,6 +67,15 @@ static void use_moments(const struct tern_module *module, const struct graph_nod
     inputs[node->op->statistics] = moments;
 }
 
+/* Whether a leaf is neither input nor parameter: it is the weights of lookups. */
+static bool is_in_table(const struct tern_module *module, uint32_t leaf)
+{
+    for (uint32_t i = 0; i < module->n_inputs; i++)
+        if (!strcmp(module->inputs[i].name, module->forward.nodes[leaf].name))
+            return false;
+    return parameter_of(module, leaf) == module->n_parameters;
+}
+
 enum tern_status module_graph(const struct tern_module *module, bool training, struct graph *graph,
                               uint32_t *output, uint32_t *states)
 {
@@ -78,6 +88,13 @@ enum tern_status module_graph(const struct tern_module *module, bool training, s
     for (uint32_t v = 0; v < from->n_nodes && !graph->status; v++) {
         const struct graph_node *node = &from->nodes[v];
         uint32_t inputs[OP_MAX_INPUTS];
+        of[v] = GRAPH_NONE;
+        if (node->op == &op_embedding && module_lookup(module, node->name)) {
+            of[v] = graph_leaf(graph, &node->spec, NULL, node->name);
+            continue;
+        }
+        if (!node->op && is_in_table(module, v))
+            continue;
         for (uint32_t i = 0; i < node->n_inputs; i++)
             inputs[i] = of[graph_inputs(from, v)[i]];
         const bool copies = !training && node->op == &op_dropout;

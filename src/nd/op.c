@@ -223,6 +223,9 @@ void op_input_types(const struct op *op, const struct spec *in, unsigned n,
         case TYPES_I64:
             types[i] = TERN_ND_I64;
             break;
+        case TYPES_LOOKUP:
+            types[i] = !i ? TERN_ND_I64 : spec_is_real(in[i].type) ? in[i].type : TERN_ND_F32;
+            break;
         }
     }
 }

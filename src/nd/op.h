@@ -49,13 +49,14 @@ struct attribute {
 };
 
 enum op_types {
-    TYPES_ANY,   /* inputs stay as they are */
-    TYPES_SAME,  /* the type that holds all of them */
-    TYPES_REAL,  /* likewise, but f64 instead of integers */
-    TYPES_WHERE, /* u8, then as TYPES_SAME */
-    TYPES_INDEX, /* any, then i64, then as the first */
-    TYPES_LABEL, /* real, then i64, then as the first */
-    TYPES_I64,   /* i64 */
+    TYPES_ANY,    /* inputs stay as they are */
+    TYPES_SAME,   /* the type that holds all of them */
+    TYPES_REAL,   /* likewise, but f64 instead of integers */
+    TYPES_WHERE,  /* u8, then as TYPES_SAME */
+    TYPES_INDEX,  /* any, then i64, then as the first */
+    TYPES_LABEL,  /* real, then i64, then as the first */
+    TYPES_I64,    /* i64 */
+    TYPES_LOOKUP, /* i64, then real, by default f32 */
 };
 
 /* A block of elements. Arrays overlap fully or not at all, so that a body may run in place. */
@@ -144,8 +145,9 @@ extern const struct op op_add, op_subtract, op_multiply, op_divide, op_negative,
     op_sqrt, op_square, op_sin, op_cos, op_power, op_sign, op_where, op_greater, op_greater_equal,
     op_less, op_less_equal, op_equal, op_logical_and, op_sigmoid, op_copy, op_cast, op_constant,
     op_full, op_dropout, op_sum, op_sum_to, op_mean, op_max, op_broadcast_to, op_reshape,
-    op_transpose, op_slice, op_unslice, op_concat, op_dot, op_take, op_untake, op_one_hot,
-    op_softmax, op_log_softmax, op_softmax_output_gradient, op_convolution, op_convolution_data,
-    op_convolution_weight, op_pool, op_pool_gradient, op_moments, op_batch_norm_sums;
+    op_transpose, op_slice, op_unslice, op_concat, op_dot, op_take, op_untake, op_embedding,
+    op_one_hot, op_softmax, op_log_softmax, op_softmax_output_gradient, op_convolution,
+    op_convolution_data, op_convolution_weight, op_pool, op_pool_gradient, op_moments,
+    op_batch_norm_sums;
 
 #endif

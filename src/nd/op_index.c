@@ -121,6 +121,57 @@ const struct op op_untake = {
     .forward = forward_untake,
     .gradient = gradient_untake};
 
+/* ---- embedding: rows of weight (rows x length) by index; a module may have the weight in a table -- */
+
+static enum tern_status infer_embedding(const struct attributes *attributes, struct spec *in,
+                                        unsigned n, struct spec *out)
+{
+    const struct spec weight = {.type = in[1].type,
+                                .n_dims = 2,
+                                .dims = {attributes->integers[0], attributes->integers[1]}};
+    if (!spec_is_known(&in[0]))
+        return fail(TERN_INVALID, "the shape of the indices is not known");
+    if (!spec_is_known(&in[1]))
+        in[1] = weight;
+    if (!spec_same_shape(&in[1], &weight)) {
+        char found[SPEC_TEXT], wanted[SPEC_TEXT];
+        return fail(TERN_MISMATCH, "the weights must have the shape %s, not %s",
+                    spec_print(&weight, wanted), spec_print(&in[1], found));
+    }
+    enum tern_status status = spec_check(&weight);
+    struct spec swapped[] = {weight, in[0]};
+    return status ? status : infer_take(attributes, swapped, n, out);
+}
+
+static enum tern_status forward_embedding(const struct call *call)
+{
+    const struct tensor swapped[] = {call->in[1], call->in[0]};
+    return forward_take(&(struct call){.n_inputs = 2, .in = swapped, .out = call->out});
+}
+
+static enum tern_status gradient_embedding(struct graph *graph, uint32_t node, uint32_t out,
+                                           uint32_t *in)
+{
+    struct attributes rows;
+    op_default_attributes(&op_untake, &rows);
+    rows.integers[0] = graph->nodes[node].attributes.integers[0];
+    in[1] = graph_add(graph, &op_untake, &rows, (uint32_t[]){out, graph_inputs(graph, node)[0]}, 2,
+                      NULL, NULL);
+    return graph->status;
+}
+
+const struct op op_embedding = {
+    .name = "embedding",
+    .n_inputs = 2,
+    .types = TYPES_LOOKUP,
+    .input_names = {"data", "weight"},
+    .attributes = {{.name = "rows", .kind = ATTRIBUTE_INTEGER, .required = true},
+                   {.name = "length", .kind = ATTRIBUTE_INTEGER, .required = true}},
+    .infer = infer_embedding,
+    .forward = forward_embedding,
+    .gradient = gradient_embedding,
+    .completes = true};
+
 /* ---- one_hot ------------------------------------------------------------------------------------- */
 
 static enum tern_status infer_one_hot(const struct attributes *attributes, struct spec *in,

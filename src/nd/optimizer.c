@@ -155,6 +155,7 @@ enum tern_status tern_module_optimizer(struct tern_module *module, const char *k
     if (module->options.predicting)
         return fail(TERN_INVALID, "the module was bound for predicting and has no gradients");
     enum tern_status status = read_parameters(parameters, &optimizer);
+    module->scale = scale;
     return status ? status : make_updates(module, &optimizer);
 }
 
@@ -172,5 +173,7 @@ enum tern_status tern_module_update(struct tern_module *module)
         atomic_store(&update->left, 1);
         nd_engine_submit(&update->operation);
     }
+    for (uint32_t i = 0; i < module->n_lookups; i++)
+        lookup_push(&module->lookups[i].lookup, module->scale);
     return TERN_OK;
 }
