@@ -19,6 +19,8 @@ static const struct command benches[] = {
     {"sample", "sampling keys, and a mix of direct and sampled accesses", bench_sample_command},
     {"stale", "age of the values that workers read under ssp and essp", bench_stale_command},
     {"survive", "what backups cost, and the wait after a node is killed", bench_survive_command},
+    {"nd", "arrays and networks beside OpenBLAS, a loop in C and unplanned memory",
+     bench_nd_command},
     {"converge", "how fast a model learns under ssp and essp", bench_converge_command},
     {"task", "training on plain arrays, on one node, and under each policy", bench_task_command},
 };

@@ -46,6 +46,7 @@ int bench_survive_command(int argc, char **argv);
 int bench_intent_command(int argc, char **argv);
 int bench_loop_command(int argc, char **argv);
 int bench_manage_command(int argc, char **argv);
+int bench_nd_command(int argc, char **argv);
 int bench_partition_command(int argc, char **argv);
 int bench_sample_command(int argc, char **argv);
 int bench_converge_command(int argc, char **argv);

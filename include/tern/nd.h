@@ -148,6 +148,22 @@ TERN_API enum tern_status tern_symbol_infer(struct tern_symbol *symbol, size_t n
                                             const struct tern_nd_shape *shapes, const char *name,
                                             struct tern_nd_shape *shape);
 
+struct tern_nd_plan {
+    size_t struct_size;       /* set by the caller: sizeof(struct tern_nd_plan) */
+    uint32_t n_nodes;         /* of the graph, with gradients */
+    uint64_t parameter_bytes; /* without their gradients */
+    uint64_t planned_bytes;   /* the arena, for all values between inputs, parameters and outputs */
+    uint64_t separate_bytes;  /* one piece of memory per such value */
+    uint64_t alive_bytes;     /* the most that are needed at a time, in the order of the graph */
+    double seconds; /* of the processor, that the shapes, gradients, fusion and plan took */
+};
+
+/* Plans what tern_module_bind would, and allocates none of the values. All names are inputs. */
+TERN_API enum tern_status tern_symbol_plan(struct tern_symbol *symbol, size_t n,
+                                           const char *const *names,
+                                           const struct tern_nd_shape *shapes, bool predicting,
+                                           struct tern_nd_plan *plan);
+
 /* ---- Modules --------------------------------------------------------------------------------- */
 
 struct tern_module_options {

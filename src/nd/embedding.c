@@ -45,8 +45,8 @@ static enum tern_status destroy(struct tern_embedding *e)
 
 static enum tern_status check_options(const struct tern_embedding_options *options)
 {
-    if (!options || options->struct_size != sizeof *options || !options->name ||
-        !options->length || !(options->rate >= 0) || !(options->deviation >= 0))
+    if (!options || options->struct_size != sizeof *options || !options->name || !options->length ||
+        !(options->rate >= 0) || !(options->deviation >= 0))
         return fail(TERN_INVALID,
                     "the options of an embedding need their struct_size, a name, a length of at "
                     "least 1, and numbers that are not negative");

@@ -24,7 +24,8 @@ struct tern_embedding {
     uint32_t length;
     uint64_t n_rows;       /* 0: any id */
     atomic_uint n_modules; /* that use it */
-    uint64_t n_steps;      /* steps of training whose pull was submitted: the worker's clock, when it has run */
+    uint64_t
+        n_steps; /* steps of training whose pull was submitted: the worker's clock, when it has run */
     bool owns_node;
 };
 
@@ -64,11 +65,11 @@ void lookup_push(struct lookup *lookup, double scale);
 enum tern_status embedding_intend(struct tern_embedding *embedding, const int64_t *ids, size_t n,
                                   uint64_t ahead);
 
-#define EMBEDDING_CHECK(embedding)                                     \
-    do {                                                               \
+#define EMBEDDING_CHECK(embedding)                                       \
+    do {                                                                 \
         const struct handle *given = (const struct handle *)(embedding); \
-        if (!handle_is(given, HANDLE_EMBEDDING))                       \
-            return handle_refuse(given, HANDLE_EMBEDDING);             \
+        if (!handle_is(given, HANDLE_EMBEDDING))                         \
+            return handle_refuse(given, HANDLE_EMBEDDING);               \
     } while (0)
 
 #endif

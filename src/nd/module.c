@@ -26,15 +26,20 @@ static bool is_given(const char *name, size_t n, const char *const *names)
     return false;
 }
 
+static enum tern_status allocate(struct module_value *value)
+{
+    enum tern_status status = storage_new(spec_bytes(&value->spec), &value->storage);
+    if (!status)
+        memset(value->storage->data, 0, spec_bytes(&value->spec));
+    return status;
+}
+
 enum tern_status module_new_value(struct module_value *value, const char *name,
                                   const struct spec *spec)
 {
     value->name = name;
     value->spec = *spec;
-    enum tern_status status = storage_new(spec_bytes(spec), &value->storage);
-    if (!status)
-        memset(value->storage->data, 0, spec_bytes(spec));
-    return status;
+    return allocate(value);
 }
 
 /* The numbers that a parameter has before it is set: zeros, but scales and variances are ones. */
@@ -50,14 +55,13 @@ static void fill_first(const struct module_value *value, enum module_role role)
     }
 }
 
-/* Makes the parameters with, or those without, gradients. */
-static enum tern_status make_parameters(struct tern_module *module,
+/* Names the parameters with, or those without, gradients. */
+static enum tern_status list_parameters(struct tern_module *module,
                                         const struct tern_symbol *symbol, size_t n,
                                         const char *const *names, const uint32_t *of_node,
                                         const enum module_role *roles, bool learned)
 {
-    enum tern_status status = TERN_OK;
-    for (uint32_t i = 0; i < symbol->list.n && !status; i++) {
+    for (uint32_t i = 0; i < symbol->list.n; i++) {
         const struct node *node = symbol->list.nodes[i];
         const struct spec *spec = &module->forward.nodes[of_node[i]].spec;
         const enum module_role role = roles[of_node[i]];
@@ -67,49 +71,58 @@ static enum tern_status make_parameters(struct tern_module *module,
         if (!spec_is_real(spec->type))
             return fail(TERN_INVALID, "the parameter '%s' is of type %s", node->name,
                         spec_type_name(spec->type));
-        struct module_value *value = &module->parameters[module->n_parameters++];
-        status = module_new_value(value, node->name, spec);
-        value->role = role;
-        if (!status)
-            fill_first(value, role);
+        module->parameters[module->n_parameters++] =
+            (struct module_value){.name = node->name, .spec = *spec, .role = role};
     }
-    return status;
+    return TERN_OK;
 }
 
-/* Makes the values of all variables: inputs in the order of `names`, then labels; parameters. */
-static enum tern_status make_values(struct tern_module *module, const struct tern_symbol *symbol,
+/* Names the variables: inputs in the order of `names`, then labels; parameters. */
+static enum tern_status list_values(struct tern_module *module, const struct tern_symbol *symbol,
                                     size_t n, const char *const *names, const uint32_t *of_node)
 {
-    enum tern_status status = TERN_OK;
     const struct graph *graph = &module->forward;
     enum module_role *roles = malloc((graph->n_nodes + (size_t)1) * sizeof *roles);
     module->inputs = calloc(symbol->list.n + n, sizeof *module->inputs);
     module->parameters = calloc(symbol->list.n, sizeof *module->parameters);
-    if (!module->inputs || !module->parameters || !roles)
-        status = fail(TERN_NO_MEMORY, "there is no memory for a module");
-    else
-        module_roles(module, roles);
-    for (size_t k = 0; k < n && !status; k++)
-        for (uint32_t i = 0; i < symbol->list.n && !status; i++)
-            if (!symbol->list.nodes[i]->op && !strcmp(symbol->list.nodes[i]->name, names[k]))
-                status =
-                    module_new_value(&module->inputs[module->n_inputs++],
-                                     symbol->list.nodes[i]->name, &graph->nodes[of_node[i]].spec);
-    for (uint32_t i = 0; i < symbol->list.n && !status; i++) {
-        const struct node *node = symbol->list.nodes[i];
-        const struct spec *spec = &graph->nodes[of_node[i]].spec;
-        if (!node->op && node->is_label && !is_given(node->name, n, names))
-            status = module_new_value(&module->inputs[module->n_inputs++], node->name, spec);
+    if (!module->inputs || !module->parameters || !roles) {
+        free(roles);
+        return fail(TERN_NO_MEMORY, "there is no memory for a module");
     }
-    if (!status)
-        status = module_make_lookups(module);
-    if (!status)
-        status = make_parameters(module, symbol, n, names, of_node, roles, true);
+    module_roles(module, roles);
+    for (size_t k = 0; k < n + 1; k++)
+        for (uint32_t i = 0; i < symbol->list.n; i++) {
+            const struct node *node = symbol->list.nodes[i];
+            /* Behind the names come the labels that have none. */
+            if (!node->op && (k < n ? !strcmp(node->name, names[k])
+                                    : node->is_label && !is_given(node->name, n, names)))
+                module->inputs[module->n_inputs++] = (struct module_value){
+                    .name = node->name, .spec = graph->nodes[of_node[i]].spec};
+        }
+    enum tern_status status = list_parameters(module, symbol, n, names, of_node, roles, true);
     module->n_learned = module->n_parameters;
     if (!status)
-        status = make_parameters(module, symbol, n, names, of_node, roles, false);
+        status = list_parameters(module, symbol, n, names, of_node, roles, false);
     free(roles);
     return status;
+}
+
+/* Gives inputs, parameters and the output their memory. */
+static enum tern_status allocate_values(struct tern_module *module)
+{
+    const struct graph *forward = &module->forward;
+    enum tern_status status = TERN_OK;
+    for (uint32_t i = 0; i < module->n_inputs && !status; i++)
+        status = allocate(&module->inputs[i]);
+    for (uint32_t i = 0; i < module->n_parameters && !status; i++) {
+        status = allocate(&module->parameters[i]);
+        if (!status)
+            fill_first(&module->parameters[i], module->parameters[i].role);
+    }
+    if (!status)
+        status =
+            module_new_value(&module->output, "output", &forward->nodes[forward->n_nodes - 1].spec);
+    return status ? status : module_make_lookups(module);
 }
 
 static struct module_value *find(struct module_value *values, uint32_t n, const char *name)
@@ -137,12 +150,11 @@ static struct module_value *learned(struct tern_module *module, uint32_t i)
                                  : &module->lookups[i - module->n_learned].value;
 }
 
-/* Adds the gradients of all values that have one; of_value[i] gets the node of the i-th. */
-static enum tern_status add_gradients(struct tern_module *module, struct graph *graph,
+enum tern_status module_add_gradients(struct tern_module *module, struct graph *graph,
                                       uint32_t loss, uint32_t *of_value)
 {
     const uint32_t n = module->n_learned + module->n_lookups;
-    uint32_t *leaves = malloc((n + (size_t)1) * sizeof *leaves);
+    uint32_t *leaves = calloc(n + (size_t)1, sizeof *leaves);
     if (!leaves)
         return fail(TERN_NO_MEMORY, "there is no memory for gradients");
     for (uint32_t i = 0; i < n; i++)
@@ -225,7 +237,7 @@ static enum tern_status make_training(struct tern_module *module)
     enum tern_status status = module_graph(module, true, &graph, &output, states);
     module->n_forward = graph.n_nodes;
     if (!status)
-        status = add_gradients(module, &graph, output, gradients);
+        status = module_add_gradients(module, &graph, output, gradients);
     if (!status)
         status = run_make(&graph, run_options(module), &module->training);
     graph_fini(&graph);
@@ -259,7 +271,7 @@ static void free_values(struct module_value *values, uint32_t n)
     free(values);
 }
 
-static void destroy(struct tern_module *module)
+void module_fini(struct tern_module *module)
 {
     module_drop_updates(module);
     for (uint32_t i = 0; module->copies && i < module->n_inputs; i++)
@@ -280,22 +292,29 @@ static void destroy(struct tern_module *module)
     node_drop(module->node);
 }
 
+enum tern_status module_start(struct tern_module *module, const struct tern_symbol *symbol,
+                              size_t n, const char *const *names,
+                              const struct tern_nd_shape *shapes)
+{
+    uint32_t *of_node = malloc(symbol->list.n * sizeof *of_node);
+    enum tern_status status =
+        of_node ? symbol_graph(symbol, n, names, shapes, &module->forward, of_node)
+                : fail(TERN_NO_MEMORY, "there is no memory for a module");
+    if (!status)
+        status = end_with_operator(&module->forward);
+    if (!status)
+        status = list_values(module, symbol, n - module->options.n_parameters, names, of_node);
+    free(of_node);
+    return status;
+}
+
 /* Fills in a module whose options and node are set. */
-static enum tern_status bind(struct tern_module *module, struct tern_symbol *symbol, size_t n,
+static enum tern_status bind(struct tern_module *module, const struct tern_symbol *symbol, size_t n,
                              const char *const *names, const struct tern_nd_shape *shapes)
 {
-    struct graph *forward = &module->forward;
-    uint32_t *of_node = malloc(symbol->list.n * sizeof *of_node);
-    enum tern_status status = of_node ? symbol_graph(symbol, n, names, shapes, forward, of_node)
-                                      : fail(TERN_NO_MEMORY, "there is no memory for a module");
+    enum tern_status status = module_start(module, symbol, n, names, shapes);
     if (!status)
-        status = end_with_operator(forward);
-    if (!status)
-        status = make_values(module, symbol, n - module->options.n_parameters, names, of_node);
-    free(of_node);
-    if (!status)
-        status =
-            module_new_value(&module->output, "output", &forward->nodes[forward->n_nodes - 1].spec);
+        status = allocate_values(module);
     if (!status)
         status = module->options.predicting ? make_predicting(module) : make_training(module);
     if (!status && !(module->copies = calloc(module->n_inputs + (size_t)1, sizeof *module->copies)))
@@ -324,7 +343,7 @@ enum tern_status tern_module_bind(struct tern_symbol *symbol, size_t n, const ch
     made->node = node_keep(symbol->node);
     enum tern_status status = bind(made, symbol, n, names, shapes);
     if (status) {
-        destroy(made);
+        module_fini(made);
         free(made);
         return status;
     }
@@ -336,7 +355,7 @@ enum tern_status tern_module_bind(struct tern_symbol *symbol, size_t n, const ch
 enum tern_status tern_module_close(struct tern_module *module)
 {
     MODULE_CHECK(module);
-    destroy(module);
+    module_fini(module);
     handle_close(&module->handle);
     return TERN_OK;
 }

@@ -84,6 +84,16 @@ struct module_value *module_parameter(struct tern_module *module, const char *na
 struct module_value *module_input(struct tern_module *module, const char *name);
 struct module_value *module_lookup(const struct tern_module *module, const char *name);
 
+/* Makes the graph of the symbol, and names its variables, without memory for their values. module_fini undoes all of it. */
+enum tern_status module_start(struct tern_module *module, const struct tern_symbol *symbol,
+                              size_t n, const char *const *names,
+                              const struct tern_nd_shape *shapes);
+void module_fini(struct tern_module *module);
+
+/* Adds the gradients of learned parameters, then of lookups, to the graph; of_value[i] gets the node of the i-th. */
+enum tern_status module_add_gradients(struct tern_module *module, struct graph *graph,
+                                      uint32_t loss, uint32_t *of_value);
+
 /* Makes the lookups of a module whose inputs and options are there. */
 enum tern_status module_make_lookups(struct tern_module *module);
 

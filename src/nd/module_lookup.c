@@ -37,7 +37,9 @@ static enum tern_status make_lookup(struct tern_module *module, uint32_t v,
     struct module_value *input = ids->op ? NULL : module_input(module, ids->name);
     EMBEDDING_CHECK(embedding);
     if (!input)
-        return fail(TERN_INVALID, "'%s' has its weights in a table, so its ids must be an input of type i64", node->name);
+        return fail(TERN_INVALID,
+                    "'%s' has its weights in a table, so its ids must be an input of type i64",
+                    node->name);
     if (node->spec.type != TERN_ND_F32 || length != embedding->length ||
         (embedding->n_rows && (uint64_t)rows != embedding->n_rows))
         return fail(TERN_MISMATCH,
@@ -48,10 +50,10 @@ static enum tern_status make_lookup(struct tern_module *module, uint32_t v,
     enum tern_status status = module_new_value(&made->value, node->name, &node->spec);
     if (!status && !module->options.predicting)
         status = storage_new(spec_bytes(&node->spec), &made->value.gradient);
-    return status ? status
-                  : lookup_init(&made->lookup, embedding, node->name, input->storage,
-                                spec_count(&input->spec), made->value.storage,
-                                made->value.gradient);
+    return status
+               ? status
+               : lookup_init(&made->lookup, embedding, node->name, input->storage,
+                             spec_count(&input->spec), made->value.storage, made->value.gradient);
 }
 
 enum tern_status module_make_lookups(struct tern_module *module)

@@ -57,9 +57,10 @@ static enum tern_status infer_made(const struct attributes *attributes, struct s
 
 /* ---- Bodies -------------------------------------------------------------------------------------- */
 
-/* The output overlaps an input fully or not at all, and elements are read before they are written. */
+/* The output overlaps an input fully or not at all, and elements are read before they are written. (clang warns where it
+ * cannot vectorize, as with calls of functions.) */
 #ifdef __clang__
-#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#define INDEPENDENT
 #else
 #define INDEPENDENT _Pragma("GCC ivdep")
 #endif

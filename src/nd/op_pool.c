@@ -74,7 +74,7 @@ static void under(const struct window *w, int axis, int64_t at, int64_t *first, 
                         out[x] += from[x * w->stride[1]];                                         \
                     for (int64_t x = first; x < end && !average; x++) {                           \
                         const T value = from[x * w->stride[1]];                                   \
-                        out[x] = (value > out[x]) | (value != value) ? value : out[x];            \
+                        out[x] = ((value > out[x]) | (value != value)) ? value : out[x];          \
                     }                                                                             \
                 }                                                                                 \
             }                                                                                     \

@@ -17,6 +17,7 @@ struct planning {
     uint32_t *n_uses;       /* of each node's value, still to come */
     uint32_t *next_free;    /* of each unit: lists */
     uint32_t free[CLASSES]; /* the unit freed last, of each class */
+    size_t alive;           /* bytes of values that are still needed */
 };
 
 void plan_fini(struct plan *plan)
@@ -75,6 +76,13 @@ static bool may_overwrite(const struct planning *planning, uint32_t node, unsign
     return to->op->overwrites & 1u << i;
 }
 
+static void count_alive(struct planning *planning, size_t bytes)
+{
+    planning->alive += bytes;
+    if (planning->plan->alive_bytes < planning->alive)
+        planning->plan->alive_bytes = planning->alive;
+}
+
 static void plan_node(struct planning *planning, uint32_t v)
 {
     struct plan *plan = planning->plan;
@@ -86,8 +94,10 @@ static void plan_node(struct planning *planning, uint32_t v)
              i++)
             if (may_overwrite(planning, v, i, sources[i]))
                 plan->unit_of[v] = plan->unit_of[sources[i]];
-        if (plan->unit_of[v] == PLAN_NONE)
+        if (plan->unit_of[v] == PLAN_NONE) {
             plan->unit_of[v] = take_unit(planning, spec_bytes(&node->spec));
+            count_alive(planning, spec_bytes(&node->spec));
+        }
         plan->separate_bytes += spec_bytes(&node->spec);
     }
     if (!node->program && node->op->scratch_bytes) {
@@ -96,13 +106,17 @@ static void plan_node(struct planning *planning, uint32_t v)
             specs[i] = planning->graph->nodes[sources[i]].spec;
         const size_t bytes = node->op->scratch_bytes(&node->attributes, specs, &node->spec);
         plan->scratch_of[v] = take_unit(planning, bytes);
+        count_alive(planning, bytes);
+        planning->alive -= bytes;
         plan->separate_bytes += bytes;
         free_unit(planning, plan->scratch_of[v]);
     }
     for (unsigned i = 0; i < n_sources; i++) {
         const uint32_t unit = plan->unit_of[sources[i]];
-        if (--planning->n_uses[sources[i]] == 0 && unit != PLAN_NONE && unit != plan->unit_of[v])
-            free_unit(planning, unit);
+        if (--planning->n_uses[sources[i]] || unit == PLAN_NONE || unit == plan->unit_of[v])
+            continue;
+        free_unit(planning, unit);
+        planning->alive -= spec_bytes(&planning->graph->nodes[sources[i]].spec);
     }
 }
 

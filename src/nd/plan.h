@@ -25,6 +25,8 @@ struct plan {
     } * units;
     size_t arena_bytes;
     size_t separate_bytes; /* what one piece of memory per value would take */
+    size_t
+        alive_bytes; /* the most that values and scratch take at a time, in the order of the nodes */
 };
 
 /* Without `sharing`, each value has a unit of its own. */
