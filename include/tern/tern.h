@@ -333,7 +333,10 @@ struct tern_table_options {
                                     graph:S, dense: n_keys access counts that updates are weighed by, unless
                                     `placement` has frequencies; copied */
     const char *filters;         /* of messages; NULL: none. See Filters below; copied */
-    const char *policy;          /* how a cluster manages the keys; NULL: "adaptive" */
+    /* Decides which changes of copies wait; NULL: filters alone. See Filters below. */
+    bool (*is_significant)(void *context, uint64_t key, const void *value, const void *sent);
+    void *significant_context;
+    const char *policy; /* how a cluster manages the keys; NULL: "adaptive" */
     /* Sparse: a key gets a row when it has been counted more than `admit` times (tern_count); at
      * most TERN_MAX_ADMIT. 0: when it is first used. */
     uint32_t admit;
@@ -439,8 +442,10 @@ struct tern_table_options {
 
 /*
  * Filters (docs/filters.md), such as "zeros,fixed:8", make pulls, pushes and sets that go to other
- * nodes shorter. All nodes must name the same filters. Rounds, which refresh replicas
- * and move keys, are exact and not filtered.
+ * nodes shorter. All nodes must name the same filters. Where a node has a copy of a key, filters lose
+ * nothing: what they leave out or round off is part of the next change, and tern_flush and
+ * tern_quiesce send it exactly. Main copies that move, sets and integers are never changed. The rounds
+ * of `ssp`, `essp`, `vap`, `bsp` and `replicate-doubling` take zeros and lz4 alone.
  *
  *   keys        a list of keys that a worker has sent to the node before costs 16 bytes.
  *   zeros       a value of zeros costs one bit.
@@ -450,6 +455,15 @@ struct tern_table_options {
  *   fixed:B     f32 and f64 only: elements that are pushed or pulled have B = 8, 16 or 24 bits. The
  *               largest of a message sets the scale; each number is rounded at random, so that its
  *               mean is the number itself. A set is never rounded.
+ *   significant:X, significant:X/t
+ *               the change of a copy waits until one of its elements is at least X, or X / t in the
+ *               t-th round of the node. Pushes to keys that have no copy here do not wait.
+ *
+ * is_significant, a function of the program, is asked in each round about each changed copy that the
+ * filters do not hold back: the key, the value as it is here, and the value that was sent last, with
+ * `length` elements each; with an updater, the sum of what was pushed since, and zeros. False: the
+ * change waits until the key changes again, or until a flush. Tern's own threads call it, under locks:
+ * it must return soon and not call Tern. Each node may have its own.
  */
 
 /*
@@ -1105,6 +1119,7 @@ struct tern_table_stats {
 
     /* Bytes that filters saved in what this node sent. */
     uint64_t keys_saved_bytes, zeros_saved_bytes, fixed_saved_bytes, lz4_saved_bytes;
+    uint64_t significant_saved_bytes; /* keys and changes, each time that a change waited */
 
     /* The cost of managing keys, at this node; zero for tables whose keys stay at home. */
     uint64_t rounds;     /* exchanges with other nodes */

@@ -156,6 +156,7 @@ static PyObject *stats_dict(const struct tern_table_stats *stats)
                   COUNT(zeros_saved_bytes),
                   COUNT(fixed_saved_bytes),
                   COUNT(lz4_saved_bytes),
+                  COUNT(significant_saved_bytes),
                   COUNT(rows),
                   COUNT(value_bytes),
                   COUNT(memory_bytes),

@@ -48,8 +48,11 @@ struct core_table {
     uint64_t staleness_ns; /* replicas are to be no older, where rounds refresh them */
     uint64_t round_ns;     /* at least that long from one round to the next */
     struct savings savings[STORE_MAX_SHARDS];
-    struct filters filters;                      /* of the rows of requests and their replies, */
-    struct filter_counts saved;                  /* and the bytes that they have saved here */
+    struct filters filters;     /* of the rows of requests and their replies, */
+    struct filter_counts saved; /* and the bytes that they have saved here */
+    /* The program's own filter of changes (sifter.h); NULL: it has none. */
+    bool (*is_significant)(void *context, uint64_t key, const void *value, const void *sent);
+    void *significant_context;
     _Atomic uint64_t request_bytes, reply_bytes; /* sent for PULL, PUSH, SET and COUNT */
     _Atomic uint64_t *
         served; /* bytes of those that were served here and of the replies, by node; NULL: nobody counts */
@@ -93,22 +96,41 @@ static inline bool core_has_closed(const struct core *core, uint16_t number)
     return core->closed[number / 64] >> number % 64 & 1;
 }
 
-/* What items of the table's rounds have. */
-static inline struct pack_shape core_pack_shape(const struct core_table *table)
-{
-    return (struct pack_shape){.value_bytes = table->store.value_bytes,
-                               .state_bytes = table->store.states.stride};
-}
-
 static inline struct filter_shape core_filter_shape(const struct core_table *table)
 {
     return (struct filter_shape){.type = table->store.type, .length = table->store.length};
+}
+
+/* What items of the table's rounds have. */
+static inline struct pack_shape core_pack_shape(const struct core_table *table)
+{
+    struct core_table *counts = (struct core_table *)(uintptr_t)table;
+    return (struct pack_shape){.value_bytes = table->store.value_bytes,
+                               .state_bytes = table->store.states.stride,
+                               .filters = &table->filters,
+                               .rows = core_filter_shape(table),
+                               .counts = &counts->saved};
 }
 
 /* Codes n rows for a request or its reply; returns their bytes. `exact`: they are not to be rounded. `scratch` has
  * filter_scratch_bytes. */
 size_t core_encode_rows(const struct core_table *table, const void *rows, size_t n, bool exact,
                         uint64_t seed, uint8_t *out, uint8_t *scratch);
+
+/* Room for n rows of a round, coded or not, with the scratch for coding or decoding them. */
+static inline size_t core_rows_room(const struct core_table *table, size_t n)
+{
+    const size_t bytes = table->store.value_bytes;
+    return filters_rows(&table->filters)
+               ? filter_max_bytes(n, bytes) + filter_scratch_bytes(&table->filters, n, bytes)
+               : n * bytes;
+}
+
+/* Writes n rows of a round to such room; returns their bytes. Filters change no bit of them. And reads them from `bytes`;
+ * false if they are not n rows. */
+size_t core_put_rows(const struct core_table *table, const void *rows, size_t n, uint8_t *out);
+bool core_get_rows(const struct core_table *table, const uint8_t *in, size_t bytes, size_t n,
+                   uint8_t *scratch, void *rows);
 
 /* As whom the keys of a table are here. */
 static inline const struct core *core_for(const struct core *core, const struct core_table *table)

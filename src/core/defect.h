@@ -127,6 +127,13 @@ enum defect {
     /* Filters (wire/filter.h). */
     DEFECT_ZEROS_REPEAT,      /* a row of zeros that is pulled is the one before it */
     DEFECT_FILTERED_ROW_LOST, /* the last row of a write is taken for zeros */
+    /* sifter.c, and who calls it */
+    DEFECT_BASE_UNROUNDED,    /* a base is moved by a change as it was before it was rounded */
+    DEFECT_WAITING_DROPPED,   /* what waits counts as sent */
+    DEFECT_WAITING_FORGOTTEN, /* what waits is not sent when everything is to be told */
+    DEFECT_EXACT_SIFTED,      /* what everything is to be told of is rounded, too */
+    DEFECT_ROUNDED_KEPT,      /* a rounded value is not sent again when everything is to be heard */
+    DEFECT_MAIN_ROUNDED,      /* a main copy that moves is rounded */
     /* Lists of keys (wire/lists.h). */
     DEFECT_LIST_CONFUSED, /* the digest of a list is that of its first keys alone */
     DEFECT_LIST_GUESSED,  /* a list that is not known is taken for that of the last request */

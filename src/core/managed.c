@@ -67,7 +67,7 @@ static bool open_table(struct core *core, struct core_table *table,
         struct manager *manager =
             manager_new(core, &table->store, table->policy, i, managed->managers[0]);
         managed->managers[i] = manager;
-        if (!manager)
+        if (!manager || !manager_filter(manager, table))
             return false;
         manager_trace(manager)->clock = setup->time_ns;
         if (setup->round_bytes)
@@ -150,6 +150,11 @@ static void begin_sweep(struct core_table *table, uint32_t shard)
     manager_begin_sweep(managed_shard(table, shard));
 }
 
+static void be_exact(struct core_table *table, uint32_t shard, bool is_awaited)
+{
+    manager_be_exact(managed_shard(table, shard), is_awaited);
+}
+
 static enum tern_status collect(struct core_table *table, uint32_t shard, bool is_due,
                                 bool is_awaited)
 {
@@ -169,7 +174,9 @@ static enum tern_status ask(struct core_table *table, uint32_t shard, uint32_t p
 {
     (void)now_ns;
     (void)more;
-    frame->fields.round.step = managed_shard(table, shard)->is_brief ? FRAME_BRIEF : 0;
+    const struct manager *manager = managed_shard(table, shard);
+    const bool is_exact = sifter_rounds(&manager->sifter) && manager->sifter.is_exact;
+    frame->fields.round.step = manager->is_brief ? FRAME_BRIEF : is_exact ? FRAME_EXACT : 0;
     return manager_request(managed_shard(table, shard), peer, body);
 }
 
@@ -384,6 +391,7 @@ const struct technique technique_managed = {
     .find = find,
     .wrote = wrote,
     .begin_sweep = begin_sweep,
+    .be_exact = be_exact,
     .collect = collect,
     .has_question = has_question,
     .ask = ask,

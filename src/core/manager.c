@@ -49,9 +49,9 @@ void manager_free(struct manager *manager)
         return;
     for (uint32_t i = 0; manager->outboxes && i < view_capacity(manager->view); i++) {
         struct outbox *outbox = &manager->outboxes[i];
-        struct keys *lists[] = {&outbox->asks,    &outbox->fetches, &outbox->ends,
-                                &outbox->changed, &outbox->deltas,  &outbox->located,
-                                &outbox->fresh,   &outbox->dirty,   &outbox->moves};
+        struct keys *lists[] = {&outbox->asks,   &outbox->fetches, &outbox->ends,  &outbox->changed,
+                                &outbox->deltas, &outbox->located, &outbox->fresh, &outbox->dirty,
+                                &outbox->moves,  &outbox->rounded};
         for (size_t k = 0; k < sizeof lists / sizeof lists[0]; k++)
             free(lists[k]->keys);
         free(outbox->locations);
@@ -70,7 +70,13 @@ void manager_free(struct manager *manager)
     free(manager->outboxes);
     free(manager->delta);
     trace_fini(&manager->trace);
+    sifter_fini(&manager->sifter);
     free(manager);
+}
+
+bool manager_filter(struct manager *manager, struct core_table *table)
+{
+    return sifter_init(&manager->sifter, table, manager->core, manager->shard);
 }
 
 const struct manager_counts *manager_counts(const struct manager *manager)
@@ -423,18 +429,32 @@ static void take_away_ask(struct manager *manager, uint32_t peer, const uint8_t 
     wanted_set(manager, key, value);
 }
 
-/* Takes back deltas that did not find their rows. They are named in the order in which they were sent, as the first
- * section. */
+/* The deltas of a request, in the order in which they were sent. */
+struct sent_deltas {
+    const struct buffer *sent;
+    struct section section;
+    size_t at;
+    uint32_t next; /* of the section */
+};
+
+/* The next of them; NULL if there is none. */
+static const uint8_t *next_sent(struct sent_deltas *deltas)
+{
+    bool wrong;
+    while (deltas->section.kind != SECTION_DELTAS || deltas->next == deltas->section.count) {
+        deltas->next = 0;
+        if (!section_next(buffer_head(deltas->sent), buffer_size(deltas->sent), &deltas->at,
+                          &deltas->section, &wrong))
+            return NULL;
+    }
+    return deltas->section.items + deltas->next++ * deltas->section.item_bytes;
+}
+
+/* Takes back deltas that did not find their rows. They are named in the order in which they were sent. */
 static void take_away_deltas(struct manager *manager, uint32_t peer, const struct section *away,
                              const struct buffer *sent)
 {
-    struct section deltas;
-    size_t at = 0;
-    bool wrong;
-    if (!section_next(buffer_head(sent), buffer_size(sent), &at, &deltas, &wrong) ||
-        deltas.kind != SECTION_DELTAS)
-        return;
-    uint32_t next = 0;
+    struct sent_deltas deltas = {.sent = sent};
     for (uint32_t i = 0; i < away->count; i++) {
         const uint8_t *item = away->items + i * away->item_bytes;
         const uint64_t key = section_get(item);
@@ -442,10 +462,11 @@ static void take_away_deltas(struct manager *manager, uint32_t peer, const struc
         if (location_node(location) != manager->core->node)
             core_learn(manager->core, manager->store, key, location, peer);
         manager->counts.redirected++;
-        while (next < deltas.count && section_get(deltas.items + next * deltas.item_bytes) != key)
-            next++;
-        if (next < deltas.count)
-            take_back_delta(manager, key, deltas.items + next++ * deltas.item_bytes + 8);
+        const uint8_t *delta = next_sent(&deltas);
+        while (delta && section_get(delta) != key)
+            delta = next_sent(&deltas);
+        if (delta)
+            take_back_delta(manager, key, delta + 8);
     }
     manager->is_left_over = true;
 }

@@ -16,6 +16,7 @@
  *     if the receiver turns out not to be the owner, the delta is taken back and sent elsewhere.
  *  3. A replica ends when the owner has confirmed the end and everything changed in it; until then it can
  *     be read and written, so a worker always sees its own pushes.
+ *     Filters may round a delta or let it wait (sifter.h), but not the last one of a replica that ends.
  *
  * The owner's side, per key that others want: the set of nodes that want it, and the set of those that
  * have not got the present value. This *share* exists only while somebody else wants the key, and while
@@ -58,6 +59,12 @@ struct manager_counts {
 struct manager *manager_new(struct core *core, struct store *store, const struct policy *policy,
                             uint32_t shard, const struct manager *first);
 void manager_free(struct manager *manager);
+
+/* Its table has filters, whose rows they are; before anything is wanted. False when memory runs out. */
+bool manager_filter(struct manager *manager, struct core_table *table);
+
+/* Whether the rounds from now on leave nothing out and round nothing. */
+void manager_be_exact(struct manager *manager, bool is_exact);
 
 const struct manager_counts *manager_counts(const struct manager *manager);
 

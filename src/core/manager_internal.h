@@ -8,6 +8,7 @@
 #include "base/keymap.h"
 #include "core/hot.h"
 #include "core/manager.h"
+#include "core/sifter.h"
 #include "core/sweep.h"
 #include "wire/section.h"
 
@@ -50,9 +51,10 @@ struct outbox {
     /* As the owner. */
     struct keys
         fresh; /* a queue of keys that the node has asked for, and whose first value it has not got */
-    struct keys dirty; /* a queue of keys whose present value the node has not got */
-    uint64_t n_passed; /* of these so far: told, or found to need no telling any more */
-    struct keys moves; /* a queue of keys that may move there, since nobody else wants them */
+    struct keys dirty;   /* a queue of keys whose present value the node has not got */
+    uint64_t n_passed;   /* of these so far: told, or found to need no telling any more */
+    struct keys rounded; /* keys of which the node has rounded values; see SET_ROUNDED */
+    struct keys moves;   /* a queue of keys that may move there, since nobody else wants them */
 };
 
 struct manager {
@@ -78,8 +80,9 @@ struct manager {
     unsigned n_served; /* times that rows were collected for others since the last round */
     struct manager_counts counts;
     struct trace trace;
+    struct sifter sifter;
 
-    /* Shares: two sets of nodes each, of set_words words. */
+    /* Shares: SETS sets of nodes each, of set_words words. */
     size_t set_words;
     uint64_t *shares;
     uint32_t n_shares, max_shares;
@@ -172,10 +175,13 @@ enum tern_status manager_take_mains(struct manager *manager);
 /* A slot that is free now is kept for the next row that comes. */
 void pool_give(struct manager *manager, uint32_t slot);
 
-/* The sets of a share: the nodes that want the key, and behind them those that miss its value. */
+/* The sets of a share: the nodes that want the key, behind them those that miss its value, and those that have a rounded
+ * one: the key is in their `rounded`. */
+enum { SET_WANTS, SET_MISSES, SET_ROUNDED, SETS };
+
 static inline uint64_t *share_sets(const struct manager *manager, uint32_t share)
 {
-    return manager->shares + (size_t)(share - 1) * 2 * manager->set_words;
+    return manager->shares + (size_t)(share - 1) * SETS * manager->set_words;
 }
 
 /*

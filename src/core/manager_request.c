@@ -111,7 +111,13 @@ enum tern_status manager_begin_round(struct manager *manager, bool is_due)
 {
     manager->is_brief = !is_due && !manager->has_news;
     manager->has_news = false;
+    sifter_begin_round(&manager->sifter, !manager->is_brief, manager->sifter.is_exact);
     return manager->is_brief ? TERN_OK : manager_take(manager);
+}
+
+void manager_be_exact(struct manager *manager, bool is_exact)
+{
+    manager->sifter.is_exact = is_exact;
 }
 
 enum tern_status manager_take(struct manager *manager)
@@ -259,6 +265,30 @@ static void put_changed(struct manager *manager, uint32_t peer, struct deltas *t
     }
 }
 
+/* The same, as filters let it out: a section of its own, so that what they do not touch does not keep it from fixed point. */
+static void put_sifted(struct manager *manager, uint32_t peer, struct deltas *to)
+{
+    struct keys *changed = &manager->outboxes[peer].changed;
+    struct sifter *sifter = &manager->sifter;
+    const size_t most = at_most(keys_left(changed), to->most);
+    if (!sifter_clear(sifter, most + 1)) {
+        put_changed(manager, peer, to);
+        return;
+    }
+    while (keys_left(changed) && sifter->n < most) {
+        fetch_keys(manager, changed->keys + changed->first, keys_left(changed), FETCH_BASE);
+        const uint64_t key = keys_take(changed);
+        uint32_t location = location_make(peer, 0);
+        if (store_look_changed(manager->store, key, peer, sifter_room(sifter), &location))
+            sifter_add(sifter, key);
+        else if (location_node(location) != peer)
+            note_changed(manager, key, location);
+    }
+    const size_t n = sifter_take(sifter);
+    for (size_t i = 0; i < n; i++)
+        put_delta(manager, to, sifter_key(sifter, i), sifter_row(sifter, i));
+}
+
 /* The ends of replicas go out together with all that was changed in them. Returns how many may. */
 static size_t put_ending(struct manager *manager, struct outbox *outbox, size_t most,
                          struct deltas *to)
@@ -278,26 +308,39 @@ static size_t put_ending(struct manager *manager, struct outbox *outbox, size_t 
     return n;
 }
 
+/* Completes the section; the place after it, which is its begin if it is empty. */
+static uint8_t *end_deltas(struct manager *manager, const struct deltas *deltas)
+{
+    if (!deltas->n)
+        return deltas->section;
+    section_write(deltas->section, SECTION_DELTAS, (uint32_t)deltas->n, delta_item_bytes(manager));
+    manager->counts.deltas_sent += deltas->n;
+    return deltas->out;
+}
+
 /* Writes what was changed, and lists in *n_ends how many ends may follow it. */
 static uint8_t *write_deltas(struct manager *manager, uint32_t peer, size_t most, uint8_t *out,
                              size_t *n_ends)
 {
     struct outbox *outbox = &manager->outboxes[peer];
     const size_t bytes = manager->store->value_bytes;
-    struct deltas deltas = {.section = out, .out = out + SECTION_HEADER_BYTES, .most = most};
+    struct deltas sifted = {.section = out, .out = out + SECTION_HEADER_BYTES, .most = most};
+    if (sifter_is_on(&manager->sifter))
+        put_sifted(manager, peer, &sifted);
+    out = end_deltas(manager, &sifted);
+    struct deltas deltas = {
+        .section = out, .out = out + SECTION_HEADER_BYTES, .most = most - sifted.n};
+    most = deltas.most;
     const size_t n_returned = at_most(outbox->deltas.n, most);
     for (size_t i = 0; i < n_returned; i++)
         put_delta(manager, &deltas, outbox->deltas.keys[i],
                   buffer_head(&outbox->delta_values) + i * bytes);
     if (n_returned)
         drop_deltas(manager, outbox, n_returned);
-    put_changed(manager, peer, &deltas);
+    if (!sifter_is_on(&manager->sifter))
+        put_changed(manager, peer, &deltas);
     *n_ends = put_ending(manager, outbox, *n_ends, &deltas);
-    if (!deltas.n)
-        return out;
-    section_write(deltas.section, SECTION_DELTAS, (uint32_t)deltas.n, delta_item_bytes(manager));
-    manager->counts.deltas_sent += deltas.n;
-    return deltas.out;
+    return end_deltas(manager, &deltas);
 }
 
 static uint8_t *write_located(struct outbox *outbox, size_t most, uint8_t *out)
@@ -321,7 +364,7 @@ enum tern_status manager_request(struct manager *manager, uint32_t peer, struct 
     size_t most_deltas = most_items(manager->round_bytes, delta_item_bytes(manager));
     size_t most_asks = most_items(manager->round_bytes, main_item_bytes(manager));
     size_t most_keys = most_items(manager->round_bytes / 4, 16), n_ends = most_deltas;
-    size_t others = 5 * SECTION_HEADER_BYTES + 8 * (2 * most_asks + n_ends) + 16 * most_keys;
+    size_t others = 6 * SECTION_HEADER_BYTES + 8 * (2 * most_asks + n_ends) + 16 * most_keys;
     most_deltas =
         at_most(most_deltas, most_items(FRAME_MAX_BODY_BYTES - others, delta_item_bytes(manager)));
     body->begin = body->end = 0;

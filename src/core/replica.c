@@ -7,6 +7,7 @@
 
 #include "core/defect.h"
 #include "core/reply.h"
+#include "core/sifter.h"
 #include "core/sweep.h"
 #include "core/technique.h"
 #include "wire/keys.h"
@@ -24,12 +25,16 @@ struct changed {
 struct missing {
     struct marks slots; /* see the header */
     struct marks_turn turn;
+    struct marks rounded; /* it has, but rounded */
 };
 
 struct replication {
     struct core *core;
-    struct store *store;
+    struct core_table *table;
+    struct store *store; /* of the table */
     const struct view *view;
+    struct sifter sifter; /* of what this node has changed; the owner's has values for others */
+    struct sifter owner_sifter;
     size_t body_bytes;       /* BODY_BYTES */
     struct changed *changed; /* one per node */
     struct sweep *sweeps;    /* one per node: through the values it has for this one */
@@ -42,13 +47,15 @@ struct replication {
     struct replication_counts counts;
 };
 
-struct replication *replication_new(struct core *core, struct store *store)
+struct replication *replication_new(struct core *core, struct core_table *table)
 {
     struct replication *made = calloc(1, sizeof *made);
+    const struct store *store = &table->store;
     if (!made)
         return NULL;
     made->core = core;
-    made->store = store;
+    made->table = table;
+    made->store = &table->store;
     made->view = core->view;
     const uint32_t capacity = view_capacity(core->view);
     made->body_bytes = BODY_BYTES;
@@ -59,9 +66,14 @@ struct replication *replication_new(struct core *core, struct store *store)
     made->server_keys = malloc(FRAME_MAX_KEYS * sizeof *made->server_keys);
     made->slots = malloc(FRAME_MAX_KEYS * sizeof *made->slots);
     bool complete = made->changed && made->sweeps && made->missing && made->keys &&
-                    made->server_keys && made->slots;
+                    made->server_keys && made->slots &&
+                    sifter_init(&made->sifter, table, core, 0) &&
+                    sifter_init(&made->owner_sifter, table, core, 1);
+    const uint64_t n_slots = 64 * store->changed[0].n_words;
     for (uint32_t i = 0; complete && i < capacity; i++)
-        complete = marks_init(&made->missing[i].slots, 64 * store->changed[0].n_words);
+        complete =
+            marks_init(&made->missing[i].slots, n_slots) &&
+            (!sifter_rounds(&made->sifter) || marks_init(&made->missing[i].rounded, n_slots));
     if (complete)
         return made;
     replication_free(made);
@@ -77,7 +89,11 @@ void replication_free(struct replication *replication)
             free(replication->changed[i].keys);
         if (replication->missing)
             marks_fini(&replication->missing[i].slots);
+        if (replication->missing)
+            marks_fini(&replication->missing[i].rounded);
     }
+    sifter_fini(&replication->sifter);
+    sifter_fini(&replication->owner_sifter);
     free(replication->changed);
     free(replication->sweeps);
     free(replication->missing);
@@ -130,6 +146,11 @@ static bool is_left_over(const struct replication *replication)
     return is_left_over;
 }
 
+void replication_be_exact(struct replication *replication, bool is_exact)
+{
+    sifter_begin_round(&replication->sifter, true, is_exact);
+}
+
 enum tern_status replication_take(struct replication *replication)
 {
     struct store *store = replication->store;
@@ -172,10 +193,39 @@ static int compare_keys(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Takes what was changed under n keys as the filters let it out; how many rows are sent. */
+static size_t take_sifted(struct replication *replication, const uint64_t *keys, size_t n,
+                          char *deltas)
+{
+    const struct store *store = replication->store;
+    struct sifter *sifter = &replication->sifter;
+    for (size_t i = 0; i < n; i++)
+        if (store_look_delta(store, keys[i], sifter_room(sifter)))
+            sifter_add(sifter, keys[i]);
+    const size_t n_sent = sifter_take(sifter);
+    for (size_t i = 0; i < n_sent; i++) {
+        replication->keys[i] = sifter_key(sifter, i);
+        memcpy(deltas + i * store->value_bytes, sifter_row(sifter, i), store->value_bytes);
+    }
+    return n_sent;
+}
+
+static size_t take_exactly(struct replication *replication, const uint64_t *keys, size_t n,
+                           char *deltas)
+{
+    struct store *store = replication->store;
+    size_t n_sent = 0;
+    for (size_t i = 0; i < n; i++)
+        if (store_take_delta(store, keys[i], deltas + n_sent * store->value_bytes))
+            replication->keys[n_sent++] = keys[i];
+    return n_sent;
+}
+
 enum tern_status replication_request(struct replication *replication, uint32_t owner,
                                      struct buffer *body, struct frame *frame, bool *more)
 {
     struct store *store = replication->store;
+    struct sifter *sifter = &replication->sifter;
     struct changed *changed = &replication->changed[owner];
     size_t most = keys_per_body(replication), n = changed->n < most ? changed->n : most;
     uint64_t *keys = n ? changed->keys + (changed->n - n) : NULL;
@@ -184,20 +234,22 @@ enum tern_status replication_request(struct replication *replication, uint32_t o
     body->begin = body->end = 0;
     replication->values.begin = replication->values.end = 0;
     char *deltas = (char *)buffer_reserve(&replication->values, n * store->value_bytes + 1);
-    uint8_t *out = buffer_reserve(body, keys_max_bytes(n) + n * store->value_bytes + 1);
+    uint8_t *out =
+        buffer_reserve(body, keys_max_bytes(n) + core_rows_room(replication->table, n) + 1);
+    const bool sifts = sifter_is_on(sifter) && sifter_clear(sifter, n + 1);
     if (!deltas || !out)
         return fail(TERN_NO_MEMORY, "no memory for a round of table '%s'", store->name);
-    size_t n_sent = 0;
-    for (size_t i = 0; i < n; i++)
-        if (store_take_delta(store, keys[i], deltas + n_sent * store->value_bytes))
-            replication->keys[n_sent++] = keys[i];
+    const size_t n_sent = sifts ? take_sifted(replication, keys, n, deltas)
+                                : take_exactly(replication, keys, n, deltas);
     changed->n -= n;
     *more = changed->n > 0;
     *frame = (struct frame){.kind = FRAME_ROUND, .count = (uint32_t)n_sent};
+    if (sifter_rounds(sifter) && sifter->is_exact)
+        frame->fields.round.step = FRAME_EXACT;
     frame->keys_bytes = (uint32_t)keys_encode(replication->keys, n_sent, out, &frame->flags);
-    if (n_sent)
-        memcpy(out + frame->keys_bytes, deltas, n_sent * store->value_bytes);
-    frame->body_bytes = frame->keys_bytes + (uint32_t)(n_sent * store->value_bytes);
+    frame->body_bytes =
+        frame->keys_bytes +
+        (uint32_t)core_put_rows(replication->table, deltas, n_sent, out + frame->keys_bytes);
     body->end = frame->body_bytes;
     count(&replication->counts.messages, 1);
     count(&replication->counts.bytes_sent, FRAME_HEADER_BYTES + frame->body_bytes);
@@ -205,17 +257,34 @@ enum tern_status replication_request(struct replication *replication, uint32_t o
     return TERN_OK;
 }
 
+/* Room for n rows of a message, and the scratch to decode them; NULL when memory runs out. */
+static uint8_t *reserve_rows(const struct replication *replication, struct buffer *buffer, size_t n)
+{
+    buffer->begin = buffer->end = 0;
+    return buffer_reserve(buffer, n * replication->store->value_bytes +
+                                      core_rows_room(replication->table, n) + 1);
+}
+
+/* Decodes the rows of a message to such room; false if they do not fit. */
+static bool read_rows(const struct replication *replication, const struct frame *frame,
+                      const uint8_t *body, uint8_t *rows)
+{
+    uint8_t *const scratch = rows + frame->count * replication->store->value_bytes;
+    return frame->keys_bytes <= frame->body_bytes &&
+           core_get_rows(replication->table, body + frame->keys_bytes, frame_payload_bytes(frame),
+                         frame->count, scratch, rows);
+}
+
 enum tern_status replication_answer(struct replication *replication, uint32_t owner,
                                     const struct frame *answer, const uint8_t *body)
 {
     struct store *store = replication->store;
-    size_t bytes = answer->count * store->value_bytes;
-    if (answer->kind != FRAME_ROUND_REPLY || frame_payload_bytes(answer) != bytes ||
+    uint8_t *rows = reserve_rows(replication, &replication->values, answer->count);
+    if (!rows)
+        return fail(TERN_NO_MEMORY, "no memory for news of table '%s'", store->name);
+    if (answer->kind != FRAME_ROUND_REPLY || !read_rows(replication, answer, body, rows) ||
         !keys_decode(body, answer->keys_bytes, answer->flags, answer->count, replication->keys))
         return fail(TERN_PEER, "an answer to a ROUND of table '%s' makes no sense", store->name);
-    replication->values.begin = replication->values.end = 0;
-    if (!buffer_append(&replication->values, body + answer->keys_bytes, bytes))
-        return fail(TERN_NO_MEMORY, "no memory for news of table '%s'", store->name);
     const char *values = (const char *)replication->values.bytes;
     for (uint32_t i = 0; i < answer->count; i++) {
         if (replication->keys[i] > store->last_key)
@@ -281,15 +350,30 @@ void replication_written(struct replication *replication, const uint64_t *keys, 
     }
 }
 
+/* A node is to hear everything exactly: it misses the values that it has rounded. */
+static void forget_rounded(struct replication *replication, struct missing *missing)
+{
+    const size_t n_words = store_mark_words(replication->store);
+    uint64_t bits;
+    for (size_t i = 0; (bits = marks_take(&missing->rounded, &i, n_words)) != 0; i++)
+        if (!defect(DEFECT_ROUNDED_KEPT))
+            marks_put(&missing->slots, i, bits);
+}
+
 bool replication_reply(struct replication *replication, uint32_t to, const struct frame *request,
                        struct buffer *out)
 {
     struct store *store = replication->store;
     size_t most = keys_per_body(replication);
-    uint8_t *body = reply_reserve(out, keys_max_bytes(most) + most * store->value_bytes);
-    if (!body)
+    uint8_t *body =
+        reply_reserve(out, keys_max_bytes(most) + core_rows_room(replication->table, most));
+    uint8_t *values = reserve_rows(replication, &replication->server_values, most);
+    if (!body || !values)
         return false;
     struct missing *missing = &replication->missing[to];
+    const bool is_exact = request->fields.round.step == FRAME_EXACT;
+    if (is_exact && missing->rounded.slots)
+        forget_rounded(replication, missing);
     bool is_left;
     size_t n = marks_take_turn(&missing->slots, &missing->turn, store_mark_words(store), most,
                                replication->slots, &is_left);
@@ -303,10 +387,14 @@ bool replication_reply(struct replication *replication, uint32_t to, const struc
     reply.fields.round_reply.left = is_left ? 2 : 0;
     reply.fields.round_reply.passed = missing->turn.n_laps;
     reply.keys_bytes = (uint32_t)keys_encode(replication->server_keys, n, body, &reply.flags);
-    reply.body_bytes = reply.keys_bytes + (uint32_t)(n * store->value_bytes);
-    char *values = (char *)body + reply.keys_bytes;
     for (size_t i = 0; i < n; i++)
         store_pull_one(store, replication->server_keys[i], values + i * store->value_bytes);
+    if (sifter_rounds(&replication->owner_sifter) && !is_exact &&
+        sifter_round(&replication->owner_sifter, values, n, store->value_bytes))
+        for (size_t i = 0; i < n; i++)
+            marks_add(&missing->rounded, replication->slots[i]);
+    reply.body_bytes = reply.keys_bytes + (uint32_t)core_put_rows(replication->table, values, n,
+                                                                  body + reply.keys_bytes);
     reply_commit(out, &reply);
     count(&replication->counts.messages, 1);
     count(&replication->counts.bytes_received, FRAME_HEADER_BYTES + request->body_bytes);
@@ -319,7 +407,7 @@ bool replication_reply(struct replication *replication, uint32_t to, const struc
 static bool open_table(struct core *core, struct core_table *table,
                        const struct technique_setup *setup)
 {
-    struct replication *made = replication_new(core, &table->store);
+    struct replication *made = replication_new(core, table);
     table->state = made;
     if (made && setup->round_bytes)
         replication_limit(made, setup->round_bytes);
@@ -346,6 +434,12 @@ static void begin_sweep(struct core_table *table, uint32_t shard)
 {
     (void)shard;
     replication_begin_sweep(table->state);
+}
+
+static void be_exact(struct core_table *table, uint32_t shard, bool is_awaited)
+{
+    (void)shard;
+    replication_be_exact(table->state, is_awaited);
 }
 
 static enum tern_status begin(struct core_table *table, uint32_t shard, struct node_clock clock,
@@ -389,8 +483,10 @@ static enum tern_status read_deltas(struct replication *replication, const struc
                                     const uint8_t *body)
 {
     const struct store *store = replication->store;
-    const size_t bytes = request->count * store->value_bytes;
-    if (frame_payload_bytes(request) != bytes ||
+    uint8_t *rows = reserve_rows(replication, &replication->server_values, request->count);
+    if (!rows)
+        return fail(TERN_NO_MEMORY, "no memory for a ROUND");
+    if (!read_rows(replication, request, body, rows) ||
         !keys_decode(body, request->keys_bytes, request->flags, request->count,
                      replication->server_keys))
         return fail(TERN_INVALID, "a ROUND does not fit table '%s'", store->name);
@@ -400,9 +496,6 @@ static enum tern_status read_deltas(struct replication *replication, const struc
             return fail(TERN_PEER, "key %" PRIu64 " of table '%s' is not at node %" PRIu32, key,
                         store->name, replication->core->node);
     }
-    replication->server_values.begin = replication->server_values.end = 0;
-    if (!buffer_append(&replication->server_values, body + request->keys_bytes, bytes))
-        return fail(TERN_NO_MEMORY, "no memory for a ROUND");
     return TERN_OK;
 }
 
@@ -462,6 +555,7 @@ const struct technique technique_mirrored = {
     .where = technique_where_home,
     .wrote = wrote,
     .begin_sweep = begin_sweep,
+    .be_exact = be_exact,
     .begin = begin,
     .has_question = has_question,
     .ask = ask,

@@ -12,6 +12,8 @@
  *  3. A node whose own delta was the row's only change is not sent the value: it has it.
  *  4. With an updater a replica keeps what is pushed to it apart, and shows the owner's last value. The
  *     owner applies what came of a round at once, and sends the value back. A set goes to the owner.
+ *  5. Filters round what is sent, or let it wait (sifter.h). The owner keeps a second bit per row and node, "this node has a
+ *     rounded value", for the time when everything is to be heard exactly.
  *
  * One thread of a node runs its rounds; any number of requests of others may be merged beside it.
  */
@@ -29,10 +31,13 @@ struct replication_counts {
     _Atomic uint64_t deltas_sent, values_received;
 };
 
-struct replication *replication_new(struct core *core, struct store *store);
+struct replication *replication_new(struct core *core, struct core_table *table);
 void replication_free(struct replication *replication);
 
 const struct replication_counts *replication_counts(const struct replication *replication);
+
+/* Whether the rounds from now on leave nothing out and round nothing. */
+void replication_be_exact(struct replication *replication, bool is_exact);
 
 /* For tests: the bytes aimed at for a request or an answer. */
 void replication_limit(struct replication *replication, size_t body_bytes);

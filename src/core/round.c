@@ -190,6 +190,8 @@ bool round_collect(struct round *round, const struct pace *pace, uint64_t now_ns
     bool any = false;
     for (uint32_t i = 0; i < TERN_MAX_TABLES && !round->status; i++) {
         struct core_table *table = table_here(round, i);
+        if (table && table->technique->be_exact)
+            table->technique->be_exact(table, round->client->first_shard, all);
         if (!table || !table->technique->collect)
             continue;
         struct exchange *exchange = exchange_at(round, i);

@@ -12,7 +12,7 @@
 
 /* ---- Shares ------------------------------------------------------------------------------------ */
 
-/* A share is two sets of nodes: those that want the key, and of them those that miss its value. */
+/* A share is sets of nodes: those that want the key, and of them those that miss its value or have a rounded one. */
 static uint64_t *wants(const struct manager *manager, uint32_t share)
 {
     return share_sets(manager, share);
@@ -20,7 +20,12 @@ static uint64_t *wants(const struct manager *manager, uint32_t share)
 
 static uint64_t *misses(const struct manager *manager, uint32_t share)
 {
-    return wants(manager, share) + manager->set_words;
+    return wants(manager, share) + SET_MISSES * manager->set_words;
+}
+
+static uint64_t *rounded(const struct manager *manager, uint32_t share)
+{
+    return wants(manager, share) + SET_ROUNDED * manager->set_words;
 }
 
 static bool has(const uint64_t *set, uint32_t node)
@@ -53,7 +58,7 @@ static uint32_t count(const struct manager *manager, const uint64_t *set, uint32
 /* An empty share, 1 + its index; 0 when memory runs out. A free one has the next free in its sets. */
 static uint32_t new_share(struct manager *manager)
 {
-    size_t words = 2 * manager->set_words;
+    size_t words = SETS * manager->set_words;
     uint32_t share = manager->free_share;
     if (share) {
         manager->free_share = (uint32_t)wants(manager, share)[0];
@@ -269,6 +274,7 @@ static void serve_end(struct manager *manager, uint32_t from, uint64_t key)
         return;
     drop(wants(manager, share), from);
     drop(misses(manager, share), from);
+    drop(rounded(manager, share), from);
     trace_note(&manager->trace, TRACE_OTHER_LEAVES, key, from);
     if (count(manager, wants(manager, share), &only) == 0)
         end_share(manager, key, share);
@@ -455,6 +461,55 @@ static size_t serve_values(struct manager *manager, uint32_t from, struct keys *
     return n_taken;
 }
 
+/* Drops keys of which the node has no rounded value any more, and all but one of those that are there twice. */
+static void tidy_rounded(struct manager *manager, uint32_t node, struct keys *list)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < list->n; i++) {
+        const uint32_t share = share_of(manager, list->keys[i]);
+        if (!share || !has(rounded(manager, share), node))
+            continue;
+        drop(rounded(manager, share), node);
+        list->keys[n++] = list->keys[i];
+    }
+    for (size_t i = 0; i < n; i++)
+        add(rounded(manager, share_of(manager, list->keys[i])), node);
+    list->n = n;
+}
+
+/* The values of a section go out rounded, and are sent exactly when all is to be heard. */
+static void round_copies(struct manager *manager, uint32_t to, const struct writer *copies)
+{
+    struct keys *list = &manager->outboxes[to].rounded;
+    uint8_t *items = copies->header + SECTION_HEADER_BYTES;
+    if (!sifter_round(&manager->sifter, items + 16, copies->count, copies->item_bytes))
+        return;
+    for (uint32_t i = 0; i < copies->count; i++) {
+        const uint64_t key = section_get(items + i * copies->item_bytes);
+        const uint32_t share = share_of(manager, key);
+        if (has(rounded(manager, share), to))
+            continue;
+        if (list->n && list->n == list->max)
+            tidy_rounded(manager, to, list);
+        if (keys_add(manager, list, key))
+            add(rounded(manager, share), to);
+    }
+}
+
+/* A node is to hear everything exactly: it misses the values that it has rounded. */
+static void forget_rounded(struct manager *manager, uint32_t node)
+{
+    struct keys *list = &manager->outboxes[node].rounded;
+    for (size_t i = 0; i < list->n && !defect(DEFECT_ROUNDED_KEPT); i++) {
+        const uint32_t share = share_of(manager, list->keys[i]);
+        if (!share || !has(rounded(manager, share), node))
+            continue;
+        drop(rounded(manager, share), node);
+        miss(manager, list->keys[i], share, node);
+    }
+    keys_clear(list);
+}
+
 /* The first values of new replicas and then, unless `from` asks for no news, those that have changed. So where the
  * latter are told, there are none of the former, and what is left of both bounds a sweep (sweep.h). */
 static void serve_news(struct manager *manager, uint32_t from, bool is_brief, size_t most,
@@ -561,6 +616,7 @@ enum tern_status manager_serve(struct manager *manager, uint32_t from, const str
 {
     size_t n_keys[SECTION_KINDS] = {0};
     const bool is_brief = request->fields.round.step == FRAME_BRIEF;
+    const bool is_exact = request->fields.round.step == FRAME_EXACT;
     enum tern_status status = check_request(manager, body, request->body_bytes, n_keys);
     if (!status && !is_brief && manager->n_shares)
         status = manager_take_mains(manager);
@@ -589,9 +645,16 @@ enum tern_status manager_serve(struct manager *manager, uint32_t from, const str
     size_t others = 4 * SECTION_HEADER_BYTES + 16 * (manager->away_asks.n + manager->away_deltas.n);
     serve_moves(manager, from, room_for(manager, &mains, answer + room - others), &mains);
     copies.header = writer_end(&mains, SECTION_MAINS);
+    if (defect(DEFECT_MAIN_ROUNDED) && sifter_rounds(&manager->sifter))
+        sifter_round(&manager->sifter, mains.header + SECTION_HEADER_BYTES + 16, mains.count,
+                     mains.item_bytes);
+    if (is_exact)
+        forget_rounded(manager, from);
     struct frame reply = reply_frame(request, view_epoch(manager->core->view), FRAME_ROUND_REPLY);
     serve_news(manager, from, is_brief, room_for(manager, &copies, answer + room - others), &copies,
                &reply);
+    if (sifter_rounds(&manager->sifter) && !is_exact)
+        round_copies(manager, from, &copies);
     uint8_t *end = writer_end(&copies, SECTION_COPIES);
     end = write_away(manager, &manager->away_asks, SECTION_AWAY_ASKS, end);
     end = write_away(manager, &manager->away_deltas, SECTION_AWAY_DELTAS, end);

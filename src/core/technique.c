@@ -1,6 +1,8 @@
 /* technique - the factory. See technique.h. */
 #include "core/technique.h"
 
+#include <string.h>
+
 #include <inttypes.h>
 #include <math.h>
 
@@ -154,6 +156,8 @@ bool technique_open(struct core *core, struct core_table *table,
     table->round_ns = options->max_rounds_per_s ? 1000 * MS / options->max_rounds_per_s : 0;
     table->generation = setup->generation;
     (void)filters_parse(setup->name, options->filters, options->type, &table->filters);
+    table->is_significant = options->is_significant;
+    table->significant_context = options->significant_context;
     if (table->technique == &technique_graph && !has_replicas(options->placement))
         table->technique = &technique_fixed;
     if (table->technique == &technique_mirrored &&
@@ -176,6 +180,34 @@ size_t core_encode_rows(const struct core_table *table, const void *rows, size_t
     const size_t bytes = filter_encode(&filters, &shape, rows, n, seed, out, scratch, &saved);
     filter_count(&counts->saved, &saved);
     return bytes;
+}
+
+size_t core_put_rows(const struct core_table *table, const void *rows, size_t n, uint8_t *out)
+{
+    struct core_table *counts = (struct core_table *)(uintptr_t)table;
+    const struct filter_shape shape = core_filter_shape(table);
+    const size_t row_bytes = table->store.value_bytes;
+    struct filter_saved saved = {0};
+    if (!filters_rows(&table->filters)) {
+        memcpy(out, rows, n * row_bytes);
+        return n * row_bytes;
+    }
+    const size_t bytes = filter_encode_exact(&table->filters, &shape, rows, n, out,
+                                             out + filter_max_bytes(n, row_bytes), &saved);
+    filter_count(&counts->saved, &saved);
+    return bytes;
+}
+
+bool core_get_rows(const struct core_table *table, const uint8_t *in, size_t bytes, size_t n,
+                   uint8_t *scratch, void *rows)
+{
+    const struct filter_shape shape = core_filter_shape(table);
+    if (filters_rows(&table->filters))
+        return filter_decode(&table->filters, &shape, in, bytes, n, scratch, rows);
+    if (bytes != n * table->store.value_bytes)
+        return false;
+    memcpy(rows, in, bytes);
+    return true;
 }
 
 void technique_close(struct core_table *table)

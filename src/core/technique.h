@@ -188,6 +188,9 @@ struct technique {
     /* ---- One round ---- */
 
     void (*begin_sweep)(struct core_table *table, uint32_t shard);
+    /* At the beginning of every round: whether somebody waits for everything to be told or heard, so that nothing is left out
+     * or rounded (sifter.h). */
+    void (*be_exact)(struct core_table *table, uint32_t shard, bool is_awaited);
     /* At the beginning of every round. A technique that spends bytes only where they buy freshness has `collect`: if
      * is_due, this round exchanges what was changed with owners, else it is only about keys that come and go; is_awaited:
      * somebody waits for that. `begin` collects what was changed in every round; `clock` is how far the node's workers were

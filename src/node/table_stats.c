@@ -110,6 +110,7 @@ enum tern_status tern_table_get_stats(struct tern_table *table, struct tern_tabl
         .keys_saved_bytes = atomic_load_explicit(&saved->keys, memory_order_relaxed),
         .zeros_saved_bytes = atomic_load_explicit(&saved->zeros, memory_order_relaxed),
         .lz4_saved_bytes = atomic_load_explicit(&saved->lz4, memory_order_relaxed),
+        .significant_saved_bytes = atomic_load_explicit(&saved->waited, memory_order_relaxed),
         .fixed_saved_bytes = atomic_load_explicit(&saved->fixed, memory_order_relaxed),
         .waited_s = (double)sum.waited_ns / 1e9,
     };

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { N_COUNTS = LAST_VALUES, MAX_LENGTH = TERN_SIM_MAX_NODES * 2 * WINDOW };
 
@@ -102,9 +103,24 @@ void check_fill(const struct check *check, const struct operation *operation)
 {
     const uint32_t element = element_of(check, operation);
     const uint32_t length = tables_length(&check->tables, operation->table);
+    const double weight = tables_weight(element);
     for (size_t i = 0; i < operation->n; i++)
         for (uint32_t e = 0; e < length; e++)
             operation->values[i * length + e] = e == element;
+    for (size_t i = 0; tables_real(&check->tables, operation->table) && i < operation->n; i++)
+        memcpy(&operation->values[i * length + element], &weight, sizeof weight);
+}
+
+/* How often 1 was added to an element of a row; a number that no additions give is -1. */
+static int64_t count_in(const struct check *check, enum sim_table table, const int64_t *row,
+                        const int64_t *initial, uint32_t element)
+{
+    double real;
+    if (!tables_real(&check->tables, table))
+        return (int64_t)((uint64_t)row[element] - (uint64_t)initial[element]);
+    memcpy(&real, &row[element], sizeof real);
+    real /= tables_weight(element);
+    return real >= 0 && real < UINT32_MAX && real == floor(real) ? (int64_t)real : -1;
 }
 
 static void write_count(struct check *check, const struct operation *operation, size_t i)
@@ -332,7 +348,8 @@ static void seen_counts(struct check *check, const struct operation *operation, 
     initial_row(check, operation->table, index, initial);
     for (uint32_t e = 0; e < length; e++) {
         const size_t at = i * length + e;
-        const int64_t count = (int64_t)((uint64_t)operation->values[at] - (uint64_t)initial[e]);
+        const int64_t count =
+            count_in(check, operation->table, operation->values + i * length, initial, e);
         const bool own = is_exact(check, operation, i, e);
         int64_t least = own || operation->copies[i] != USED_EITHER ? operation->bounds[at] : 0;
         if (check->gone[e / WINDOW] && least > tallies[e].confirmed)
@@ -385,7 +402,8 @@ void check_seen(struct check *check, const struct operation *operation, const bo
 {
     for (size_t i = 0; i < operation->n; i++) {
         const uint32_t index = operation->indexes[i];
-        if (check->lost[operation->table][index])
+        /* What is rounded is right again when everything is told and heard. */
+        if (check->lost[operation->table][index] || tables_real(&check->tables, operation->table))
             continue;
         if (operation->table != LAST_VALUES)
             seen_counts(check, operation, i, !resumed[i]);
@@ -415,7 +433,7 @@ void check_flushed(struct check *check, uint32_t worker, enum sim_table table, u
     int64_t dropped = tables_dropped(&check->tables, table);
     initial_row(check, table, index, initial);
     for (uint32_t e = worker * WINDOW; e < (worker + 1) * WINDOW; e++) {
-        const int64_t count = row ? (int64_t)((uint64_t)row[e] - (uint64_t)initial[e]) : 0;
+        const int64_t count = row ? count_in(check, table, row, initial, e) : 0;
         check_that(check, count >= forgive(tallies[e].started, count, swept, e, &dropped),
                    "worker %" PRIu32 " has flushed, and the main copy of key %" PRIu32
                    " of table '%s' has %" PRId64 " of its %" PRIu32
@@ -434,7 +452,7 @@ static void stored_counts(struct check *check, const struct stored *stored)
     int64_t dropped = tables_dropped(&check->tables, stored->table);
     initial_row(check, stored->table, stored->index, initial);
     for (uint32_t e = 0; e < tables_length(&check->tables, stored->table); e++) {
-        const int64_t count = (int64_t)((uint64_t)stored->row[e] - (uint64_t)initial[e]);
+        const int64_t count = count_in(check, stored->table, stored->row, initial, e);
         const int64_t certain = stored->is_main ? tallies[e].confirmed : 0;
         const int64_t expected =
             check->lenient || check->gone[e / WINDOW] ? certain : tallies[e].started;
@@ -483,7 +501,8 @@ static void stored_state(struct check *check, const struct stored *stored)
 
 void check_stored(struct check *check, const struct stored *stored)
 {
-    if (check->lost[stored->table][stored->index])
+    const bool is_rounded = check->lenient && tables_real(&check->tables, stored->table);
+    if (check->lost[stored->table][stored->index] || is_rounded)
         return;
     if (stored->table != LAST_VALUES)
         stored_counts(check, stored);

@@ -130,10 +130,18 @@ void tables_choose(struct tables *tables, uint32_t n_nodes, uint32_t n_workers, 
     static const uint32_t n_moves[] = {0, 0, 0x7ffa, 0xfbfa, 0xfff0, 0xfffc};
     static const size_t n_n_moves = sizeof n_moves / sizeof *n_moves;
     static const char *const last[] = {"static", "adaptive", "adaptive", "replicate"};
-    /* The simulator's numbers are whole, so they are never rounded. */
-    static const char *const filters[] = {NULL,         "zeros", "keys",
-                                          "keys,zeros", "lz4",   "keys,zeros,lz4"};
+    static const char *const filters[] = {NULL,
+                                          "zeros",
+                                          "keys",
+                                          "keys,zeros",
+                                          "lz4",
+                                          "keys,zeros,lz4",
+                                          "significant:2,zeros",
+                                          "significant:3/t"};
     static const size_t n_filters = sizeof filters / sizeof *filters;
+    static const char *const roundings[] = {NULL, "fixed:8", "zeros,fixed:16",
+                                            "keys,fixed:8,significant:2/t,lz4"};
+    static const size_t n_roundings = sizeof roundings / sizeof *roundings;
     static const char *const graphs[] = {"graph:0",  "graph:1",   "graph:1",  "graph:3",
                                          "graph:10", "graph:100", "graph:inf"};
     static const size_t n_graphs = sizeof graphs / sizeof *graphs;
@@ -150,19 +158,21 @@ void tables_choose(struct tables *tables, uint32_t n_nodes, uint32_t n_workers, 
         [GRAPH_COUNTS] = graphs[rand_below(rand_at(seed, 12), n_graphs)],
         [LAST_VALUES] = last[rand_at(seed, 1) % 4],
     };
-    *tables = (struct tables){.length = n_workers * WINDOW,
-                              .last_length = rand_at(seed, 2) % 2 ? LAST_LENGTH : LAST_SHORT,
-                              .are_backed = are_backed,
-                              .replicas_updated = rand_at(seed, 4) % 2 && !are_backed,
-                              .filters = filters[rand_at(seed, 8) % n_filters],
-                              .lists_most = (uint32_t)rand_at(seed, 9) % 4,
-                              .graph_updated = rand_at(seed, 10) % 3 == 0 && !are_backed,
-                              .has_frequencies = rand_at(seed, 11) % 2 && !are_backed,
-                              .places_frequencies = rand_at(seed, 11) / 2 % 2,
-                              .sets_mirrored = rand_at(seed, 1) % 4 == 3 && !are_backed,
-                              .round_bytes = (size_t)64 << rand_below(rand_at(seed, 3), 15),
-                              .staleness_ms = 1u << rand_below(rand_at(seed, 7), 8),
-                              .n_moves = n_moves[rand_below(rand_at(seed, 6), n_n_moves)]};
+    *tables =
+        (struct tables){.length = n_workers * WINDOW,
+                        .last_length = rand_at(seed, 2) % 2 ? LAST_LENGTH : LAST_SHORT,
+                        .are_backed = are_backed,
+                        .replicas_updated = rand_at(seed, 4) % 2 && !are_backed,
+                        .filters = filters[rand_at(seed, 8) % n_filters],
+                        .roundings = are_backed ? NULL : roundings[rand_at(seed, 14) % n_roundings],
+                        .lists_most = (uint32_t)rand_at(seed, 9) % 4,
+                        .graph_updated = rand_at(seed, 10) % 3 == 0 && !are_backed,
+                        .has_frequencies = rand_at(seed, 11) % 2 && !are_backed,
+                        .places_frequencies = rand_at(seed, 11) / 2 % 2,
+                        .sets_mirrored = rand_at(seed, 1) % 4 == 3 && !are_backed,
+                        .round_bytes = (size_t)64 << rand_below(rand_at(seed, 3), 15),
+                        .staleness_ms = 1u << rand_below(rand_at(seed, 7), 8),
+                        .n_moves = n_moves[rand_below(rand_at(seed, 6), n_n_moves)]};
     for (int i = 0; i < N_SIM_TABLES; i++)
         policy_find(are_backed ? "static" : policies[i], &tables->policies[i]);
     for (uint32_t i = 0; i < LISTED_KEYS; i++)
@@ -203,6 +213,10 @@ struct tern_table_options tables_options(const struct tables *tables, enum sim_t
     if (tables->placements[table].n_keys)
         options.placement = &tables->placements[table];
     options.filters = tables->filters;
+    if (tables_real(tables, table)) {
+        options.type = TERN_F64;
+        options.filters = tables->roundings;
+    }
     if (table == SPARSE_COUNTS) {
         options.admit = tables->admit;
         options.expected_keys = tables->admit ? EXPECTED_KEYS : 0;
@@ -215,7 +229,8 @@ struct tern_table_options tables_options(const struct tables *tables, enum sim_t
     }
     if (technique_find(&tables->policies[table], false)->collect)
         options.staleness_ms = tables->staleness_ms;
-    if (table == DENSE_COUNTS || table == ADAPTIVE_COUNTS || table == BOUNDED_COUNTS)
+    if (table == DENSE_COUNTS || table == BOUNDED_COUNTS ||
+        (table == ADAPTIVE_COUNTS && !tables_real(tables, table)))
         options.init = (struct tern_init){.kind = TERN_INIT_UNIFORM, .seed = 7, .b = 1e9};
     if (tables_updated(tables, table))
         options.updater =

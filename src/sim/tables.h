@@ -39,6 +39,7 @@ struct tables {
     bool replicas_updated; /* tables under `replicate` also have an updater */
     bool are_backed;       /* all tables are static and have backups */
     const char *filters;   /* of the tables; NULL: none */
+    const char *roundings; /* of those of tables_real, which have real numbers; NULL: they do not */
     uint32_t lists_most; /* lists of keys that a server remembers of a lane; 0: as many as it may */
     bool sets_mirrored;  /* LAST_VALUES is under `replicate` */
     size_t round_bytes;  /* of a manager's request or answer; few, so that rounds have several */
@@ -101,6 +102,19 @@ static inline bool tables_updated(const struct tables *tables, enum sim_table ta
     return table == UPDATED_COUNTS || (table == GRAPH_COUNTS && tables->graph_updated) ||
            ((table == REPLICA_COUNTS || (table == LAST_VALUES && tables->sets_mirrored)) &&
             tables->replicas_updated);
+}
+
+/* Whether the table has real numbers, and filters that round them. */
+static inline bool tables_real(const struct tables *tables, enum sim_table table)
+{
+    return tables->roundings && (table == ADAPTIVE_COUNTS || table == MANAGED_COUNTS ||
+                                 (table == REPLICA_COUNTS && !tables->replicas_updated));
+}
+
+/* What is added to an element of such a table for one addition: beside the larger ones, small ones are rounded. */
+static inline double tables_weight(uint32_t element)
+{
+    return element % 2 == 0 ? 1 : element % 4 == 1 ? 1 << 8 : 1 << 16;
 }
 
 /* How the keys of the table are managed in a cluster. */

@@ -145,8 +145,67 @@ enum marked store_marked(struct store *store, uint32_t slot, uint64_t *key, uint
     return marked;
 }
 
-bool store_take_changed(struct store *store, uint64_t key, uint32_t node, void *delta,
-                        uint32_t *location)
+/* What must be sent of a latched row; false if that is nothing. */
+static bool look(const struct store *store, uint32_t slot, void *delta)
+{
+    const char *row = slabs_at(&store->rows, slot), *base = slabs_at(&store->bases, slot);
+    if (store->updater.apply)
+        memcpy(delta, base, store->value_bytes);
+    else
+        changed[store->type](delta, row, base, store->length);
+    return any_set(delta, store->value_bytes);
+}
+
+bool store_look_delta(const struct store *store, uint64_t key, void *delta)
+{
+    uint64_t word;
+    struct entry *entry = store_latch_row(store, key, NULL, &word);
+    if (!entry)
+        return false;
+    const bool any = look(store, entry_slot(word), delta);
+    entry_release_same(entry, word);
+    return any;
+}
+
+bool store_show_change(const struct store *store, uint64_t key, void *value, void *sent)
+{
+    uint64_t word;
+    struct entry *entry = store_latch_row(store, key, NULL, &word);
+    if (!entry)
+        return false;
+    const char *row = slabs_at(&store->rows, entry_slot(word));
+    const char *base = slabs_at(&store->bases, entry_slot(word));
+    memcpy(value, store->updater.apply ? base : row, store->value_bytes);
+    if (store->updater.apply)
+        memset(sent, 0, store->value_bytes);
+    else
+        memcpy(sent, base, store->value_bytes);
+    entry_release_same(entry, word);
+    return true;
+}
+
+bool store_take_part(struct store *store, uint64_t key, const void *part, bool *is_left)
+{
+    uint64_t word;
+    struct entry *entry = store_latch_row(store, key, NULL, &word);
+    *is_left = false;
+    if (!entry)
+        return false;
+    const uint32_t slot = entry_slot(word);
+    char *base = slabs_at(&store->bases, slot);
+    const bool any = any_set(part, store->value_bytes);
+    if (any && store->updater.apply)
+        subtract[store->type](base, part, store->length);
+    else if (any)
+        store->kernel->add[store->type](base, part, store->length);
+    *is_left = store_has_delta(store, slot);
+    entry_release_same(entry, word);
+    return any;
+}
+
+/* Takes, or looks at, the delta of a replica whose main copy is at `node`. */
+static bool of_changed(struct store *store, uint64_t key, uint32_t node, bool takes, void *delta,
+                       uint32_t *location)
 {
     uint64_t word;
     struct entry *entry = store_latch_row(store, key, NULL, &word);
@@ -158,12 +217,24 @@ bool store_take_changed(struct store *store, uint64_t key, uint32_t node, void *
         uint32_t at =
             atomic_load_explicit(&store_facts(store, slot)->location, memory_order_relaxed);
         if (location_node(at) == node)
-            any = take(store, slot, delta);
+            any = takes ? take(store, slot, delta) : look(store, slot, delta);
         else
             *location = at;
     }
     entry_release_same(entry, word);
     return any;
+}
+
+bool store_take_changed(struct store *store, uint64_t key, uint32_t node, void *delta,
+                        uint32_t *location)
+{
+    return of_changed(store, key, node, true, delta, location);
+}
+
+bool store_look_changed(struct store *store, uint64_t key, uint32_t node, void *delta,
+                        uint32_t *location)
+{
+    return of_changed(store, key, node, false, delta, location);
 }
 
 bool store_return_delta(struct store *store, uint64_t key, const void *delta)

@@ -458,6 +458,14 @@ bool store_has_delta(const struct store *store, uint32_t slot);
  * as sent; false if that is nothing. */
 bool store_take_delta(struct store *store, uint64_t key, void *delta);
 
+/* The same without taking it; and taking a part of it, which may be any number. False if that is nothing; *is_left: there
+ * is something else to send. */
+bool store_look_delta(const struct store *store, uint64_t key, void *delta);
+bool store_take_part(struct store *store, uint64_t key, const void *part, bool *is_left);
+
+/* An existing row and its base; with an updater, what is to be sent and zeros. */
+bool store_show_change(const struct store *store, uint64_t key, void *value, void *sent);
+
 /* What the row that `slot` was marked for is now. */
 enum marked {
     MARKED_NOTHING, /* it is not shared any more */
@@ -469,6 +477,10 @@ enum marked store_marked(struct store *store, uint32_t slot, uint64_t *key, uint
 /* Takes the delta of a replica whose main copy is at `node`; false if there is none. Of a replica whose main copy is
  * elsewhere, *location is where; otherwise it stays as it is. */
 bool store_take_changed(struct store *store, uint64_t key, uint32_t node, void *delta,
+                        uint32_t *location);
+
+/* The same without taking it. */
+bool store_look_changed(struct store *store, uint64_t key, uint32_t node, void *delta,
                         uint32_t *location);
 
 /* Takes back a delta of a replica that could not be delivered: it is to be sent again. False if there is no

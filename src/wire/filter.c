@@ -51,11 +51,27 @@ static const char *parse_skip(const char *text, size_t n, enum tern_type type,
                : "has no share of rows above 0 and at most 1, such as skip:0.5";
 }
 
+/* Reads the least change that does not wait. */
+static const char *parse_significant(const char *text, size_t n, struct filters *filters)
+{
+    static const char per_round[] = "/t";
+    char number[24] = "", *end;
+    if (filters->significant > 0)
+        return "is named twice";
+    memcpy(number, text, n < sizeof number ? n : 0);
+    filters->significant = strtod(number, &end);
+    filters->decays = strcmp(end, per_round) == 0;
+    return end != number && (!*end || filters->decays) && filters->significant > 0 &&
+                   isfinite(filters->significant)
+               ? NULL
+               : "has no change above 0, such as significant:0.01 or significant:0.01/t";
+}
+
 /* Reads one name of n characters; a sentence's end if it is wrong, else NULL. */
 static const char *parse_one(const char *text, size_t n, enum tern_type type,
                              struct filters *filters)
 {
-    static const char fixed[] = "fixed:", skip[] = "skip:";
+    static const char fixed[] = "fixed:", skip[] = "skip:", significant[] = "significant:";
     bool *const flag = is_name(text, n, "keys")    ? &filters->keys
                        : is_name(text, n, "zeros") ? &filters->zeros
                        : is_name(text, n, "lz4")   ? &filters->lz4
@@ -67,8 +83,12 @@ static const char *parse_one(const char *text, size_t n, enum tern_type type,
     }
     if (n > sizeof skip - 1 && memcmp(text, skip, sizeof skip - 1) == 0)
         return parse_skip(text + sizeof skip - 1, n - (sizeof skip - 1), type, filters);
+    if (n > sizeof significant - 1 && memcmp(text, significant, sizeof significant - 1) == 0)
+        return parse_significant(text + sizeof significant - 1, n - (sizeof significant - 1),
+                                 filters);
     if (n < sizeof fixed - 1 || memcmp(text, fixed, sizeof fixed - 1) != 0)
-        return "is unknown; there are: keys, zeros, fixed:8, fixed:16, fixed:24, skip:Q, lz4";
+        return "is unknown; there are: keys, zeros, fixed:8, fixed:16, fixed:24, skip:Q, "
+               "significant:X, significant:X/t, lz4";
     if (filters->fixed_bits)
         return "is named twice";
     if (!is_real(type))
@@ -103,12 +123,15 @@ enum tern_status filters_parse(const char *table, const char *text, enum tern_ty
 
 void filters_text(const struct filters *filters, char text[FILTERS_TEXT_BYTES])
 {
-    char skip[24] = "";
+    char skip[24] = "", significant[40] = "";
     if (filters->skip > 0)
         snprintf(skip, sizeof skip, ",skip:%.9g", filters->skip);
-    snprintf(text, FILTERS_TEXT_BYTES, "%s%s%s%.0d%s%s", filters->keys ? ",keys" : "",
+    if (filters->significant > 0)
+        snprintf(significant, sizeof significant, ",significant:%.9g%s", filters->significant,
+                 filters->decays ? "/t" : "");
+    snprintf(text, FILTERS_TEXT_BYTES, "%s%s%s%.0d%s%s%s", filters->keys ? ",keys" : "",
              filters->zeros ? ",zeros" : "", filters->fixed_bits ? ",fixed:" : "",
-             (int)filters->fixed_bits, skip, filters->lz4 ? ",lz4" : "");
+             (int)filters->fixed_bits, skip, significant, filters->lz4 ? ",lz4" : "");
     if (text[0])
         memmove(text, text + 1, strlen(text));
 }
@@ -119,6 +142,7 @@ void filter_count(struct filter_counts *counts, const struct filter_saved *saved
     atomic_fetch_add_explicit(&counts->zeros, saved->zeros, memory_order_relaxed);
     atomic_fetch_add_explicit(&counts->fixed, saved->fixed, memory_order_relaxed);
     atomic_fetch_add_explicit(&counts->lz4, saved->lz4, memory_order_relaxed);
+    atomic_fetch_add_explicit(&counts->waited, saved->waited, memory_order_relaxed);
 }
 
 /* ---- Elements ------------------------------------------------------------------------------------ */
@@ -214,11 +238,11 @@ INLINE uint32_t bits_at(uint32_t seed, uint32_t i)
 }
 
 /* A whole number below 2^24 whose mean is x: x and a random share of 1, rounded down. What is added makes it positive, so
- * that a conversion rounds down. */
+ * that a conversion rounds down. The share has so few bits that a whole number stays what it is. */
 INLINE int32_t round_at_random(double x, uint32_t seed, uint32_t i)
 {
     enum { OFFSET = 1 << 24 };
-    return (int32_t)(x + (double)(int32_t)(bits_at(seed, i) >> 1) * 0x1p-31 + OFFSET) - OFFSET;
+    return (int32_t)(x + (double)(int32_t)(bits_at(seed, i) >> 5) * 0x1p-27 + OFFSET) - OFFSET;
 }
 
 /* Writes at most BLOCK elements as whole numbers of steps; `at` is the number of the first. Type and bits are constants. */
@@ -469,31 +493,108 @@ void filter_skip(const struct filters *filters, const struct filter_shape *shape
     }
 }
 
+static struct rounding rounding_to(const struct filters *filters, enum tern_type type,
+                                   int log2_step, uint64_t seed)
+{
+    return (struct rounding){.type = type,
+                             .bits = filters->fixed_bits,
+                             .scale = ldexp(1, -log2_step),
+                             .seed = (uint32_t)(seed ^ seed >> 32)};
+}
+
+/* Rounds elements by coding and decoding them; with `to` NULL they stay as they are, and the answer is whether they are
+ * whole numbers of steps. */
+static bool round_elements(struct rounding *rounding, int log2_step, const uint8_t *from, size_t n,
+                           uint8_t *to)
+{
+    uint8_t coded[BLOCK * 3], block[BLOCK * sizeof(double)];
+    const size_t bytes = element_bytes(rounding->type);
+    const struct rounding back = {
+        .type = rounding->type, .bits = rounding->bits, .scale = ldexp(1, log2_step)};
+    bool same = true;
+    for (size_t done = 0, most; same && done < n; done += most) {
+        most = n - done < BLOCK ? n - done : BLOCK;
+        put_elements(rounding, from + done * bytes, most, coded);
+        get_elements(&back, coded, most, block);
+        if (to)
+            memcpy(to + done * bytes, block, most * bytes);
+        else
+            same = memcmp(from + done * bytes, block, most * bytes) == 0;
+    }
+    return same;
+}
+
+bool filter_round(const struct filters *filters, const struct filter_shape *shape, void *rows,
+                  size_t n, uint64_t seed)
+{
+    int log2_step;
+    if (!filters->fixed_bits ||
+        !find_step(rows, shape->type, n * shape->length, filters->fixed_bits, &log2_step))
+        return false;
+    struct rounding rounding = rounding_to(filters, shape->type, log2_step, seed);
+    round_elements(&rounding, log2_step, rows, n * shape->length, rows);
+    return true;
+}
+
+bool filter_is_significant(const struct filter_shape *shape, const void *row, double least)
+{
+    const uint8_t *from = row;
+    int64_t whole;
+    int32_t half;
+    bool is_less = true;
+    for (size_t i = 0; i < shape->length && is_less; i++) {
+        const uint8_t *at = from + i * element_bytes(shape->type);
+        if (shape->type == TERN_I64)
+            memcpy(&whole, at, sizeof whole), is_less = fabs((double)whole) < least;
+        else if (shape->type == TERN_I32)
+            memcpy(&half, at, sizeof half), is_less = fabs((double)half) < least;
+        else
+            is_less = fabs(get_real(at, shape->type)) < least;
+    }
+    return !is_less;
+}
+
+/* How rows are coded. */
+struct coding {
+    bool fixed, zeros;
+    int log2_step;
+    size_t n_zero, row_bytes, coded_bytes; /* a row has so many bytes, and has them coded */
+};
+
+/* `exact`: fixed point must change nothing. */
+static struct coding choose_coding(const struct filters *filters, const struct filter_shape *shape,
+                                   const uint8_t *rows, size_t n, bool exact)
+{
+    struct coding coding = {.row_bytes = shape->length * element_bytes(shape->type)};
+    coding.n_zero = filters->zeros ? count_zeros(rows, n, coding.row_bytes) : 0;
+    coding.fixed = filters->fixed_bits && find_step(rows, shape->type, n * shape->length,
+                                                    filters->fixed_bits, &coding.log2_step);
+    if (coding.fixed && exact) {
+        struct rounding rounding = rounding_to(filters, shape->type, coding.log2_step, 0);
+        coding.fixed = round_elements(&rounding, coding.log2_step, rows, n * shape->length, NULL);
+    }
+    coding.coded_bytes = coding.fixed ? shape->length * filters->fixed_bits / 8 : coding.row_bytes;
+    coding.zeros = coding.n_zero * coding.coded_bytes > (n + 7) / 8;
+    return coding;
+}
+
 static size_t encode_rows(const struct filters *filters, const struct filter_shape *shape,
-                          const void *rows, size_t n, uint64_t seed, uint8_t *out,
-                          struct filter_saved *saved)
+                          const void *rows, size_t n, const struct coding *coding, uint64_t seed,
+                          uint8_t *out, struct filter_saved *saved)
 {
     const uint8_t *from = rows, *const begin = out;
-    const size_t row_bytes = shape->length * element_bytes(shape->type), n_bits = (n + 7) / 8;
-    const size_t n_zero = filters->zeros ? count_zeros(from, n, row_bytes) : 0;
-    int log2_step = 0;
-    const bool fixed = filters->fixed_bits && find_step(from, shape->type, n * shape->length,
-                                                        filters->fixed_bits, &log2_step);
-    const size_t coded = fixed ? shape->length * filters->fixed_bits / 8 : row_bytes;
-    const bool zeros = n_zero * coded > n_bits;
+    const size_t row_bytes = coding->row_bytes, n_bits = (n + 7) / 8;
+    const bool zeros = coding->zeros, fixed = coding->fixed;
     *out++ = (uint8_t)((zeros ? FORM_ZEROS : 0) | (fixed ? FORM_FIXED : 0));
     uint8_t *const bits = out;
     out += zeros ? n_bits : 0;
     memset(bits, 0, (size_t)(out - bits));
     if (fixed) {
-        put_u16(out, (uint16_t)log2_step);
+        put_u16(out, (uint16_t)coding->log2_step);
         out += 2;
-        saved->fixed += (n - (zeros ? n_zero : 0)) * (row_bytes - coded);
+        saved->fixed += (n - (zeros ? coding->n_zero : 0)) * (row_bytes - coding->coded_bytes);
     }
-    struct rounding rounding = {.type = shape->type,
-                                .bits = filters->fixed_bits,
-                                .scale = ldexp(1, -log2_step),
-                                .seed = (uint32_t)(seed ^ seed >> 32)};
+    struct rounding rounding = rounding_to(filters, shape->type, coding->log2_step, seed);
     if (fixed && zeros) {
         out = put_sparse(&rounding, from, n, shape->length, bits, out);
     } else if (fixed) {
@@ -504,7 +605,7 @@ static size_t encode_rows(const struct filters *filters, const struct filter_sha
         memcpy(out, from, n * row_bytes);
         out += n * row_bytes;
     }
-    saved->zeros += zeros ? n_zero * row_bytes - n_bits : 0;
+    saved->zeros += zeros ? coding->n_zero * row_bytes - n_bits : 0;
     return (size_t)(out - begin);
 }
 
@@ -522,14 +623,29 @@ static size_t compress(uint8_t *coded, size_t bytes, uint8_t *scratch, struct fi
     return LZ4_HEAD_BYTES + (size_t)n;
 }
 
+static size_t encode(const struct filters *filters, const struct filter_shape *shape,
+                     const void *rows, size_t n, bool exact, uint64_t seed, uint8_t *out,
+                     uint8_t *scratch, struct filter_saved *saved)
+{
+    const struct coding coding = choose_coding(filters, shape, rows, n, exact);
+    const size_t bytes = encode_rows(filters, shape, rows, n, &coding, seed, out, saved);
+    return filters->lz4 && bytes >= LZ4_LEAST && bytes <= LZ4_MAX_INPUT_SIZE
+               ? compress(out, bytes, scratch, saved)
+               : bytes;
+}
+
 size_t filter_encode(const struct filters *filters, const struct filter_shape *shape,
                      const void *rows, size_t n, uint64_t seed, uint8_t *out, uint8_t *scratch,
                      struct filter_saved *saved)
 {
-    const size_t bytes = encode_rows(filters, shape, rows, n, seed, out, saved);
-    return filters->lz4 && bytes >= LZ4_LEAST && bytes <= LZ4_MAX_INPUT_SIZE
-               ? compress(out, bytes, scratch, saved)
-               : bytes;
+    return encode(filters, shape, rows, n, false, seed, out, scratch, saved);
+}
+
+size_t filter_encode_exact(const struct filters *filters, const struct filter_shape *shape,
+                           const void *rows, size_t n, uint8_t *out, uint8_t *scratch,
+                           struct filter_saved *saved)
+{
+    return encode(filters, shape, rows, n, true, 0, out, scratch, saved);
 }
 
 /* How many of n rows follow; the bits of rows that are not there must be 0. */

@@ -13,6 +13,11 @@
  *   skip:Q    a row of a push is sent with probability Q, divided by Q (6.4): the mean is the row itself. The others are
  *             zeros, so `zeros` is included
  *   lz4       what the others have made is compressed, if that makes it shorter
+ *   significant:X, significant:X/t   the change of a copy waits until an element of it has X, or X / t in round t; no
+ *             matter of coding (core/sifter.h)
+ *
+ * In rounds, which know what both sides have, rows are rounded before they are coded (filter_round), and coding changes
+ * nothing (filter_encode_exact).
  *
  * Rows are coded as: u8 form; with FORM_ZEROS a bit for each row, whether it follows; with FORM_FIXED i16, the binary
  * logarithm of the step; then the rows that are not left out. Or FORM_LZ4, u32 bytes, and an LZ4 block that has so many bytes
@@ -36,6 +41,8 @@ struct filters {
     bool lz4;
     uint8_t fixed_bits; /* 0: not rounded */
     double skip;        /* the share of rows that is pushed; 0: all */
+    double significant; /* the least element of a change that does not wait; 0: none waits */
+    bool decays;        /* `significant` is divided by the number of the round */
 };
 
 /* The rows that are coded: `length` elements each. */
@@ -46,11 +53,11 @@ struct filter_shape {
 
 /* Bytes that filters have saved: of one message, and of all. */
 struct filter_saved {
-    uint64_t keys, zeros, fixed, lz4;
+    uint64_t keys, zeros, fixed, lz4, waited;
 };
 
 struct filter_counts {
-    _Atomic uint64_t keys, zeros, fixed, lz4;
+    _Atomic uint64_t keys, zeros, fixed, lz4, waited;
 };
 
 /* Adds what was saved in a message. Any thread. */
@@ -67,9 +74,9 @@ static inline bool filters_rows(const struct filters *filters)
 enum tern_status filters_parse(const char *table, const char *text, enum tern_type type,
                                struct filters *filters);
 
-enum { FILTERS_TEXT_BYTES = 64 };
+enum { FILTERS_TEXT_BYTES = 96 };
 
-/* Names filters always in the same way: "keys,zeros,fixed:8,skip:0.5,lz4". */
+/* Names filters always in the same way: "keys,zeros,fixed:8,skip:0.5,significant:0.1/t,lz4". */
 void filters_text(const struct filters *filters, char text[FILTERS_TEXT_BYTES]);
 
 /* Room that n rows of row_bytes may need. */
@@ -90,6 +97,19 @@ void filter_skip(const struct filters *filters, const struct filter_shape *shape
 size_t filter_encode(const struct filters *filters, const struct filter_shape *shape,
                      const void *rows, size_t n, uint64_t seed, uint8_t *out, uint8_t *scratch,
                      struct filter_saved *saved);
+
+/* The same without rounding: rows have fixed point only if all elements are whole numbers of its steps. What is decoded
+ * has the same bits. */
+size_t filter_encode_exact(const struct filters *filters, const struct filter_shape *shape,
+                           const void *rows, size_t n, uint8_t *out, uint8_t *scratch,
+                           struct filter_saved *saved);
+
+/* Rounds n rows in place to what fixed point can say; false, and they stay as they are, if it cannot. */
+bool filter_round(const struct filters *filters, const struct filter_shape *shape, void *rows,
+                  size_t n, uint64_t seed);
+
+/* Whether an element of a row is at least `least` away from 0, or is no number. */
+bool filter_is_significant(const struct filter_shape *shape, const void *row, double least);
 
 /* Decodes exactly n rows from exactly `bytes`; false, with rows unspecified, if they do not fit. */
 bool filter_decode(const struct filters *filters, const struct filter_shape *shape,

@@ -15,7 +15,7 @@
 #include "base/status.h"
 
 enum {
-    FRAME_VERSION = 5,
+    FRAME_VERSION = 6,
     FRAME_HEADER_BYTES = 56,
     FRAME_MAX_KEYS = 1 << 16,
     FRAME_DIGEST_BYTES = 16,    /* of a list of keys */
@@ -161,6 +161,8 @@ union frame_fields {
 
 #define FRAME_BRIEF \
     UINT64_C(1) /* round.step of a managed table: news of replicas are not asked for */
+/* round.step of a table whose filters round: the values in the answer are exact, also of those that were not before. */
+#define FRAME_EXACT UINT64_C(2)
 
 struct frame {
     enum frame_kind kind;

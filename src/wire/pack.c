@@ -110,6 +110,37 @@ static uint8_t *put_column(const uint8_t *from, uint32_t count, size_t stride, s
     return out;
 }
 
+/* Whether the values of a section are filtered. */
+static bool is_filtered(const struct pack_shape *shape, const struct section *section)
+{
+    const struct layout layout = layout_of(shape, section->kind);
+    return shape->filters && filters_rows(shape->filters) && layout.value_bytes &&
+           section->item_bytes == layout.item_bytes;
+}
+
+/* The scratch that the filters need for a section. */
+static size_t scratch_bytes(const struct pack_shape *shape, const struct section *section)
+{
+    const size_t n = section->count, bytes = shape->value_bytes;
+    return is_filtered(shape, section) ? n * bytes + filter_max_bytes(n, bytes) +
+                                             filter_scratch_bytes(shape->filters, n, bytes)
+                                       : 0;
+}
+
+/* Values as a number, how many bytes they take, and these. */
+static uint8_t *put_filtered(const struct pack_shape *shape, const uint8_t *from, uint32_t count,
+                             size_t stride, uint8_t *scratch, struct filter_saved *saved,
+                             uint8_t *out)
+{
+    uint8_t *const coded = put_column(from, count, stride, shape->value_bytes, scratch);
+    uint8_t *const more = coded + filter_max_bytes(count, shape->value_bytes);
+    const size_t bytes =
+        filter_encode_exact(shape->filters, &shape->rows, scratch, count, coded, more, saved);
+    out = number_put(bytes, out);
+    memcpy(out, coded, bytes);
+    return out + bytes;
+}
+
 /* Numbers that are often the two largest, which stand for "none": these become the smallest. */
 static uint8_t *put_words(const uint8_t *item, size_t bytes, uint8_t *out)
 {
@@ -118,7 +149,8 @@ static uint8_t *put_words(const uint8_t *item, size_t bytes, uint8_t *out)
     return out;
 }
 
-static uint8_t *pack(const struct pack_shape *shape, const struct section *section, uint8_t *out)
+static uint8_t *pack(const struct pack_shape *shape, const struct section *section,
+                     uint8_t *scratch, struct filter_saved *saved, uint8_t *out)
 {
     const struct layout layout = layout_of(shape, section->kind);
     uint8_t *const head = out++;
@@ -142,7 +174,10 @@ static uint8_t *pack(const struct pack_shape *shape, const struct section *secti
         if (layout.has_location)
             out = put_locations(section, out, &form);
         part += 8 * (size_t)layout.has_location;
-        out = put_column(part, section->count, section->item_bytes, layout.value_bytes, out);
+        out = is_filtered(shape, section)
+                  ? put_filtered(shape, part, section->count, section->item_bytes, scratch, saved,
+                                 out)
+                  : put_column(part, section->count, section->item_bytes, layout.value_bytes, out);
         part += section_padded(layout.value_bytes);
         out = put_column(part, section->count, section->item_bytes, layout.state_bytes, out);
     }
@@ -153,17 +188,24 @@ static uint8_t *pack(const struct pack_shape *shape, const struct section *secti
 bool pack_sections(const struct pack_shape *shape, const uint8_t *plain, size_t bytes,
                    struct buffer *out)
 {
+    struct section section;
+    struct filter_saved saved = {0};
+    size_t next = 0, most = 0;
+    bool wrong;
+    while (shape->filters && section_next(plain, bytes, &next, &section, &wrong))
+        most = scratch_bytes(shape, &section) > most ? scratch_bytes(shape, &section) : most;
     /* Keys may take 10 bytes before they are found to be shorter raw; an item has at least 8. */
-    uint8_t *at = buffer_reserve(out, bytes + bytes / 4 + SLACK_BYTES);
+    const size_t room = bytes + bytes / 4 + SLACK_BYTES;
+    uint8_t *at = buffer_reserve(out, room + most);
     if (!at)
         return false;
-    const uint8_t *const begin = at;
-    struct section section;
-    size_t next = 0;
-    bool wrong;
+    uint8_t *const begin = at;
+    next = 0;
     while (section_next(plain, bytes, &next, &section, &wrong))
-        at = pack(shape, &section, at);
+        at = pack(shape, &section, begin + room, &saved, at);
     out->end += (size_t)(at - begin);
+    if (shape->counts)
+        filter_count(shape->counts, &saved);
     return true;
 }
 
@@ -229,6 +271,19 @@ static void get_column(struct reader *reader, const struct section *section, siz
     }
 }
 
+/* The values of all items, as put_filtered wrote them, with the zeros that pad them. */
+static void get_filtered(struct reader *reader, const struct pack_shape *shape,
+                         const struct section *section, uint8_t *scratch, uint8_t *items)
+{
+    const uint64_t bytes = get(reader);
+    const uint8_t *coded = get_bytes(reader, bytes);
+    uint8_t *const more = scratch + section->count * shape->value_bytes;
+    reader->wrong |= !coded || !filter_decode(shape->filters, &shape->rows, coded, bytes,
+                                              section->count, more, scratch);
+    struct reader rows = {.at = scratch, .end = more, .wrong = reader->wrong};
+    get_column(&rows, section, shape->value_bytes, items);
+}
+
 /* Reads what is in front of the keys. */
 static struct section get_head(struct reader *reader, const struct pack_shape *shape,
                                unsigned *form)
@@ -257,7 +312,7 @@ static struct section get_head(struct reader *reader, const struct pack_shape *s
 }
 
 static void unpack(struct reader *reader, const struct pack_shape *shape,
-                   const struct section *section, unsigned form, uint8_t *items)
+                   const struct section *section, unsigned form, uint8_t *scratch, uint8_t *items)
 {
     const struct layout layout = layout_of(shape, section->kind);
     if (section->kind == SECTION_CLOCKS && !form && section->count == 1) {
@@ -275,7 +330,10 @@ static void unpack(struct reader *reader, const struct pack_shape *shape,
         get_locations(reader, section, form & FORM_SAME, items);
         items += 8;
     }
-    get_column(reader, section, layout.value_bytes, items);
+    if (is_filtered(shape, section))
+        get_filtered(reader, shape, section, scratch, items);
+    else
+        get_column(reader, section, layout.value_bytes, items);
     get_column(reader, section, layout.state_bytes, items + section_padded(layout.value_bytes));
 }
 
@@ -294,11 +352,11 @@ enum tern_status unpack_sections(const struct pack_shape *shape, const uint8_t *
         if (reader.wrong)
             break;
         const size_t size = SECTION_HEADER_BYTES + section.count * section.item_bytes;
-        uint8_t *to = buffer_reserve(out, size);
+        uint8_t *to = buffer_reserve(out, size + scratch_bytes(shape, &section));
         if (!to)
             return fail(TERN_NO_MEMORY, "no memory for the message of a round");
         section_write(to, section.kind, section.count, section.item_bytes);
-        unpack(&reader, shape, &section, form, to + SECTION_HEADER_BYTES);
+        unpack(&reader, shape, &section, form, to + size, to + SECTION_HEADER_BYTES);
         out->end += size;
         left -= size;
     }

@@ -6,6 +6,9 @@
  *
  *   kind and form   count   keys   locations   values   states
  *
+ * Filters of the table (filter.h) shorten the values, without changing a bit of them: what is to be rounded or left out was
+ * so before (core/sifter.h). What they save is counted.
+ *
  * Sections have at least one item. What is packed is never longer than what it was made from, and unpacking gives the same bytes
  * again. Pure functions on bytes; unpacking takes any bytes.
  */
@@ -14,10 +17,14 @@
 
 #include "base/buffer.h"
 #include "base/status.h"
+#include "wire/filter.h"
 
 /* What an item of the table has. */
 struct pack_shape {
     size_t value_bytes, state_bytes;
+    const struct filters *filters; /* NULL: none */
+    struct filter_shape rows;      /* with filters, */
+    struct filter_counts *counts;  /* which count here when they pack */
 };
 
 /* Appends the packed form of sections that were written by section_write; false when memory runs out. */

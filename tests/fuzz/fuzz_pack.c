@@ -1,6 +1,6 @@
 /*
  * What is unpacked are sections within the limits, and packed again they give the same sections. The first byte of the
- * input chooses what items have.
+ * input chooses what items have, and the filters.
  */
 #include "fuzz/fuzz.h"
 
@@ -15,8 +15,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct buffer plain = {0}, packed = {0}, again = {0};
     if (!size)
         return 0;
-    const struct pack_shape shape = {.value_bytes = 4 * (size_t)(data[0] % 8),
-                                     .state_bytes = 4 * (size_t)(data[0] / 8 % 8)};
+    const size_t length = data[0] % 8;
+    const struct filters filters = {
+        .zeros = data[0] & 0x40, .lz4 = data[0] & 0x80, .fixed_bits = data[0] & 0x80 ? 16 : 0};
+    const struct pack_shape shape = {.value_bytes = 4 * length,
+                                     .state_bytes = 4 * (size_t)(data[0] / 8 % 8),
+                                     .filters = data[0] & 0xc0 ? &filters : NULL,
+                                     .rows = {TERN_F32, length}};
     if (!unpack_sections(&shape, data + 1, size - 1, &plain)) {
         struct section section;
         size_t at = 0;

@@ -10,7 +10,7 @@ enum { N_NODES = 2, N_KEYS = 200, LENGTH = 2, OWNER = 0, OTHER = 1, BODY_KEYS = 
 
 struct member {
     struct core core;
-    struct store store;
+    struct core_table table;
     struct replication *replication;
 };
 
@@ -32,12 +32,12 @@ static void open_all(struct member *members)
                                   .main_end = range_end(member->core.view, i, N_KEYS),
                                   .has = is_at_home,
                                   .context = member};
-        ok(store_init(&member->store, "rows", &options, &home));
-        member->replication = replication_new(&member->core, &member->store);
+        ok(store_init(&member->table.store, "rows", &options, &home));
+        member->replication = replication_new(&member->core, &member->table);
         assert_non_null(member->replication);
         replication_limit(member->replication, BODY_KEYS * LENGTH * sizeof(int64_t));
         for (uint64_t key = 0; key < N_KEYS; key++)
-            ok(store_create(&member->store, key));
+            ok(store_create(&member->table.store, key));
     }
 }
 
@@ -45,19 +45,19 @@ static void close_all(struct member *members)
 {
     for (uint32_t i = 0; i < N_NODES; i++) {
         replication_free(members[i].replication);
-        store_fini(&members[i].store);
+        store_fini(&members[i].table.store);
     }
 }
 
 static void push(struct member *member, uint64_t key)
 {
-    assert_true(store_push_one(&member->store, key, (const int64_t[LENGTH]){1, 2}));
+    assert_true(store_push_one(&member->table.store, key, (const int64_t[LENGTH]){1, 2}));
 }
 
 static int64_t value(const struct member *member, uint64_t key)
 {
     int64_t values[LENGTH] = {0};
-    assert_true(store_pull_one(&member->store, key, values));
+    assert_true(store_pull_one(&member->table.store, key, values));
     assert_int_equal(values[1], 2 * values[0]);
     return values[0];
 }

@@ -90,6 +90,44 @@ static void all_kinds_come_back(void **state)
             }
 }
 
+/* With filters the same bits come back, whatever the values; zeros and whole numbers of steps take fewer bytes. */
+static void filters_change_nothing(void **state)
+{
+    (void)state;
+    enum { LENGTH = 3, ROWS = 1000 };
+    static const char *const names[] = {"zeros", "fixed:8", "lz4", "zeros,fixed:16,lz4"};
+    size_t bytes[COUNT(names)][2];
+    for (size_t i = 0; i < COUNT(names); i++)
+        for (int whole = 0; whole < 2; whole++) {
+            struct dice dice = {.state = 9};
+            struct filters filters;
+            struct filter_counts counts = {0};
+            struct buffer plain = {0};
+            ok(filters_parse("w", names[i], TERN_F32, &filters));
+            const struct pack_shape shape = {.value_bytes = LENGTH * sizeof(float),
+                                             .state_bytes = 8,
+                                             .filters = &filters,
+                                             .rows = {TERN_F32, LENGTH},
+                                             .counts = &counts};
+            for (int kind = SECTION_DELTAS; kind <= SECTION_MAINS; kind++)
+                append(&plain, &shape, (enum section_kind)kind, ROWS, 7, &dice);
+            append(&plain, &(struct pack_shape){.value_bytes = 40}, SECTION_DELTAS, 5, 0, &dice);
+            /* Every second change is nothing, the others are small whole numbers. */
+            uint8_t *item = buffer_head(&plain) + SECTION_HEADER_BYTES;
+            for (uint32_t k = 0; whole && k < ROWS; k++, item += item_bytes(&shape, SECTION_DELTAS))
+                for (size_t e = 0; e < LENGTH; e++) {
+                    const float value = k % 2 ? 0 : (float)dice_below(&dice, 100) / 4;
+                    memcpy(item + 8 + 4 * e, &value, sizeof value);
+                }
+            bytes[i][whole] = there_and_back(&shape, &plain);
+            assert_int_equal(counts.zeros > 0, whole && filters.zeros);
+            assert_int_equal(counts.fixed > 0, whole && filters.fixed_bits);
+            buffer_free(&plain);
+        }
+    for (size_t i = 0; i < COUNT(names); i++)
+        assert_true(bytes[i][1] + 5 * ROWS < bytes[i][0]);
+}
+
 /* A kind whose items are not as the table says travels as well. */
 static void other_items_come_back(void **state)
 {
@@ -175,7 +213,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_kinds_come_back),       cmocka_unit_test(other_items_come_back),
         cmocka_unit_test(one_float_takes_six_bytes), cmocka_unit_test(damage_is_no_harm),
-        cmocka_unit_test(announcements_are_refused),
+        cmocka_unit_test(announcements_are_refused), cmocka_unit_test(filters_change_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
