@@ -25,6 +25,16 @@ static const struct kernel *const sets[] = {
 #endif
 };
 
+static const struct fixed *const fixed_sets[] = {
+    &fixed_scalar,
+#if defined(__x86_64__)
+    &fixed_avx2,
+    &fixed_avx512,
+#elif defined(__aarch64__)
+    &fixed_neon,
+#endif
+};
+
 static size_t n_usable(void)
 {
 #if defined(__x86_64__)
@@ -79,6 +89,20 @@ const struct kernel *kernel_get(void)
 const struct kernel *kernel_at(size_t i)
 {
     return i < n_usable() ? sets[i] : NULL;
+}
+
+const struct fixed *fixed_get(void)
+{
+    const struct kernel *kernel = kernel_get();
+    size_t i = 0;
+    while (sets[i] != kernel)
+        i++;
+    return fixed_sets[i];
+}
+
+const struct fixed *fixed_at(size_t i)
+{
+    return i < n_usable() ? fixed_sets[i] : NULL;
 }
 
 const char *tern_kernel_name(void)

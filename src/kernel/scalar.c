@@ -4,6 +4,7 @@
 #endif
 
 #define BODY_SCALAR
-#include "kernel/body.h"
+#include "kernel/body_fixed.h"
 
 const struct kernel kernel_scalar = {.name = "scalar", .vector_bytes = 16, BODY_LOOPS};
+const struct fixed fixed_scalar = BODY_FIXED;

@@ -9,6 +9,7 @@
 #include <lz4.h>
 
 #include "base/rand.h"
+#include "kernel/fixed.h"
 #include "wire/bytes.h"
 
 enum form { FORM_ZEROS = 1, FORM_FIXED = 2, FORMS = 3, FORM_LZ4 = 4 };
@@ -179,36 +180,11 @@ INLINE bool is_zero(const uint8_t *row, size_t bytes)
     return !row[0] && memcmp(row, row + 1, bytes - 1) == 0;
 }
 
-/* The largest magnitude of n elements; that of one which is not finite is not finite. As whole numbers, magnitudes are in
- * the same order. */
-static double find_largest(const uint8_t *rows, enum tern_type type, size_t n)
-{
-    uint64_t largest = 0;
-    uint32_t largest_short = 0;
-    float f;
-    double d;
-    for (size_t i = 0; type == TERN_F64 && i < n; i++) {
-        uint64_t bits;
-        memcpy(&bits, rows + 8 * i, sizeof bits);
-        bits &= INT64_MAX;
-        largest = bits > largest ? bits : largest;
-    }
-    for (size_t i = 0; type == TERN_F32 && i < n; i++) {
-        uint32_t bits;
-        memcpy(&bits, rows + 4 * i, sizeof bits);
-        bits &= INT32_MAX;
-        largest_short = bits > largest_short ? bits : largest_short;
-    }
-    memcpy(&d, &largest, sizeof d);
-    memcpy(&f, &largest_short, sizeof f);
-    return type == TERN_F64 ? d : (double)f;
-}
-
 /* The binary logarithm of the step; false if there is none, since an element is not finite or all are zero. */
 static bool find_step(const uint8_t *rows, enum tern_type type, size_t n_elements, unsigned bits,
                       int *log2_step)
 {
-    const double largest = find_largest(rows, type, n_elements);
+    const double largest = fixed_get()->largest[type == TERN_F64](rows, n_elements);
     if (largest == 0 || !isfinite(largest))
         return false;
     /* largest < 2^e, so at most 2^(bits - 1) steps; one less unless it is rounded up to as many. */
@@ -228,93 +204,54 @@ static bool find_step(const uint8_t *rows, enum tern_type type, size_t n_element
 
 /* ---- Whole numbers of steps ---------------------------------------------------------------------- */
 
-/* Random bits of the i-th element of a message: the finalizer of MurmurHash3, which compilers turn into vectors. */
-INLINE uint32_t bits_at(uint32_t seed, uint32_t i)
+/* How rows are rounded. */
+struct rounding {
+    const struct fixed *loops;
+    enum tern_type type;
+    unsigned bits;
+    double scale[2]; /* their product is 1 / step, or the step */
+    uint32_t seed;
+    size_t at; /* elements so far */
+};
+
+static struct rounding rounding_to(const struct filters *filters, enum tern_type type,
+                                   int log2_scale, uint64_t seed)
 {
-    uint32_t bits = seed + i * UINT32_C(0x9e3779b9);
-    bits = (bits ^ bits >> 16) * UINT32_C(0x85ebca6b);
-    bits = (bits ^ bits >> 13) * UINT32_C(0xc2b2ae35);
-    return bits ^ bits >> 16;
+    return (struct rounding){
+        .loops = fixed_get(),
+        .type = type,
+        .bits = filters->fixed_bits,
+        .scale = {ldexp(1, log2_scale / 2), ldexp(1, log2_scale - log2_scale / 2)},
+        .seed = (uint32_t)rand_at(seed, 0)};
 }
 
-/* A whole number below 2^24 whose mean is x: x and a random share of 1, rounded down. What is added makes it positive, so
- * that a conversion rounds down. The share has so few bits that a whole number stays what it is. */
-INLINE int32_t round_at_random(double x, uint32_t seed, uint32_t i)
+/* Appends n elements as whole numbers of steps. */
+static uint8_t *put_elements(struct rounding *rounding, const uint8_t *from, size_t n, uint8_t *out)
 {
-    enum { OFFSET = 1 << 24 };
-    return (int32_t)(x + (double)(int32_t)(bits_at(seed, i) >> 5) * 0x1p-27 + OFFSET) - OFFSET;
-}
-
-/* Writes at most BLOCK elements as whole numbers of steps; `at` is the number of the first. Type and bits are constants. */
-INLINE uint8_t *put_block(const uint8_t *from, bool wide, size_t n, unsigned bits, double scale,
-                          uint32_t seed, uint32_t at, uint8_t *out)
-{
+    const size_t bytes = element_bytes(rounding->type), coded = rounding->bits / 8;
     int32_t steps[BLOCK];
-    for (size_t i = 0; i < n; i++) {
-        float f;
-        double d;
-        if (wide)
-            memcpy(&d, from + 8 * i, sizeof d);
-        else
-            memcpy(&f, from + 4 * i, sizeof f);
-        steps[i] = round_at_random((wide ? d : (double)f) * scale, seed, at + (uint32_t)i);
+    for (size_t done = 0, most; done < n; done += most, rounding->at += most) {
+        most = n - done < BLOCK ? n - done : BLOCK;
+        rounding->loops->round[rounding->type == TERN_F64](from + done * bytes, most,
+                                                           rounding->scale, rounding->seed,
+                                                           (uint32_t)rounding->at, steps);
+        rounding->loops->pack[coded - 1](steps, most, out + done * coded);
     }
-    for (size_t i = 0; i < n; i++) {
-        const uint32_t z = (uint32_t)steps[i];
-        const uint16_t low = (uint16_t)z;
-        if (bits >= 16)
-            memcpy(out + bits / 8 * i, &low, sizeof low);
-        if (bits != 16)
-            out[bits / 8 * i + (bits == 24 ? 2 : 0)] = (uint8_t)(bits == 24 ? z >> 16 : z);
-    }
-    return out + bits / 8 * n;
+    return out + n * coded;
 }
 
-INLINE const uint8_t *get_block(const uint8_t *in, bool wide, size_t n, unsigned bits, double step,
-                                uint8_t *to)
+static const uint8_t *get_elements(const struct rounding *rounding, const uint8_t *in, size_t n,
+                                   uint8_t *to)
 {
-    for (size_t i = 0; i < n; i++) {
-        const uint8_t *at = in + bits / 8 * i;
-        uint16_t low = *at;
-        if (bits >= 16)
-            memcpy(&low, at, sizeof low);
-        const int32_t z = bits == 8    ? (int8_t)low
-                          : bits == 16 ? (int16_t)low
-                                       : (int32_t)low + (int8_t)at[2] * (1 << 16);
-        const double d = z * step;
-        const float f = (float)d;
-        if (wide)
-            memcpy(to + 8 * i, &d, sizeof d);
-        else
-            memcpy(to + 4 * i, &f, sizeof f);
+    const size_t bytes = element_bytes(rounding->type), coded = rounding->bits / 8;
+    int32_t steps[BLOCK];
+    for (size_t done = 0, most; done < n; done += most) {
+        most = n - done < BLOCK ? n - done : BLOCK;
+        rounding->loops->unpack[coded - 1](in + done * coded, most, steps);
+        rounding->loops->unround[rounding->type == TERN_F64](steps, most, rounding->scale,
+                                                             to + done * bytes);
     }
-    return in + bits / 8 * n;
-}
-
-/* Appends n elements, at most BLOCK, as whole numbers of steps; `at` is the number of the first. */
-static uint8_t *put_fixed(const uint8_t *from, enum tern_type type, size_t n, unsigned bits,
-                          double scale, uint32_t seed, size_t at, uint8_t *out)
-{
-    const uint32_t first = (uint32_t)at;
-    if (type == TERN_F64)
-        return bits == 8    ? put_block(from, true, n, 8, scale, seed, first, out)
-               : bits == 16 ? put_block(from, true, n, 16, scale, seed, first, out)
-                            : put_block(from, true, n, 24, scale, seed, first, out);
-    return bits == 8    ? put_block(from, false, n, 8, scale, seed, first, out)
-           : bits == 16 ? put_block(from, false, n, 16, scale, seed, first, out)
-                        : put_block(from, false, n, 24, scale, seed, first, out);
-}
-
-static const uint8_t *get_fixed(const uint8_t *in, enum tern_type type, size_t n, unsigned bits,
-                                double step, uint8_t *to)
-{
-    if (type == TERN_F64)
-        return bits == 8    ? get_block(in, true, n, 8, step, to)
-               : bits == 16 ? get_block(in, true, n, 16, step, to)
-                            : get_block(in, true, n, 24, step, to);
-    return bits == 8    ? get_block(in, false, n, 8, step, to)
-           : bits == 16 ? get_block(in, false, n, 16, step, to)
-                        : get_block(in, false, n, 24, step, to);
+    return in + n * coded;
 }
 
 /* ---- Rows ---------------------------------------------------------------------------------------- */
@@ -393,38 +330,6 @@ static void scatter(const uint8_t *in, size_t begin, size_t end, size_t row_byte
         scatter_rows(in, begin, end, row_bytes, bits, rows);
 }
 
-/* How rows are rounded. */
-struct rounding {
-    enum tern_type type;
-    unsigned bits;
-    double scale; /* 1 / step, or the step */
-    uint32_t seed;
-    size_t at; /* elements so far */
-};
-
-static uint8_t *put_elements(struct rounding *rounding, const uint8_t *from, size_t n, uint8_t *out)
-{
-    const size_t bytes = element_bytes(rounding->type);
-    for (size_t done = 0, block; done < n; done += block, rounding->at += block) {
-        block = n - done < BLOCK ? n - done : BLOCK;
-        out = put_fixed(from + done * bytes, rounding->type, block, rounding->bits, rounding->scale,
-                        rounding->seed, rounding->at, out);
-    }
-    return out;
-}
-
-static const uint8_t *get_elements(const struct rounding *rounding, const uint8_t *in, size_t n,
-                                   uint8_t *to)
-{
-    const size_t bytes = element_bytes(rounding->type);
-    for (size_t done = 0, block; done < n; done += block) {
-        block = n - done < BLOCK ? n - done : BLOCK;
-        in = get_fixed(in, rounding->type, block, rounding->bits, rounding->scale,
-                       to + done * bytes);
-    }
-    return in;
-}
-
 /* Rounds the rows that are not zeros: those of a block together, if they fit. */
 static uint8_t *put_sparse(struct rounding *rounding, const uint8_t *rows, size_t n, size_t length,
                            uint8_t *bits, uint8_t *out)
@@ -493,28 +398,19 @@ void filter_skip(const struct filters *filters, const struct filter_shape *shape
     }
 }
 
-static struct rounding rounding_to(const struct filters *filters, enum tern_type type,
-                                   int log2_step, uint64_t seed)
-{
-    return (struct rounding){.type = type,
-                             .bits = filters->fixed_bits,
-                             .scale = ldexp(1, -log2_step),
-                             .seed = (uint32_t)(seed ^ seed >> 32)};
-}
-
 /* Rounds elements by coding and decoding them; with `to` NULL they stay as they are, and the answer is whether they are
  * whole numbers of steps. */
-static bool round_elements(struct rounding *rounding, int log2_step, const uint8_t *from, size_t n,
-                           uint8_t *to)
+static bool round_elements(const struct filters *filters, enum tern_type type, int log2_step,
+                           uint64_t seed, const uint8_t *from, size_t n, uint8_t *to)
 {
-    uint8_t coded[BLOCK * 3], block[BLOCK * sizeof(double)];
-    const size_t bytes = element_bytes(rounding->type);
-    const struct rounding back = {
-        .type = rounding->type, .bits = rounding->bits, .scale = ldexp(1, log2_step)};
+    uint8_t coded[BLOCK * 3 + FIXED_SLACK], block[BLOCK * sizeof(double)];
+    const size_t bytes = element_bytes(type);
+    struct rounding rounding = rounding_to(filters, type, -log2_step, seed);
+    const struct rounding back = rounding_to(filters, type, log2_step, 0);
     bool same = true;
     for (size_t done = 0, most; same && done < n; done += most) {
         most = n - done < BLOCK ? n - done : BLOCK;
-        put_elements(rounding, from + done * bytes, most, coded);
+        put_elements(&rounding, from + done * bytes, most, coded);
         get_elements(&back, coded, most, block);
         if (to)
             memcpy(to + done * bytes, block, most * bytes);
@@ -531,8 +427,7 @@ bool filter_round(const struct filters *filters, const struct filter_shape *shap
     if (!filters->fixed_bits ||
         !find_step(rows, shape->type, n * shape->length, filters->fixed_bits, &log2_step))
         return false;
-    struct rounding rounding = rounding_to(filters, shape->type, log2_step, seed);
-    round_elements(&rounding, log2_step, rows, n * shape->length, rows);
+    round_elements(filters, shape->type, log2_step, seed, rows, n * shape->length, rows);
     return true;
 }
 
@@ -569,10 +464,9 @@ static struct coding choose_coding(const struct filters *filters, const struct f
     coding.n_zero = filters->zeros ? count_zeros(rows, n, coding.row_bytes) : 0;
     coding.fixed = filters->fixed_bits && find_step(rows, shape->type, n * shape->length,
                                                     filters->fixed_bits, &coding.log2_step);
-    if (coding.fixed && exact) {
-        struct rounding rounding = rounding_to(filters, shape->type, coding.log2_step, 0);
-        coding.fixed = round_elements(&rounding, coding.log2_step, rows, n * shape->length, NULL);
-    }
+    if (coding.fixed && exact)
+        coding.fixed = round_elements(filters, shape->type, coding.log2_step, 0, rows,
+                                      n * shape->length, NULL);
     coding.coded_bytes = coding.fixed ? shape->length * filters->fixed_bits / 8 : coding.row_bytes;
     coding.zeros = coding.n_zero * coding.coded_bytes > (n + 7) / 8;
     return coding;
@@ -594,7 +488,7 @@ static size_t encode_rows(const struct filters *filters, const struct filter_sha
         out += 2;
         saved->fixed += (n - (zeros ? coding->n_zero : 0)) * (row_bytes - coding->coded_bytes);
     }
-    struct rounding rounding = rounding_to(filters, shape->type, coding->log2_step, seed);
+    struct rounding rounding = rounding_to(filters, shape->type, -coding->log2_step, seed);
     if (fixed && zeros) {
         out = put_sparse(&rounding, from, n, shape->length, bits, out);
     } else if (fixed) {
@@ -675,9 +569,8 @@ static bool decode_rows(const struct filters *filters, const struct filter_shape
     if (n_rows && (bytes - head) / n_rows < coded)
         return false;
     in += head;
-    const struct rounding rounding = {.type = shape->type,
-                                      .bits = filters->fixed_bits,
-                                      .scale = fixed ? ldexp(1, (int16_t)get_u16(in - 2)) : 0};
+    const int log2_step = fixed ? (int16_t)get_u16(in - 2) : 0;
+    const struct rounding rounding = rounding_to(filters, shape->type, log2_step, 0);
     if (in + n_rows * coded != end)
         return false;
     if (fixed && zeros)

@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "kernel/fixed.h"
 #include "kernel/kernel.h"
 #include "kernel/racy.h"
 
@@ -266,6 +267,53 @@ static void test_updates(void **unused)
 }
 
 /* The racy copies, as far as this machine can run them. */
+/* Fixed point: every set rounds to the same steps, at any place, and has the same bytes. */
+static void check_fixed(size_t set, int wide, size_t offset, size_t n)
+{
+    static int32_t steps[2][MAX_BYTES / 4];
+    const struct fixed *const both[2] = {fixed_at(0), fixed_at(set)};
+    const enum tern_type type = wide ? TERN_F64 : TERN_F32;
+    const size_t bytes = n * size_of(type);
+    unsigned char *const from = update.bytes + GUARD_BYTES + offset;
+    for (size_t i = 0; i < n; i++)
+        put(type, from + i * size_of(type), i % 7 ? (double)(random_u64() >> 40) / 9.0 - 9e5 : 3.0);
+    const double scale[2] = {0x1p-5, 0x1p8}, back[2] = {0x1p-4, 0x1p1};
+    assert_true(both[0]->largest[wide](from, n) == both[1]->largest[wide](from, n));
+    for (int s = 0; s < 2; s++)
+        both[s]->round[wide](from, n, scale, 12345, 67, steps[s]);
+    assert_memory_equal(steps[0], steps[1], n * sizeof steps[0][0]);
+    for (size_t i = 0; i < n; i += 7)
+        assert_int_equal(steps[0][i], 24);
+    for (int width = 0; width < 3; width++) {
+        unsigned char *out[2];
+        for (int s = 0; s < 2; s++) {
+            out[s] = value[s].bytes + GUARD_BYTES;
+            memset(value[s].bytes, 0x55, sizeof value[s].bytes);
+            both[s]->pack[width](steps[0], n, out[s]);
+        }
+        assert_memory_equal(out[0], out[1], n * (size_t)(width + 1));
+        for (size_t i = FIXED_SLACK; i < GUARD_BYTES; i++)
+            assert_int_equal(out[1][n * (size_t)(width + 1) + i], 0x55);
+        for (int s = 0; s < 2; s++)
+            both[s]->unpack[width](out[0], n, steps[s]);
+        assert_memory_equal(steps[0], steps[1], n * sizeof steps[0][0]);
+    }
+    for (int s = 0; s < 2; s++)
+        both[s]->unround[wide](steps[0], n, back, state[s].bytes + GUARD_BYTES + offset);
+    assert_memory_equal(state[0].bytes + GUARD_BYTES + offset,
+                        state[1].bytes + GUARD_BYTES + offset, bytes);
+}
+
+static void test_fixed(void **unused)
+{
+    (void)unused;
+    for (size_t set = 0; fixed_at(set); set++)
+        for (int wide = 0; wide < 2; wide++)
+            for (size_t offset = 0; offset < 9; offset += 3)
+                for (size_t n = 1; n < 300; n += n < 70 ? 1 : 37)
+                    check_fixed(set, wide, offset, n);
+}
+
 static void copy_16(char *to, const char *from, size_t bytes)
 {
     racy_copy_16(to, from, bytes);
@@ -468,6 +516,7 @@ int main(void)
         cmocka_unit_test(test_exchange),
         cmocka_unit_test(test_exchange_keeps_both_changes),
         cmocka_unit_test(test_updates),
+        cmocka_unit_test(test_fixed),
         cmocka_unit_test(test_copy),
         cmocka_unit_test(test_copy_sees_whole_elements),
     };
