@@ -61,8 +61,11 @@ void bounded_free(struct bounded *bounded)
         struct bounded_peer *peer = &bounded->peers[i];
         free(peer->changed.keys);
         free(peer->wanted.keys);
-        free(peer->missing.words);
+        free(peer->asked.bits.words);
+        free(peer->missing.bits.words);
         free(peer->registered.words);
+        buffer_free(&peer->last.items);
+        keymap_free(&peer->last.at);
     }
     free(bounded->peers);
     min_clock_fini(&bounded->nodes);
@@ -352,41 +355,41 @@ static bool has_clock_for(const struct bounded *bounded, const struct bounded_pe
            (bounded->now.clock == CLOCK_RESTS && bounded->now.highest != peer->said.highest);
 }
 
-/* Whether a peer has something that this node is to get. */
-static bool has_changes_from(const struct bounded *bounded, const struct bounded_peer *peer,
-                             uint32_t node)
-{
-    if (!is_eager(bounded) || !peer->holds)
-        return false;
-    return is_by_value(bounded) ? peer->heard.merges > peer->got || peer->confirms
-                                : peer->heard.clock > bounded->valid.values[node];
-}
-
 /* Whether a peer waits to hear how this home stands. */
 static bool has_standing_for(const struct bounded *bounded, uint32_t node)
 {
-    const struct bounded_peer *peer = &bounded->peers[node];
-    const struct standing *now = &bounded->standing, *then = &peer->told;
-    if (!is_by_value(bounded))
-        return home_clock_for(bounded, node) > then->clock;
-    return (peer->n_missing && now->merges > then->merges) || now->stable > then->stable;
+    const struct standing *told = &bounded->peers[node].told;
+    if (is_eager(bounded) && home_has_push(bounded, node))
+        return true;
+    return is_by_value(bounded) ? bounded->standing.stable > told->stable
+                                : !is_eager(bounded) && home_clock_for(bounded, node) > told->clock;
 }
 
-bool bounded_has_request(const struct bounded *bounded, uint32_t node)
+static bool has_reason(const struct bounded *bounded, uint32_t node)
 {
     const struct bounded_peer *peer = &bounded->peers[node];
     if (node == bounded->core->node || peer->is_closed)
         return false;
     return peer->changed.n || peer->wanted.n || peer->owes || peer->inquires ||
-           has_clock_for(bounded, peer) || has_changes_from(bounded, peer, node) ||
-           has_standing_for(bounded, node);
+           has_clock_for(bounded, peer) || has_standing_for(bounded, node);
+}
+
+/* Rows on their way may lack the changes of the last question, which are kept until the next. */
+static bool is_crossed(const struct bounded_peer *peer)
+{
+    return peer->n_got < peer->n_under && !defect(DEFECT_PUSH_OVERTAKEN);
+}
+
+bool bounded_has_request(const struct bounded *bounded, uint32_t node)
+{
+    return has_reason(bounded, node) && !is_crossed(&bounded->peers[node]);
 }
 
 bool bounded_is_busy(const struct bounded *bounded)
 {
     bool busy = false;
     view_each_while (i, bounded->view, !busy)
-        busy = bounded_has_request(bounded, i);
+        busy = has_reason(bounded, i);
     return busy;
 }
 
@@ -421,6 +424,14 @@ struct standing standing_read(const uint8_t *in)
                              .own = (uint32_t)section_get(in + 48)};
 }
 
+/* Keeps the changes of a question. */
+static bool keep_sent(struct sent_changes *last, const uint8_t *items, size_t bytes)
+{
+    last->items.begin = last->items.end = 0;
+    keymap_free(&last->at);
+    return buffer_append(&last->items, items, bytes);
+}
+
 /* Takes the changes of some rows and writes them. */
 static uint8_t *write_changes(struct bounded *bounded, struct bounded_peer *peer, uint8_t *out)
 {
@@ -448,6 +459,21 @@ static uint8_t *write_changes(struct bounded *bounded, struct bounded_peer *peer
     return n ? out : header;
 }
 
+/* Writes the rows that the other node is to get, if it is time; *left: not all of them fitted. */
+static uint8_t *write_pushed(struct bounded *bounded, uint32_t node, uint8_t *out, bool *left)
+{
+    struct bounded_peer *peer = &bounded->peers[node];
+    *left = false;
+    if (!is_eager(bounded) || !home_has_push(bounded, node))
+        return out;
+    uint8_t *end = home_write_rows(bounded, &peer->missing, out);
+    peer->pushes = end > out;
+    peer->n_pushed += peer->pushes;
+    *left = peer->missing.n > 0;
+    peer->flushes &= *left;
+    return end;
+}
+
 static uint8_t *write_wanted(struct bounded *bounded, struct bounded_peer *peer, uint8_t *out)
 {
     size_t most = rows_per_body(bounded);
@@ -461,40 +487,54 @@ static uint8_t *write_wanted(struct bounded *bounded, struct bounded_peer *peer,
     return out;
 }
 
-static uint8_t *write_clocks(struct bounded *bounded, uint32_t node, uint8_t *out)
+static uint8_t *write_clocks(struct bounded *bounded, uint32_t node, bool left, uint8_t *out)
 {
     struct bounded_peer *peer = &bounded->peers[node];
     bool says = !is_by_value(bounded) && (!peer->changed.n || defect(DEFECT_CLOCK_BEFORE_CHANGES));
     if (says)
         peer->said = bounded->now;
     peer->knows_rest |= peer->said.clock == CLOCK_RESTS;
-    const uint64_t words[QUESTION_WORDS] = {says ? bounded->now.clock : NOT_SAID,
-                                            bounded->now.highest, bounded->now.slowest, peer->got,
-                                            peer->inquires};
+    const uint64_t words[QUESTION_WORDS] = {
+        [QUESTION_CLOCK] = says ? bounded->now.clock : NOT_SAID,
+        [QUESTION_HIGHEST] = bounded->now.highest,
+        [QUESTION_SLOWEST] = bounded->now.slowest,
+        [QUESTION_SERVED] = peer->n_served,
+        [QUESTION_LEFT] = left,
+        [QUESTION_INQUIRES] = peer->inquires,
+    };
     section_write(out, SECTION_CLOCKS, 1, 8 * (QUESTION_WORDS + STANDING_WORDS));
     out += SECTION_HEADER_BYTES;
     for (int i = 0; i < QUESTION_WORDS; i++, out += 8)
         section_put(out, words[i]);
-    peer->confirms = false;
     home_tell(bounded, node);
+    if (!left)
+        peer->pushed = peer->told.clock;
     return standing_write(out, &peer->told);
 }
 
 enum tern_status bounded_request(struct bounded *bounded, uint32_t node, struct buffer *body)
 {
     struct bounded_peer *peer = &bounded->peers[node];
-    size_t most = rows_per_body(bounded);
+    const size_t most = rows_per_body(bounded), rows_bytes = most * row_bytes(bounded);
+    bool left;
     body->begin = body->end = 0;
-    uint8_t *out = buffer_reserve(body, 3 * SECTION_HEADER_BYTES + (most + 1) * row_bytes(bounded) +
-                                            8 * most + 8 * (QUESTION_WORDS + STANDING_WORDS));
-    if (!out)
+    peer->last.items.begin = peer->last.items.end = 0;
+    uint8_t *out =
+        buffer_reserve(body, 4 * SECTION_HEADER_BYTES + 2 * rows_bytes + 8 * most +
+                                 row_bytes(bounded) + 8 * (QUESTION_WORDS + STANDING_WORDS));
+    if (!out || (is_eager(bounded) && !buffer_reserve(&peer->last.items, rows_bytes)))
         return no_memory(bounded);
     uint8_t *begin = out;
     out = write_changes(bounded, peer, out);
+    if (is_eager(bounded) && out > begin)
+        (void)keep_sent(&peer->last, begin + SECTION_HEADER_BYTES,
+                        (size_t)(out - begin) - SECTION_HEADER_BYTES);
+    out = write_pushed(bounded, node, out, &left);
     out = write_wanted(bounded, peer, out);
-    out = write_clocks(bounded, node, out);
+    out = write_clocks(bounded, node, left, out);
     body->end += (size_t)(out - begin);
     peer->inquires = false;
+    peer->n_asked++;
     bounded->counts.questions++;
     bounded->counts.bytes_sent += FRAME_HEADER_BYTES + (size_t)(out - begin);
     return TERN_OK;
@@ -548,6 +588,54 @@ static enum tern_status take_value(struct bounded *bounded, uint64_t key, const 
     return status;
 }
 
+/* Makes the map of the changes in the last question; false when memory runs out. */
+static bool map_sent(struct sent_changes *last, size_t item_bytes)
+{
+    const uint8_t *items = buffer_head(&last->items);
+    const size_t n = buffer_size(&last->items) / item_bytes;
+    if (last->at.n == n)
+        return true;
+    if (!keymap_reserve(&last->at, n))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        keymap_set(&last->at, section_get(items + i * item_bytes), (uint32_t)i + 1);
+    return true;
+}
+
+/* What the last question has changed of a key; NULL if nothing. */
+static const uint8_t *find_sent(const struct sent_changes *last, uint64_t key, size_t item_bytes)
+{
+    const uint32_t at = keymap_get(&last->at, key);
+    return at ? buffer_head(&last->items) + (at - 1) * item_bytes + 8 : NULL;
+}
+
+enum tern_status bounded_take_pushed(struct bounded *bounded, uint32_t home,
+                                     const struct section *section, uint64_t n_served)
+{
+    struct bounded_peer *peer = &bounded->peers[home];
+    struct store *store = bounded->store;
+    struct sent_changes *last = &peer->last;
+    uint8_t *sum = buffer_head(&bounded->values);
+    const bool lacks =
+        n_served < peer->n_asked && buffer_size(&last->items) > 0 && !defect(DEFECT_CROSSED_LOST);
+    enum tern_status status = TERN_OK;
+    if (lacks && !map_sent(last, section->item_bytes))
+        return no_memory(bounded);
+    for (uint32_t i = 0; !status && i < section->count; i++) {
+        const uint8_t *item = section->items + i * section->item_bytes, *value = item + 8;
+        const uint64_t key = section_get(item);
+        const uint8_t *own = lacks ? find_sent(last, key, section->item_bytes) : NULL;
+        if (own) {
+            memcpy(sum, value, store->value_bytes);
+            store->kernel->add[store->type](sum, own, store->length);
+            value = sum;
+        }
+        status = take_value(bounded, key, value, AGE_CURRENT);
+    }
+    bounded->counts.values_received += section->count;
+    return status;
+}
+
 /* Checks an answer as a whole; *clocks is where its last section has its item. */
 static bool is_answer(const struct bounded *bounded, uint32_t node, const uint8_t *body,
                       size_t bytes, const uint8_t **clocks)
@@ -558,7 +646,7 @@ static bool is_answer(const struct bounded *bounded, uint32_t node, const uint8_
     *clocks = NULL;
     while (section_next(body, bytes, &at, &section, &wrong)) {
         if (section.kind == SECTION_CLOCKS && section.count == 1 &&
-            section.item_bytes == 8 * STANDING_WORDS)
+            section.item_bytes == 8 * ANSWER_WORDS)
             *clocks = section.items;
         else if (section.kind != SECTION_VALUES || section.item_bytes != row_bytes(bounded))
             return false;
@@ -570,6 +658,14 @@ static bool is_answer(const struct bounded *bounded, uint32_t node, const uint8_
         }
     }
     return !wrong && *clocks;
+}
+
+/* Whether the first value of a key that was asked for comes after a later one, which came with the clock. */
+static bool is_overtaken(const struct bounded *bounded, uint64_t key)
+{
+    const _Atomic uint64_t *age = age_of(bounded->store, key);
+    return is_eager(bounded) && age && atomic_load_explicit(age, memory_order_relaxed) &&
+           !defect(DEFECT_FIRST_VALUE_LATE);
 }
 
 /* Takes over the values of an answer; their number. */
@@ -587,7 +683,8 @@ static enum tern_status take_values(struct bounded *bounded, const uint8_t *body
         *n += section.count;
         for (uint32_t i = 0; !status && i < section.count; i++) {
             const uint8_t *item = section.items + i * section.item_bytes;
-            status = take_value(bounded, section_get(item), item + 8, age);
+            if (!is_overtaken(bounded, section_get(item)))
+                status = take_value(bounded, section_get(item), item + 8, age);
         }
     }
     return status;
@@ -618,13 +715,11 @@ enum tern_status bounded_answer(struct bounded *bounded, uint32_t node, const st
             peer->target = standing.merges;
         peer->sends = false;
     }
-    peer->has_parts |= n_values > 0;
-    if (!peer->owes) {
-        peer->got = standing.merges;
-        peer->confirms |= peer->has_parts;
-        peer->has_parts = false;
+    if (is_eager(bounded) && buffer_size(&peer->last.items))
+        peer->n_under = section_get(clocks + (size_t)8 * STANDING_WORDS);
+    home_pushed(bounded, node);
+    if (!peer->owes && !is_eager(bounded))
         bounded_raise(bounded, node, standing.clock);
-    }
     bounded_hear(bounded, node, &standing);
     return TERN_OK;
 }
@@ -635,7 +730,8 @@ void bounded_forget_peer(struct bounded *bounded, uint32_t node)
 {
     struct bounded_peer *peer = &bounded->peers[node];
     peer->is_closed = true;
-    peer->owes = peer->inquires = false;
+    peer->owes = peer->inquires = peer->pushes = peer->flushes = false;
+    peer->n_under = peer->n_got;
     peer->changed.n = peer->wanted.n = 0;
     bounded_raise(bounded, node, CLOCK_RESTS);
     home_forget(bounded, node);
@@ -651,9 +747,11 @@ void bounded_inquire(struct bounded *bounded)
 void bounded_settle(struct bounded *bounded)
 {
     struct store *store = bounded->store;
-    bounded_inquire(bounded);
+    view_each_while (i, bounded->view, is_eager(bounded))
+        bounded->peers[i].flushes = true;
     if (is_eager(bounded))
         return;
+    bounded_inquire(bounded);
     uint64_t n_slots = 64 * store_mark_words(store);
     for (uint64_t slot = 0; slot < n_slots && slabs_has(&store->facts, (uint32_t)slot); slot++)
         atomic_store_explicit(&store_facts(store, (uint32_t)slot)->age, 0, memory_order_relaxed);

@@ -8,10 +8,17 @@
  *
  * Everything travels in questions and answers; a node asks each other node one question at a time. A question
  * carries the changes made here to rows at home there, the keys whose present value is wanted, how far this
- * node's workers have come, and how far this node has come as a home. The answer carries values of rows at
- * home there, and how far that home has come. Values come only in answers, so they contain everything that
- * the node has sent, and nothing that it sends is under way meanwhile: value = theirs + (value - base)
- * neither loses nor repeats an update.
+ * node's workers have come, and how far this node has come as a home. The answer carries the values that were wanted
+ * and how far that home has come. With REFRESH_EACH_CLOCK a home's questions also carry the rows that have changed
+ * since the receiver got them. A value that comes replaces the base: value = theirs + (value - base). That neither
+ * loses nor repeats an update if it is known what of the node's own changes is in `theirs`:
+ *
+ *  - An answer has all that its question and earlier ones carried, and nothing is sent before it has come.
+ *  - Rows in a question may cross the receiver's last question. They say how many of its questions the home had
+ *    served, so the receiver adds the changes in its last question, which it keeps, if that was not among them. The answer
+ *    to that question says how many questions with rows there were by then: until they have all come, nothing is asked.
+ *  - The first value of a key comes in the answer to the question that wants it, later ones with the clock only. If one of
+ *    those is faster, the answer's is dropped.
  *
  *  1. Before a node says that its workers have come to clock t, it has sent everything they changed before.
  *  2. A home's *table clock* T for a node is the lowest that the other nodes have said: every update of a
@@ -20,14 +27,14 @@
  *  3. A worker at clock c with bound s may read when all homes have announced T >= c - s, all workers of its
  *     node have come to c - s, and the replica is that recent. With REFRESH_ON_DEMAND each replica has an
  *     age, the T of the answer that brought it; one that is too old is fetched anew. With REFRESH_EACH_CLOCK
- *     the home knows which nodes have a replica; a node that hears of an advance asks, and gets whatever has
- *     changed, so that all replicas of keys of one home are as recent as its last complete answer. In
- *     either case a key is fetched before it is first read.
+ *     the home knows which nodes have a replica: the question that tells them a new T carries whatever has changed,
+ *     or the last of several questions, if the rows are many. So all replicas of keys of one home are as recent as the
+ *     last T that it has told in a question. In either case a key is fetched before it is first read.
  *  4. A node that said its workers rest comes back at a clock no home has passed: it says some clock, by
  *     which all homes stop, and continues at the highest T that any of them has told anybody.
  *
- * By value (BOUND_VALUE): a home counts what it merges. A holder of replicas says up to which count it has
- * got values; what all holders have got is *stable*. A node takes its changes in *epochs*: an epoch is seen
+ * By value (BOUND_VALUE): a home counts what it merges, and sends what has changed at once. An answer says that the
+ * rows of its question have come; what all holders of replicas have got is *stable*. A node takes its changes in *epochs*: an epoch is seen
  * when all of it is stable, and the next begins then. A worker adds up the size of its updates by epoch, and
  * makes an update when those that are not seen do not exceed the bound together with it.
  *

@@ -29,12 +29,13 @@ static bool set_bit(struct slot_bits *bits, uint32_t slot)
     return true;
 }
 
-static bool miss(struct bounded_peer *peer, uint32_t slot)
+/* False when memory runs out. */
+static bool add_row(struct row_set *rows, uint32_t slot)
 {
-    bool missed = has_bit(&peer->missing, slot);
-    if (!missed && !set_bit(&peer->missing, slot))
+    const bool was = has_bit(&rows->bits, slot);
+    if (!was && !set_bit(&rows->bits, slot))
         return false;
-    peer->n_missing += !missed;
+    rows->n += !was;
     return true;
 }
 
@@ -44,18 +45,18 @@ bool home_changed(struct bounded *bounded, uint32_t slot, uint32_t by)
     view_each_while (i, bounded->view, is_eager(bounded)) {
         struct bounded_peer *peer = &bounded->peers[i];
         if (i != by && i != bounded->core->node && has_bit(&peer->registered, slot))
-            complete &= miss(peer, slot);
+            complete &= add_row(&peer->missing, slot);
     }
     return complete;
 }
 
-/* A holder that has confirmed all it was sent, and misses nothing, has what there is. */
+/* A holder to which no rows are under way, and which misses none, has what there is. */
 static void note_seen(struct bounded *bounded)
 {
     struct standing *standing = &bounded->standing;
     view_each_while (i, bounded->view, is_by_value(bounded)) {
         const struct bounded_peer *peer = &bounded->peers[i];
-        bool has_all = !peer->n_missing && !peer->awaits;
+        bool has_all = !peer->missing.n && !peer->pushes;
         if (bounded->seen.values[i] != CLOCK_RESTS && (has_all || defect(DEFECT_SEEN_EARLY)))
             min_clock_set(&bounded->seen, i, standing->merges);
     }
@@ -66,6 +67,12 @@ static void note_seen(struct bounded *bounded)
 void home_merged(struct bounded *bounded)
 {
     bounded->standing.merges++;
+    note_seen(bounded);
+}
+
+void home_pushed(struct bounded *bounded, uint32_t node)
+{
+    bounded->peers[node].pushes = false;
     note_seen(bounded);
 }
 
@@ -93,6 +100,14 @@ uint64_t home_clock_for(const struct bounded *bounded, uint32_t node)
     if (clock == CLOCK_RESTS)
         clock = own != CLOCK_RESTS && own > bounded->highest ? own : bounded->highest;
     return clock > told ? clock : told;
+}
+
+bool home_has_push(const struct bounded *bounded, uint32_t node)
+{
+    const struct bounded_peer *peer = &bounded->peers[node];
+    if (peer->missing.n && (peer->flushes || is_by_value(bounded)))
+        return true;
+    return !is_by_value(bounded) && home_clock_for(bounded, node) > peer->pushed;
 }
 
 /* A node that holds others back, but not the one given; that one if there is none. */
@@ -157,6 +172,8 @@ static size_t expected_bytes(const struct bounded *bounded, enum section_kind ki
     switch (kind) {
     case SECTION_DELTAS:
         return row_bytes(bounded);
+    case SECTION_VALUES:
+        return is_eager(bounded) ? row_bytes(bounded) : 0;
     case SECTION_ASKS:
         return 8;
     case SECTION_CLOCKS:
@@ -166,36 +183,46 @@ static size_t expected_bytes(const struct bounded *bounded, enum section_kind ki
     }
 }
 
-/* Whether the keys of a section are at home here. */
-static bool are_at_home(const struct bounded *bounded, const struct section *section)
+/* Whether the keys of a section are at home at a node. */
+static bool are_at_home(const struct bounded *bounded, const struct section *section, uint32_t node)
 {
     const struct store *store = bounded->store;
     for (uint32_t i = 0; i < section->count; i++) {
         uint64_t key = section_get(section->items + i * section->item_bytes);
-        if (key > store->last_key || core_home(bounded->core, store, key) != bounded->core->node)
+        if (key > store->last_key || core_home(bounded->core, store, key) != node)
             return false;
     }
     return true;
 }
 
-/* Checks a whole question before anything of it is done. */
-static enum tern_status check_question(const struct bounded *bounded, const uint8_t *body,
-                                       size_t bytes)
+/* Checks a section of a question of node `from`. */
+static bool is_section(const struct bounded *bounded, uint32_t from, const struct section *section)
+{
+    if (section->item_bytes != expected_bytes(bounded, section->kind))
+        return false;
+    if (section->kind == SECTION_CLOCKS)
+        return section->count == 1;
+    return are_at_home(bounded, section,
+                       section->kind == SECTION_VALUES ? from : bounded->core->node);
+}
+
+/* Checks a whole question before anything of it is done; *clocks is where its last section has its item. */
+static enum tern_status check_question(const struct bounded *bounded, uint32_t from,
+                                       const uint8_t *body, size_t bytes, const uint8_t **clocks)
 {
     struct section section;
     size_t at = 0;
-    bool wrong, has_clocks = false;
+    bool wrong;
+    *clocks = NULL;
     while (section_next(body, bytes, &at, &section, &wrong)) {
-        wrong = section.item_bytes != expected_bytes(bounded, section.kind);
-        if (!wrong && section.kind == SECTION_CLOCKS)
-            wrong = section.count != 1 || has_clocks;
-        else if (!wrong)
-            wrong = has_clocks || !are_at_home(bounded, &section);
-        has_clocks |= section.kind == SECTION_CLOCKS;
+        wrong = *clocks || !is_section(bounded, from, &section);
         if (wrong)
             break;
+        if (section.kind == SECTION_CLOCKS)
+            *clocks = section.items;
     }
-    if (!wrong && has_clocks)
+    if (!wrong && *clocks &&
+        section_get(*clocks + 8 * QUESTION_SERVED) <= bounded->peers[from].n_asked)
         return TERN_OK;
     return fail(TERN_INVALID, "a round of table '%s' makes no sense", bounded->store->name);
 }
@@ -234,7 +261,10 @@ static enum tern_status serve_asks(struct bounded *bounded, uint32_t from,
             return status;
         uint32_t slot = entry_slot(store_look(bounded->store, key, &entry));
         bool registers = is_eager(bounded) && !defect(DEFECT_NOT_REGISTERED);
-        if (!miss(peer, slot) || (registers && !set_bit(&peer->registered, slot)))
+        /* One that was asked for before is in an earlier answer. */
+        if (is_eager(bounded) && has_bit(&peer->registered, slot))
+            continue;
+        if (!add_row(&peer->asked, slot) || (registers && !set_bit(&peer->registered, slot)))
             return no_memory(bounded);
     }
     /* It cannot read the keys before it has got what there is now. */
@@ -243,39 +273,45 @@ static enum tern_status serve_asks(struct bounded *bounded, uint32_t from,
     return TERN_OK;
 }
 
+/* Rows of the other node's keys, which travel with its clock. */
+static enum tern_status take_pushed(struct bounded *bounded, uint32_t from,
+                                    const struct section *section, const uint8_t *clocks)
+{
+    bounded->peers[from].n_got++;
+    return bounded_take_pushed(bounded, from, section, section_get(clocks + 8 * QUESTION_SERVED));
+}
+
 static void serve_clocks(struct bounded *bounded, uint32_t from, const uint8_t *item)
 {
-    struct bounded_peer *peer = &bounded->peers[from];
-    struct node_clock said = {.clock = section_get(item),
-                              .highest = section_get(item + 8),
-                              .slowest = (uint32_t)section_get(item + 16)};
-    uint64_t got = section_get(item + 24);
-    bounded->is_inquired |= section_get(item + 32) != 0;
+    struct node_clock said = {.clock = section_get(item + 8 * QUESTION_CLOCK),
+                              .highest = section_get(item + 8 * QUESTION_HIGHEST),
+                              .slowest = (uint32_t)section_get(item + 8 * QUESTION_SLOWEST)};
+    const bool left = section_get(item + 8 * QUESTION_LEFT) && !defect(DEFECT_PUSH_REST_FORGOTTEN);
+    bounded->is_inquired |= section_get(item + 8 * QUESTION_INQUIRES) != 0;
     struct standing standing = standing_read(item + 8 * QUESTION_WORDS);
-    if (got >= peer->sent)
-        peer->awaits = false;
     note_seen(bounded);
     if (said.clock != NOT_SAID)
         home_heard(bounded, from, &said);
+    if (is_eager(bounded) && !left)
+        bounded_raise(bounded, from, standing.clock);
     bounded_hear(bounded, from, &standing);
 }
 
 /* ---- Answers ------------------------------------------------------------------------------------- */
 
-/* Writes the values that a node is to get, as many as fit. */
-static uint8_t *write_values(struct bounded *bounded, struct bounded_peer *peer, uint8_t *out)
+uint8_t *home_write_rows(struct bounded *bounded, struct row_set *rows, uint8_t *out)
 {
     struct store *store = bounded->store;
     const size_t item_bytes = row_bytes(bounded), most = rows_per_body(bounded);
     uint8_t *header = out;
     uint32_t n = 0;
     out += SECTION_HEADER_BYTES;
-    for (size_t i = 0; peer->n_missing && n < most; i++) {
-        uint64_t *word = &peer->missing.words[i];
+    for (size_t i = 0; rows->n && n < most; i++) {
+        uint64_t *word = &rows->bits.words[i];
         for (; *word && n < most; n++, out += item_bytes) {
             uint32_t slot = (uint32_t)(64 * i + (size_t)__builtin_ctzll(*word));
             *word &= *word - 1;
-            peer->n_missing--;
+            rows->n--;
             uint64_t key = store_key_of(store, slot);
             memset(out + item_bytes - 8, 0, 8);
             section_put(out, key);
@@ -286,7 +322,6 @@ static uint8_t *write_values(struct bounded *bounded, struct bounded_peer *peer,
         n--;
         out -= item_bytes;
     }
-    peer->awaits |= n > 0;
     section_write(header, SECTION_VALUES, n, item_bytes);
     return n ? out : header;
 }
@@ -295,14 +330,15 @@ static void answer(struct bounded *bounded, uint32_t to, const struct frame *req
                    uint8_t *begin, struct buffer *out)
 {
     struct bounded_peer *peer = &bounded->peers[to];
-    uint8_t *end = write_values(bounded, peer, begin);
-    section_write(end, SECTION_CLOCKS, 1, 8 * STANDING_WORDS);
+    uint8_t *end = home_write_rows(bounded, &peer->asked, begin);
+    section_write(end, SECTION_CLOCKS, 1, 8 * ANSWER_WORDS);
     home_tell(bounded, to);
     end = standing_write(end + SECTION_HEADER_BYTES, &peer->told);
-    peer->sent = peer->n_missing ? UINT64_MAX : bounded->standing.merges;
+    section_put(end, peer->n_pushed);
+    end += 8;
     struct frame reply = reply_frame(request, view_epoch(bounded->view), FRAME_ROUND_REPLY);
     reply.table = request->table;
-    reply.fields.round_reply.left = peer->n_missing > 0;
+    reply.fields.round_reply.left = peer->asked.n > 0;
     reply.body_bytes = (uint32_t)(end - begin);
     reply_commit(out, &reply);
     bounded->counts.answers++;
@@ -313,20 +349,25 @@ static void answer(struct bounded *bounded, uint32_t to, const struct frame *req
 enum tern_status bounded_serve(struct bounded *bounded, uint32_t from, const struct frame *request,
                                const uint8_t *body, struct buffer *out)
 {
-    enum tern_status status = check_question(bounded, body, request->body_bytes);
+    struct bounded_peer *peer = &bounded->peers[from];
+    const uint8_t *clocks;
+    enum tern_status status = check_question(bounded, from, body, request->body_bytes, &clocks);
     if (status)
         return status;
     uint8_t *begin =
         reply_reserve(out, 2 * SECTION_HEADER_BYTES + rows_per_body(bounded) * row_bytes(bounded) +
-                               8 * STANDING_WORDS);
+                               8 * ANSWER_WORDS);
     if (!begin)
         return no_memory(bounded);
     struct section section;
     size_t at = 0;
     bool wrong;
+    peer->n_served++;
     while (!status && section_next(body, request->body_bytes, &at, &section, &wrong)) {
         if (section.kind == SECTION_DELTAS)
             status = merge(bounded, from, &section);
+        else if (section.kind == SECTION_VALUES)
+            status = take_pushed(bounded, from, &section, clocks);
         else if (section.kind == SECTION_ASKS)
             status = serve_asks(bounded, from, &section);
         else

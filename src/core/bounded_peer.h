@@ -5,6 +5,7 @@
 #ifndef CORE_BOUNDED_PEER_H
 #define CORE_BOUNDED_PEER_H
 
+#include "base/keymap.h"
 #include "core/bounded.h"
 #include "wire/section.h"
 
@@ -19,6 +20,18 @@ struct key_list {
 struct slot_bits {
     uint64_t *words;
     size_t n_words;
+};
+
+/* Rows whose present values are to be sent. */
+struct row_set {
+    struct slot_bits bits;
+    size_t n;
+};
+
+/* The changes in the last question to a home, until the next: rows that the home sends meanwhile may lack them. */
+struct sent_changes {
+    struct buffer items; /* as in SECTION_DELTAS */
+    struct keymap at;    /* the number of the item with a key, from 1; made when it is needed */
 };
 
 /* What there is between this node and another. */
@@ -36,21 +49,37 @@ struct bounded_peer {
     uint64_t merged;        /* its count when it had merged the last changes sent to it */
     uint64_t target;        /* what it must call stable for the present epoch to be seen */
     bool sends;             /* the question under way has changes, the last ones there were */
-    uint64_t got;           /* its count in its last complete answer */
-    bool has_parts;         /* values have come in answers that were not complete */
-    bool confirms;          /* it has sent values and is to hear that they have come */
+    uint64_t n_asked;       /* questions to it */
+    struct sent_changes last;
+    uint64_t n_got; /* its questions with rows that have come */
+    uint64_t
+        n_under; /* there were so many when it answered last: those that have not come may lack the last changes */
     /* This node as the home of the other's replicas. */
     struct standing told;
     uint32_t slowest;            /* of its workers */
     struct slot_bits registered; /* it has a replica; REFRESH_EACH_CLOCK only */
-    struct slot_bits missing;    /* it is to get the present value */
-    size_t n_missing;
-    bool awaits;   /* it was sent values and has not confirmed them */
-    uint64_t sent; /* the count in the answer with the last of them; UINT64_MAX: there are more */
+    struct row_set asked;        /* rows for the answer */
+    struct row_set missing;      /* rows that travel with the clock */
+    uint64_t n_served;           /* its questions */
+    uint64_t n_pushed;           /* questions to it with rows */
+    bool pushes;                 /* one of them is under way */
+    bool flushes;                /* rows are not to wait for the clock */
+    uint64_t pushed;             /* the table clock that it has all rows for, or will have */
 };
 
-/* The words of an item of SECTION_CLOCKS: what a standing takes, and a question says in front of it. */
-enum { STANDING_WORDS = 7, QUESTION_WORDS = 5 };
+/*
+ * The words of an item of SECTION_CLOCKS: what a standing takes, what a question says in front of it, and what an
+ * answer says behind it. QUESTION_LEFT and so on: where.
+ */
+enum { STANDING_WORDS = 7, QUESTION_WORDS = 6, ANSWER_WORDS = STANDING_WORDS + 1 };
+enum {
+    QUESTION_CLOCK,
+    QUESTION_HIGHEST,
+    QUESTION_SLOWEST,
+    QUESTION_SERVED,
+    QUESTION_LEFT,
+    QUESTION_INQUIRES,
+};
 
 uint8_t *standing_write(uint8_t *out, const struct standing *standing);
 struct standing standing_read(const uint8_t *in);
@@ -78,11 +107,19 @@ static inline size_t rows_per_body(const struct bounded *bounded)
     return n < 1 ? 1 : n > FRAME_MAX_KEYS ? FRAME_MAX_KEYS : n;
 }
 
+/* ---- bounded.c ----------------------------------------------------------------------------------- */
+
 /* The table clock to which replicas of a home's keys are valid, or can be had. */
 void bounded_raise(struct bounded *bounded, uint32_t home, uint64_t clock);
 
 /* Notes how another node stands as a home. */
 void bounded_hear(struct bounded *bounded, uint32_t home, const struct standing *standing);
+
+/* Takes over rows that a home has sent with its clock, when it had served so many questions. */
+enum tern_status bounded_take_pushed(struct bounded *bounded, uint32_t home,
+                                     const struct section *section, uint64_t n_served);
+
+/* ---- bounded_home.c ------------------------------------------------------------------------------ */
 
 /* The row in `slot`, at home here, was changed by node `by`: all others with a replica are to get it. False
  * when memory runs out. */
@@ -96,6 +133,15 @@ uint64_t home_clock_for(const struct bounded *bounded, uint32_t node);
 
 /* How this home stands is told to a node: it is peers[node].told. */
 void home_tell(struct bounded *bounded, uint32_t node);
+
+/* Whether a node is to get the rows that it misses now. */
+bool home_has_push(const struct bounded *bounded, uint32_t node);
+
+/* Writes the rows of a set, as many as fit in a message, in front of `out`; returns the end. */
+uint8_t *home_write_rows(struct bounded *bounded, struct row_set *rows, uint8_t *out);
+
+/* The rows that were sent to a node have come. */
+void home_pushed(struct bounded *bounded, uint32_t node);
 
 /* A node has closed the table. */
 void home_forget(struct bounded *bounded, uint32_t node);

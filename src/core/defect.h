@@ -115,6 +115,10 @@ enum defect {
     DEFECT_ROW_DROPPED,       /* a row that has changed is not sent to one who has a replica */
     DEFECT_RESTED_FORGOTTEN,  /* how far workers were that rest now is forgotten */
     DEFECT_SEEN_EARLY,        /* what was sent counts as seen before it is confirmed */
+    DEFECT_CROSSED_LOST, /* a row that a home sends replaces changes that are on their way there */
+    DEFECT_PUSH_OVERTAKEN,      /* a node asks again while such a row may still be under way */
+    DEFECT_PUSH_REST_FORGOTTEN, /* the clock counts before all rows that travel with it have come */
+    DEFECT_FIRST_VALUE_LATE,    /* an answer replaces a later row that came with the clock */
     /* graph.c and graph_home.c */
     DEFECT_GRAPH_COUNT_NOT_CARRIED, /* a home does not look at a replica's count */
     DEFECT_GRAPH_OFF_BY_ONE,        /* a replica may lack one update more */

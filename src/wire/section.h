@@ -29,7 +29,7 @@ enum section_kind {
     SECTION_AWAY_DELTAS, /* deltas that were not added, because the key is elsewhere: u64 location */
     SECTION_AWAY_ASKS,   /* the same for asks and fetches */
     /* Of tables with bounded reads. */
-    SECTION_VALUES, /* present values of keys: value */
+    SECTION_VALUES, /* present values of keys, in either direction: value */
     SECTION_CLOCKS, /* one item, how far the sender has come: see core/bounded.h */
     SECTION_KINDS,
 };

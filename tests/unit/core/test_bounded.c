@@ -196,27 +196,51 @@ static struct node_clock resting(uint64_t highest)
     return (struct node_clock){.clock = CLOCK_RESTS, .highest = highest, .slowest = NO_WORKER};
 }
 
+/* A question and its answer, which may come later. */
+struct talk {
+    struct buffer question, answer;
+};
+
+/* Node `from` makes a question for the other one. */
+static struct talk ask(struct pair *pair, uint32_t from)
+{
+    struct talk talk = {0};
+    assert_true(bounded_has_request(pair->bounded[from], !from));
+    assert_int_equal(bounded_request(pair->bounded[from], !from, &talk.question), TERN_OK);
+    return talk;
+}
+
+/* The question comes to the other node. */
+static void serve(struct pair *pair, uint32_t from, struct talk *talk)
+{
+    struct frame request = {.kind = FRAME_ROUND,
+                            .body_bytes = (uint32_t)buffer_size(&talk->question)};
+    assert_int_equal(bounded_serve(pair->bounded[!from], from, &request,
+                                   buffer_head(&talk->question), &talk->answer),
+                     TERN_OK);
+}
+
+/* The answer comes back. */
+static void hear(struct pair *pair, uint32_t from, struct talk *talk)
+{
+    struct frame reply;
+    assert_int_equal(frame_decode(buffer_head(&talk->answer), &reply), TERN_OK);
+    assert_int_equal(bounded_answer(pair->bounded[from], !from, &reply,
+                                    buffer_head(&talk->answer) + FRAME_HEADER_BYTES),
+                     TERN_OK);
+    buffer_free(&talk->question);
+    buffer_free(&talk->answer);
+}
+
 /* Node `from` asks the other one; false if it has no reason to. */
 static bool exchange(struct pair *pair, uint32_t from)
 {
-    struct bounded *asks = pair->bounded[from], *answers = pair->bounded[!from];
-    struct buffer question = {0}, answer = {0};
-    struct frame reply;
-    bool has_reason = bounded_has_request(asks, !from);
-    if (has_reason) {
-        assert_int_equal(bounded_request(asks, !from, &question), TERN_OK);
-        struct frame request = {.kind = FRAME_ROUND,
-                                .body_bytes = (uint32_t)buffer_size(&question)};
-        assert_int_equal(bounded_serve(answers, from, &request, buffer_head(&question), &answer),
-                         TERN_OK);
-        assert_int_equal(frame_decode(buffer_head(&answer), &reply), TERN_OK);
-        assert_int_equal(
-            bounded_answer(asks, !from, &reply, buffer_head(&answer) + FRAME_HEADER_BYTES),
-            TERN_OK);
-    }
-    buffer_free(&question);
-    buffer_free(&answer);
-    return has_reason;
+    if (!bounded_has_request(pair->bounded[from], !from))
+        return false;
+    struct talk talk = ask(pair, from);
+    serve(pair, from, &talk);
+    hear(pair, from, &talk);
+    return true;
 }
 
 static void settle(struct pair *pair)
@@ -304,7 +328,100 @@ static void eager_replicas_follow_the_clock(void **state)
     pair_close(&pair);
 }
 
-/* Rows that change faster than they can be sent are noted once, and the clock is said all the same. */
+/* Both nodes ask at the same time; `late`: the row comes after the answer to what it crossed. */
+static void a_row_is_crossed(const char *policy, bool late)
+{
+    struct pair pair;
+    const uint32_t first = 0;
+    const uint64_t key = 9;
+    int64_t x;
+    pair_open(&pair, policy);
+    assert_int_equal(bounded_want(pair.bounded[0], &key, &first, 1), TERN_OK);
+    settle(&pair);
+    push(&pair, 0, key, 1);
+    push(&pair, 1, key, 10);
+    assert_int_equal(bounded_take(pair.bounded[0], at(1)), TERN_OK);
+    assert_int_equal(bounded_take(pair.bounded[1], at(1)), TERN_OK);
+    struct talk change = ask(&pair, 0), row = ask(&pair, 1);
+    serve(&pair, 0, &change);
+    if (late) {
+        hear(&pair, 0, &change);
+        push(&pair, 0, key, 100);
+        assert_int_equal(bounded_take(pair.bounded[0], at(2)), TERN_OK);
+        assert_true(bounded_is_busy(pair.bounded[0]));
+        assert_false(bounded_has_request(pair.bounded[0], 1));
+    }
+    serve(&pair, 1, &row);
+    hear(&pair, 1, &row);
+    assert_true(can_read(&pair, 0, 1, key, &x));
+    assert_int_equal(x, late ? 111 : 11);
+    if (!late)
+        hear(&pair, 0, &change);
+    settle(&pair);
+    store_pull_one(&pair.tables[1].store, key, &x);
+    assert_int_equal(x, late ? 111 : 11);
+    pair_close(&pair);
+}
+
+static void a_row_that_crosses_changes_gets_them(void **state)
+{
+    (void)state;
+    for (int late = 0; late < 2; late++) {
+        a_row_is_crossed("essp:0", late);
+        a_row_is_crossed("vap:1000", late);
+    }
+}
+
+/* The last of several questions with the rows has the clock that counts. */
+static void a_clock_counts_when_all_rows_have_come(void **state)
+{
+    (void)state;
+    struct pair pair;
+    const uint64_t keys[] = {7, 8, 9};
+    const uint32_t all[] = {0, 1, 2};
+    int64_t x;
+    pair_open(&pair, "essp:0");
+    pair.bounded[1]->round_bytes = 1; /* a row in each question */
+    assert_int_equal(bounded_want(pair.bounded[0], keys, all, 3), TERN_OK);
+    settle(&pair);
+    for (uint64_t key = 7; key < 10; key++)
+        push(&pair, 1, key, 1);
+    assert_int_equal(bounded_take(pair.bounded[0], at(1)), TERN_OK);
+    assert_int_equal(bounded_take(pair.bounded[1], at(1)), TERN_OK);
+    assert_int_equal(pair.bounded[1]->counts.questions, 0);
+    for (int i = 0; i < 3; i++) {
+        assert_false(can_read(&pair, 0, 1, 9, &x));
+        assert_true(exchange(&pair, 1));
+    }
+    assert_true(can_read(&pair, 0, 1, 9, &x));
+    assert_int_equal(x, 1);
+    /* One message: nothing was asked for. */
+    assert_false(exchange(&pair, 1));
+    assert_int_equal(pair.bounded[0]->counts.values_received, 6);
+    pair_close(&pair);
+}
+
+/* An answer that comes after a later row, which came with the clock, changes nothing. */
+static void the_first_value_may_come_last(void **state)
+{
+    (void)state;
+    struct pair pair;
+    const uint32_t first = 0;
+    const uint64_t key = 9;
+    int64_t x;
+    pair_open(&pair, "essp:0");
+    assert_int_equal(bounded_want(pair.bounded[0], &key, &first, 1), TERN_OK);
+    struct talk asking = ask(&pair, 0);
+    serve(&pair, 0, &asking);
+    push(&pair, 1, key, 10);
+    assert_int_equal(bounded_take(pair.bounded[1], at(1)), TERN_OK);
+    assert_true(exchange(&pair, 1));
+    hear(&pair, 0, &asking);
+    assert_true(can_read(&pair, 0, 1, key, &x));
+    assert_int_equal(x, 10);
+    pair_close(&pair);
+}
+
 /* With the update that is to be made, what is not seen is within the bound; a larger update is made alone. */
 static void an_update_counts_itself(void **state)
 {
@@ -432,6 +549,9 @@ int main(void)
         cmocka_unit_test(the_size_of_a_push_is_that_of_its_largest_sum),
         cmocka_unit_test(a_read_waits_for_the_slowest_and_then_for_the_value),
         cmocka_unit_test(eager_replicas_follow_the_clock),
+        cmocka_unit_test(a_row_that_crosses_changes_gets_them),
+        cmocka_unit_test(a_clock_counts_when_all_rows_have_come),
+        cmocka_unit_test(the_first_value_may_come_last),
         cmocka_unit_test(an_update_counts_itself),
         cmocka_unit_test(those_who_rest_may_read),
         cmocka_unit_test(who_comes_back_is_not_behind_what_others_were_told),
