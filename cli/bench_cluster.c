@@ -201,6 +201,14 @@ void cluster_share_core(const struct cluster *cluster, bool one)
         keep_to(cluster->processes[i], &cores);
 }
 
+bool bench_has_slow(int64_t slow, int64_t n_nodes)
+{
+    if (slow >= n_nodes)
+        complain("--slow %lld: there are %lld nodes, from 0 on", (long long)slow,
+                 (long long)n_nodes);
+    return slow < n_nodes;
+}
+
 bool cluster_close(struct cluster *cluster, bool well)
 {
     for (size_t i = 0; i < cluster->n_processes; i++) {

@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "link.h"
@@ -37,6 +38,15 @@ struct cluster {
     size_t n_processes;
     cpu_set_t cores; /* that this process may use */
 };
+
+/* --slow of benchmarks with bounded tables, and whether there is such a node; false after an error message. */
+#define BENCH_SLOW_OPTION(slow)                                            \
+    {                                                                      \
+        "slow", OPTION_INT, &(slow), "-1", "NODE",                         \
+            "a node that takes three times as long for a clock; -1: none", \
+            .min = -1, .max = CLUSTER_MAX_PROCESSES                        \
+    }
+bool bench_has_slow(int64_t slow, int64_t n_nodes);
 
 /* Prepares the rendezvous; false after an error message, and then there is nothing to close. */
 bool cluster_open(struct cluster *cluster, enum transport transport, size_t n_nodes);

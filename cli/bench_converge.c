@@ -12,17 +12,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "bench_cluster.h"
 #include "bench_models.h"
 #include "command.h"
 #include "link.h"
 #include "options.h"
 #include "steps.h"
 
-enum { MAX_WORDS = 24 }; /* of a training, besides those given by the user */
+enum { MAX_WORDS = 28 }; /* of a training, besides those given by the user */
 
 static struct {
     const char *data, *svg, *link;
-    int64_t n_nodes, n_epochs, n_clocks;
+    int64_t n_nodes, n_epochs, n_clocks, slow;
     double limit_s;
     struct int_list bounds;
     bool json;
@@ -43,6 +44,7 @@ static const struct option options[] = {
      .min = 1, .max = 1e6},
     {"link", OPTION_STRING, &args.link, .takes = "RATE[,DELAY]",
      .help = "make each node a host of its own, as 'tern run --link' does, such as 10gbit,0.1ms"},
+    BENCH_SLOW_OPTION(args.slow),
     {"svg", OPTION_STRING, &args.svg, .takes = "FILE", .help = "draw the objective to FILE"},
     {"json", OPTION_FLAG, &args.json, .help = "one JSON object a line instead of a table"},
 };
@@ -55,7 +57,7 @@ static const struct option_set option_set = {
         "MODEL is mf or lda. All words after '--' go to 'tern train MODEL':\n"
         "  tern bench converge lda --data DIR -- --topics 50\n"
         "\n"
-        "JSON fields: bench, task, policy, staleness, nodes, link, quality (after the last "
+        "JSON fields: bench, task, policy, staleness, nodes, link, slow, quality (after the last "
         "epoch; null: not measured), bytes (sent in all epochs), waited (share of a worker's time, "
         "by worker); and, with a value for each epoch, clocks, seconds and objective (the "
         "mean loss of its examples).",
@@ -124,9 +126,9 @@ static void print_json(const struct bench *bench, const struct converge_run *run
     for (size_t i = 0; i < n_workers; i++)
         waits[i] = waited(run, i);
     printf("{\"bench\":\"converge\",\"task\":\"%s\",\"policy\":\"%s\",\"staleness\":%lld,"
-           "\"nodes\":%lld,\"link\":%s%s%s,\"quality\":",
+           "\"nodes\":%lld,\"link\":%s%s%s,\"slow\":%lld,\"quality\":",
            bench->model->name, run->policy, (long long)run->bound, (long long)args.n_nodes, quote,
-           args.link != NULL ? args.link : "null", quote);
+           args.link != NULL ? args.link : "null", quote, (long long)args.slow);
     double quality = figure_of(run, n - 1, EPOCH_QUALITY);
     if (quality == quality)
         printf("%.6g", quality);
@@ -183,12 +185,13 @@ static void print_all(const struct bench *bench)
 
 static bool run_one(const struct bench *bench, struct converge_run *run)
 {
-    char nodes[24], epochs[24], clocks[24], policy[32];
+    char nodes[24], epochs[24], clocks[24], slow[24], policy[32];
     char *words[MAX_WORDS + LIST_MAX] = {"tern", "train", (char *)bench->model->name, "--json"};
     size_t n = 4;
     snprintf(nodes, sizeof nodes, "%lld", (long long)args.n_nodes);
     snprintf(epochs, sizeof epochs, "%lld", (long long)args.n_epochs);
     snprintf(clocks, sizeof clocks, "%lld", (long long)args.n_clocks);
+    snprintf(slow, sizeof slow, "%lld", (long long)args.slow);
     snprintf(policy, sizeof policy, "%s:%lld", run->policy, (long long)run->bound);
     /* Evaluation would synchronise all replicas, so there is one at the end only. */
     char *const own[] = {"--data",       (char *)bench->data,
@@ -196,6 +199,7 @@ static bool run_one(const struct bench *bench, struct converge_run *run)
                          "--threads",    "1",
                          "--policy",     policy,
                          "--clocks",     clocks,
+                         "--slow",       slow,
                          "--epochs",     epochs,
                          "--eval-every", epochs,
                          "--patience",   "0"};
@@ -250,6 +254,8 @@ int bench_converge_command(int argc, char **argv)
         return status;
     struct link_speed speed;
     if (args.link != NULL && !link_parse(args.link, &speed))
+        return EXIT_USAGE;
+    if (!bench_has_slow(args.slow, args.n_nodes))
         return EXIT_USAGE;
     struct bench bench = {
         .model = args.operands.n == 1 ? bench_model_find(args.operands.at[0]) : NULL,

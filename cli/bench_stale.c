@@ -11,8 +11,8 @@
  * value is old because its writer is slow, whatever the policy sends. So each clock has a start time, unless
  * --clock-ms is 0.
  *
- * --slow makes a node a straggler: its workers go through SLOWNESS times as many ratings in a clock, which then has that
- * much more time. The times are those of the other nodes' workers, which the straggler makes wait.
+ * --slow makes the workers of a node stragglers (common/straggler.h), whose clocks have that much more time. The times are
+ * those of the other nodes' workers, which the stragglers make wait.
  */
 #include <errno.h>
 #include <math.h>
@@ -27,6 +27,7 @@
 #include "bench_cluster.h"
 #include "bench_stale.h"
 #include "command.h"
+#include "common/straggler.h"
 #include "options.h"
 #include "series.h"
 #include "steps.h"
@@ -40,7 +41,6 @@ enum {
     BATCH = 100,
     PARTS = 10,
     N_COUNTS = STALE_STEPS,
-    SLOWNESS = 3,
 };
 
 static struct {
@@ -66,8 +66,7 @@ static const struct option options[] = {
      .min = 0, .max = STALE_STEPS - 2},
     {"link", OPTION_STRING, &args.link, .takes = "RATE[,DELAY]",
      .help = "make each node a host of its own, as 'tern run --link' does, such as 10gbit,0.1ms"},
-    {"slow", OPTION_INT, &args.slow, "-1", "NODE",
-     "a node that takes three times as long for a clock; -1: none", .min = -1, .max = 7},
+    BENCH_SLOW_OPTION(args.slow),
     {"svg", OPTION_STRING, &args.svg, .takes = "FILE",
      .help = "draw the distributions and the times to FILE"},
     {"json", OPTION_FLAG, &args.json, .help = "a JSON object per line instead of tables"},
@@ -138,7 +137,7 @@ static float rating(uint64_t row, uint64_t column)
 static double descend(struct learner *learner, const uint64_t *keys, float *values)
 {
     const float rate = 0.002f, decay = 0.01f;
-    const int64_t n_cells = args.n_cells / PARTS * (is_slow(learner->job) ? SLOWNESS : 1);
+    const int64_t n_cells = args.n_cells / PARTS;
     double loss = 0;
     for (int64_t i = 0; i < n_cells; i++) {
         uint64_t draw = next_random(learner);
@@ -209,7 +208,7 @@ static bool learn_part(struct learner *learner, double *loss)
 /* Sleeps until the start time of the clock. A late worker does not sleep, so it can catch up. */
 static void keep_to_timetable(const struct job *job, double begin_s, double clocks)
 {
-    double s = begin_s + clocks * (is_slow(job) ? SLOWNESS : 1) * args.clock_ms / 1e3;
+    double s = begin_s + clocks * (is_slow(job) ? STRAGGLER_SLOWNESS : 1) * args.clock_ms / 1e3;
     struct timespec until = {.tv_sec = (time_t)s, .tv_nsec = (long)((s - floor(s)) * 1e9)};
     if (args.clock_ms > 0)
         while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
@@ -219,11 +218,15 @@ static void keep_to_timetable(const struct job *job, double begin_s, double cloc
 /* One clock is a minibatch. */
 static bool step(struct learner *learner, double begin_s, int64_t clock, double *loss)
 {
+    struct straggler straggler;
     bool ok = true;
     for (int i = 0; ok && i < PARTS; i++) {
         double of_part = 0;
         keep_to_timetable(learner->job, begin_s, (double)clock + (double)i / PARTS);
+        straggler_begin(&straggler, learner->worker);
         ok = learn_part(learner, &of_part);
+        if (is_slow(learner->job))
+            straggler_lag(&straggler, learner->worker);
         *loss += of_part / PARTS;
     }
     const double advance_s = now_s();
@@ -416,11 +419,8 @@ int bench_stale_command(int argc, char **argv)
         return status;
     if (args.link != NULL && !link_parse(args.link, &speed))
         return EXIT_USAGE;
-    if (args.slow >= args.n_nodes) {
-        complain("--slow %lld: there are %lld nodes, from 0 on", (long long)args.slow,
-                 (long long)args.n_nodes);
+    if (!bench_has_slow(args.slow, args.n_nodes))
         return EXIT_USAGE;
-    }
     struct stale_run *runs = mmap(NULL, STALE_MAX_RUNS * sizeof *runs, PROT_READ | PROT_WRITE,
                                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (runs == MAP_FAILED || 2 * args.bounds.n > STALE_MAX_RUNS) {

@@ -51,6 +51,9 @@ const struct option train_general[TRAIN_N_GENERAL] = {
     {"clocks", OPTION_INT, &train_args.n_clocks, "0", "N",
      "clocks of an epoch, for --policy bsp, ssp:S, essp:S, vap:V; 0: one for each batch", .min = 0,
      .max = 1e9},
+    {"slow", OPTION_INT, &train_args.slow, "-1", "NODE",
+     "with --clocks: a node that takes three times as long for its batches; -1: none", .min = -1,
+     .max = 1023},
     {"json", OPTION_FLAG, &train_args.json, .help = "one JSON line per epoch on standard output",
      .group = "Output"},
     {"out", OPTION_STRING, &train_args.out, .takes = "DIR",
@@ -371,6 +374,10 @@ bool train_begin(const struct option_set *set, int argc, char **argv, int *statu
         return false;
     if (train_args.n_clocks > 0 && !is_bounded(train_args.policy)) {
         complain("--clocks goes with a policy that bounds reads: bsp, ssp:S, essp:S or vap:V");
+        return false;
+    }
+    if (train_args.slow >= 0 && train_args.n_clocks == 0) {
+        complain("--slow goes with --clocks");
         return false;
     }
     if (!may_have_backups() || !may_have_checkpoints())

@@ -37,6 +37,8 @@ static void advance_to(struct tern_worker *worker, uint64_t clock)
 void train_keep_clock(struct train *train, size_t thread)
 {
     const uint64_t n_clocks = (uint64_t)train->options->n_clocks;
+    if (train->stragglers != NULL)
+        straggler_lag(&train->stragglers[thread], train->workers[thread]);
     const uint64_t share = train->progress.phase.n_total / train->n_threads;
     uint64_t n_done =
         atomic_load_explicit(&train->progress.slots[thread].n_examples, memory_order_relaxed);
@@ -51,6 +53,8 @@ static bool work(void *context, size_t thread)
 {
     struct epoch *epoch = context;
     struct train *train = epoch->train;
+    if (train->stragglers != NULL)
+        straggler_begin(&train->stragglers[thread], train->workers[thread]);
     bool ok = epoch->task->epoch(epoch->model, train, thread, epoch->number);
     if (train->workers == NULL)
         return ok;

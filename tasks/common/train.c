@@ -80,7 +80,10 @@ static bool open_workers(struct train *train)
     for (size_t i = 0; i < train->n_threads; i++)
         if (tern_worker_open(train->node, &train->workers[i]))
             return task_fail_tern("cannot open a worker");
-    return true;
+    if ((int64_t)train->self != train->options->slow || train->options->n_clocks == 0)
+        return true;
+    train->stragglers = calloc(train->n_threads, sizeof *train->stragglers);
+    return train->stragglers != NULL || task_fail_memory("the stragglers");
 }
 
 /* How much the other nodes have done in this phase; at node 0. */
@@ -208,6 +211,7 @@ bool train_close(struct train *train, bool ok)
         (void)tern_worker_close(train->reporter);
     free(train->workers);
     free(train->waited_s);
+    free(train->stragglers);
     free(train->is_present);
     checkpoints_close(train);
     /* Tables end with their node, when the other nodes need them no more. */

@@ -20,6 +20,7 @@
 #include "common/params.h"
 #include "common/placement.h"
 #include "common/progress.h"
+#include "common/straggler.h"
 #include "common/team.h"
 
 enum { TRAIN_MAX_PARAMS = 8, TRAIN_ALIKE_BYTES = 2048 };
@@ -34,6 +35,7 @@ struct train_options {
     int64_t patience;      /* evaluations without improvement until training ends; 0: never */
     double ahead_s;        /* of work that is prepared before it is used (loader.h) */
     int64_t n_clocks;      /* of an epoch, for policies with bounds; 0: one for each batch */
+    int64_t slow;          /* a node of stragglers (straggler.h); -1: none. Only with n_clocks */
     double time_limit_s;   /* 0: none */
     bool json;             /* a line per epoch on standard output */
     bool plain;            /* arrays instead of tables */
@@ -70,8 +72,9 @@ struct train {
     bool
         is_converged; /* set by evaluate() at all nodes alike: further epochs would change nothing */
     bool has_saved;   /* what is in options->out was written by this run */
-    int64_t saved_epoch;  /* the epoch after which it was */
-    double *waited_s;     /* by each worker until the last epoch's end */
+    int64_t saved_epoch;          /* the epoch after which it was */
+    double *waited_s;             /* by each worker until the last epoch's end */
+    struct straggler *stragglers; /* one per thread; NULL: this node is none of --slow */
     uint64_t epoch_clock; /* of the workers at the begin of this epoch; only with n_clocks */
     struct progress progress;
     struct tern_worker *reporter; /* tells node 0 how far this node is, for its bar; or NULL */

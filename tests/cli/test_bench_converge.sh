@@ -27,6 +27,11 @@ try "$tern" data bow --from "$tmp/text.txt" --max-share 0.9 "$tmp/bags"
 try "$tern" bench converge lda --data "$tmp/bags" --nodes 2 --epochs 4 --staleness 1 -- --topics 2
 check 'topics, as a table' [ "$(grep -cE '^  e?ssp +1 ' "$out")" -eq 2 ]
 
+try "$tern" bench converge mf --data "$data" --nodes 2 --epochs 2 --staleness 1 --slow 1 --json
+check 'with a straggler' [ "$(grep -c '"slow":1,' "$out")" -eq 2 ]
+try "$tern" bench converge mf --data "$data" --nodes 2 --slow 2
+check 'a straggler that is none of the nodes' [ "$status" -eq 2 ]
+
 try "$tern" bench converge kge
 check 'a model whose updates do not add up is refused' [ "$status" -eq 2 ]
 check 'and it is said which are not' grep -q 'mf or lda' "$err"
@@ -36,4 +41,6 @@ check 'and is named' grep -q "the training under 'ssp:1' failed" "$err"
 try "$tern" train mf --data "$data" --clocks 3
 check '--clocks without a bound is a mistake' [ "$status" -eq 2 ]
 check 'and it is said why' grep -q 'goes with a policy that bounds reads' "$err"
+try "$tern" train mf --data "$data" --slow 0
+check '--slow without --clocks is one as well' grep -q -- '--slow goes with --clocks' "$err"
 finish
