@@ -17,10 +17,10 @@
 enum { BATCH = 100, MAX_REPEATS = 99 };
 
 /* In the order of enum workload_keys. */
-static const char *const dist_names[] = {"zipf", "uniform", "local", NULL};
+static const char *const dist_names[] = {"zipf", "uniform", "local", "ranked", NULL};
 
 static struct {
-    bool json;
+    bool json, scatter;
     int64_t n_nodes, n_hosts, n_keys, length, n_repeats, localize;
     double seconds, warm_up, hot;
     const char *link;
@@ -44,8 +44,11 @@ static const struct option options[] = {
      .help = "policies to compare; only 'adaptive' shares memory among the nodes of one host; "
              "'adaptive-apart' is the same policy without sharing"},
     {"dists", OPTION_STRINGS, &args.dists, "zipf", "LIST",
-     "how keys are drawn: zipf (exponent 1), uniform, local (90 % from a tenth of the node's own)",
+     "how keys are drawn: zipf (exponent 1), uniform, local (90 % from a tenth of the node's own), "
+     "ranked (exponent 1.1, key 0 most often)",
      .choices = dist_names},
+    {"scatter", OPTION_FLAG, &args.scatter,
+     .help = "deal out the homes of keys to the nodes one by one, instead of a range for each"},
     {"ahead", OPTION_INTS, &args.ahead, "100", "LIST", "batches between intent and use", .min = 0,
      .max = 10000},
     {"localize", OPTION_INT, &args.localize, "30", "N",
@@ -72,7 +75,9 @@ static const struct option_set option_set = {
     .notes = "JSON fields: bench, policy, dist, nodes, hosts, ahead, accesses_s, "
              "single_node_accesses_s, "
              "ratio (of these; the median over repeats, with ratio_min and ratio_max), "
-             "remote_share (of accesses), bytes_per_access, staleness_ms_mean, staleness_ms_p99.",
+             "remote_share (of accesses), bytes_per_access, staleness_ms_mean, staleness_ms_p99, "
+             "scatter, "
+             "busiest (what the node sent on its link that sent most, over the mean; 0: no links).",
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .common = steps_option,
@@ -95,6 +100,7 @@ static struct workload workload_of(enum workload_keys keys, const char *policy, 
                              .policy = shares_nothing ? "adaptive" : policy,
                              .may_share = policy != NULL && strcmp(policy, "adaptive") == 0,
                              .link = args.link != NULL ? &speed : NULL,
+                             .scatter = args.scatter && policy != NULL,
                              .keys = keys,
                              .n_keys = (uint64_t)args.n_keys,
                              .ahead = (uint64_t)ahead,
@@ -116,7 +122,7 @@ static void print_row(const struct row *row, const struct workload_figures *sing
 {
     size_t n = (size_t)args.n_repeats;
     double rate[MAX_REPEATS], single[MAX_REPEATS], ratio[MAX_REPEATS], remote[MAX_REPEATS],
-        bytes[MAX_REPEATS], mean[MAX_REPEATS], p99[MAX_REPEATS];
+        bytes[MAX_REPEATS], mean[MAX_REPEATS], p99[MAX_REPEATS], busiest[MAX_REPEATS];
     for (size_t i = 0; i < n; i++) {
         const struct workload_figures *run = &row->runs[i];
         rate[i] = 2 * BATCH * run->steps_s;
@@ -126,21 +132,25 @@ static void print_row(const struct row *row, const struct workload_figures *sing
         bytes[i] = per(run->bytes, run->accesses);
         mean[i] = run->staleness_ms_mean;
         p99[i] = run->staleness_ms_p99;
+        busiest[i] = run->busiest;
     }
     double middle = median(ratio, n); /* and sorted */
     if (args.json)
         printf("{\"bench\":\"manage\",\"policy\":\"%s\",\"dist\":\"%s\",\"nodes\":%lld,"
                "\"hosts\":%lld,\"ahead\":%llu,\"accesses_s\":%.0f,\"single_node_accesses_s\":%.0f,"
                "\"ratio\":%.4f,\"ratio_min\":%.4f,\"ratio_max\":%.4f,\"remote_share\":%.7f,"
-               "\"bytes_per_access\":%.2f,\"staleness_ms_mean\":%.3f,\"staleness_ms_p99\":%.3f}\n",
+               "\"bytes_per_access\":%.2f,\"staleness_ms_mean\":%.3f,\"staleness_ms_p99\":%.3f,"
+               "\"scatter\":%s,\"busiest\":%.3f}\n",
                row->policy, dist_names[row->workload.keys], (long long)args.n_nodes,
                (long long)row->workload.n_hosts, (unsigned long long)row->workload.ahead,
                median(rate, n), median(single, n), middle, ratio[0], ratio[n - 1],
-               median(remote, n), median(bytes, n), median(mean, n), median(p99, n));
+               median(remote, n), median(bytes, n), median(mean, n), median(p99, n),
+               row->workload.scatter ? "true" : "false", median(busiest, n));
     else
-        printf("  %-18s %5llu %6.2f %5.3f %.3f-%.3f %8.6f %6.1f %5.2f %6.2f\n", row->policy,
+        printf("  %-18s %5llu %6.2f %5.3f %.3f-%.3f %8.6f %6.1f %5.2f %6.2f %7.2f\n", row->policy,
                (unsigned long long)row->workload.ahead, median(rate, n) / 1e6, middle, ratio[0],
-               ratio[n - 1], median(remote, n), median(bytes, n), median(mean, n), median(p99, n));
+               ratio[n - 1], median(remote, n), median(bytes, n), median(mean, n), median(p99, n),
+               median(busiest, n));
 }
 
 static void print_heading(enum workload_keys keys)
@@ -148,9 +158,9 @@ static void print_heading(enum workload_keys keys)
     if (args.json)
         return;
     printf("%s keys; accesses in millions per second, and as a ratio to one process\n\n"
-           "  %-18s %5s %6s %5s %11s %8s %6s %5s %6s\n",
+           "  %-18s %5s %6s %5s %11s %8s %6s %5s %6s %7s\n",
            dist_names[keys], "policy", "ahead", "M/s", "ratio", "spread", "remote", "bytes",
-           "stale", "p99 ms");
+           "stale", "p99 ms", "busiest");
 }
 
 /* All policies with keys of one distribution. Repeats go round all of them, so that slow changes of the

@@ -76,11 +76,21 @@ static uint64_t scatter(uint64_t rank, uint64_t n)
     return (uint64_t)((unsigned __int128)rank * UINT64_C(2654435761) % n);
 }
 
+/* A rank of Zipf's law with exponent 1.1. */
+static uint64_t draw_zipf_11(uint64_t n, uint64_t *random)
+{
+    const double most = 1 - pow((double)n + 1, -0.1);
+    uint64_t below = (uint64_t)pow(1 - next_unit(random) * most, -10) - 1;
+    return below < n ? below : n - 1;
+}
+
 static uint64_t draw_key(const struct workload *workload, size_t number, uint64_t *random)
 {
     uint64_t n = workload->n_keys;
     if (workload->keys == WORKLOAD_UNIFORM)
         return next_random(random) % n;
+    if (workload->keys == WORKLOAD_RANKED)
+        return draw_zipf_11(n, random);
     if (workload->keys == WORKLOAD_LOCAL && next_random(random) % 10) {
         uint64_t tenth = n / 10;
         return number % 10 * tenth + scatter(draw_zipf(tenth, random), tenth);
@@ -241,6 +251,23 @@ static bool read_stats(const struct job *job, struct tern_table_stats *stats)
     return tern_table_get_stats(job->table, stats) == TERN_OK;
 }
 
+/* The bytes that this host has sent on its link. */
+static double sent_on_link(const struct job *job)
+{
+    char line[512];
+    double sum = 0, sent;
+    FILE *file = job->workload->link != NULL ? fopen("/proc/thread-self/net/dev", "r") : NULL;
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        const char *figures = strchr(line, ':');
+        if (figures != NULL && strstr(line, " lo:") == NULL &&
+            sscanf(figures + 1, "%*s %*s %*s %*s %*s %*s %*s %*s %lf", &sent) == 1)
+            sum += sent;
+    }
+    if (file != NULL)
+        fclose(file);
+    return sum;
+}
+
 static double relay_cpu_s(const struct job *job)
 {
     struct timespec t = {0};
@@ -273,7 +300,7 @@ static bool work_with(struct worker *worker)
     if (!run_for(worker, workload->warm_up_s, &clock) || !read_stats(job, &before))
         return false;
     uint64_t first = clock;
-    double begin = now_s(), relay_s = relay_cpu_s(job);
+    double begin = now_s(), relay_s = relay_cpu_s(job), sent = sent_on_link(job);
     if (!run_for(worker, workload->seconds, &clock))
         return false;
     worker->seconds = now_s() - begin;
@@ -282,6 +309,7 @@ static bool work_with(struct worker *worker)
     if (!read_stats(job, &after))
         return false;
     sum_up_node(&before, &after, worker->seconds, &worker->figures);
+    worker->figures.sent = sent_on_link(job) - sent;
     return true;
 }
 
@@ -426,6 +454,7 @@ static bool open_all(struct job *job, const char *policy)
                                        .n_keys = job->workload->n_keys,
                                        .length = job->workload->length,
                                        .policy = policy,
+                                       .scatter = job->workload->scatter,
                                        .staleness_ms = policy ? job->workload->staleness_ms : 0,
                                        .frequencies = counts,
                                        .hot_factor = is_multi ? job->workload->hot_factor : 0};
@@ -471,6 +500,8 @@ static bool sum_up(const struct workload *workload, const struct outcome *outcom
         sum->remote += one->remote;
         sum->bytes += one->bytes;
         sum->n_checked += one->n_checked;
+        sum->sent += one->sent;
+        sum->busiest = fmax(sum->busiest, one->sent);
         n_managing += one->rounds_s > 0;
         sum->rounds_s += one->rounds_s;
         sum->staleness_ms_mean += one->staleness_ms_mean;
@@ -480,6 +511,7 @@ static bool sum_up(const struct workload *workload, const struct outcome *outcom
     }
     sum->rounds_s /= fmax(n_managing, 1);
     sum->staleness_ms_mean /= fmax(n_managing, 1);
+    sum->busiest = sum->sent > 0 ? sum->busiest * (double)n / sum->sent : 0;
     sum->relay_cores = outcomes[0].figures.relay_cores;
     if (workload->gradient || pushed == stored)
         return true;

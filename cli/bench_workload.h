@@ -20,6 +20,7 @@ enum workload_keys {
     WORKLOAD_ZIPF,    /* exponent 1 */
     WORKLOAD_UNIFORM, /* all alike */
     WORKLOAD_LOCAL,   /* 90 % from a tenth of the keys that is the worker's own */
+    WORKLOAD_RANKED,  /* exponent 1.1, in the order of frequency */
     WORKLOAD_ZIPF_11, /* exponent 1.1, as of `tern bench local` */
 };
 
@@ -31,6 +32,7 @@ struct workload {
     uint32_t staleness_ms;         /* of the cluster's table; 0: the default */
     bool may_share;                /* nodes of one host may share memory */
     const struct link_speed *link; /* makes each node a host; NULL: Unix sockets */
+    bool scatter; /* the homes of keys are dealt out one by one (tern_table_options) */
     enum workload_keys keys;
     uint64_t n_keys, ahead;  /* steps between intent and use; 0: no intent */
     uint64_t localize_ahead; /* steps between tern_localize_start and use */
@@ -53,7 +55,9 @@ struct workload_figures {
     double staleness_ms_mean; /* the mean of these nodes */
     double staleness_ms_p99;  /* the largest of the nodes */
     double relay_cores;       /* CPU time of the relay of the links, per second */
-    double n_checked;         /* values whose sum was compared with what was pushed */
+    double sent;              /* bytes that left on links */
+    double busiest; /* what the node sent that sent most, as a multiple of the mean; 0: no links */
+    double n_checked; /* values whose sum was compared with what was pushed */
 };
 
 /* Runs it once; false after a complaint, also when the sums differ. */

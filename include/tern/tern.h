@@ -356,6 +356,10 @@ struct tern_table_options {
                           many times as often as the average; 0: 100 */
     uint32_t
         backups; /* deaths of nodes that each row outlives, one after another; 0 or 1. See Backups */
+    bool
+        scatter; /* dense: the keys' homes are dealt out to the nodes one by one, not as a range for
+                     each: for keys in the order of their frequency, of which the first node would have
+                     all frequent ones. Tasks of a range are cut as without it. Not with `backups` */
 };
 
 /*

@@ -180,6 +180,7 @@ static const struct {
     {"max_rounds_per_s", U32, offsetof(struct tern_table_options, max_rounds_per_s)},
     {"hot_factor", F64, offsetof(struct tern_table_options, hot_factor)},
     {"backups", U32, offsetof(struct tern_table_options, backups)},
+    {"scatter", BOOL, offsetof(struct tern_table_options, scatter)},
 };
 
 _Static_assert(sizeof(enum tern_type) == sizeof(uint32_t), "`type` is taken as a u32");

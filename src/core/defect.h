@@ -151,6 +151,7 @@ enum defect {
     /* placement.c */
     DEFECT_RANGE_BEGIN, /* the first key of a range belongs to the node before */
     /* placed.c */
+    DEFECT_SCATTER_FORGOTTEN, /* a node takes some keys that are scattered for at home in a range */
     DEFECT_PLACEMENT_FORGOTTEN, /* a node takes some keys for at home where they are without a placement */
     /* service.c */
     DEFECT_GUEST_FORGOTTEN, /* a lane of a process that has joined ends with its connection */

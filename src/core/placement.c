@@ -131,3 +131,23 @@ uint64_t range_end(const struct view *view, uint32_t node, uint64_t n_keys)
 {
     return rank_begin(view, view_rank(view, node) + 1, n_keys);
 }
+
+/* The rank of the node of a key. */
+static uint32_t scattered_rank(uint32_t n_nodes, uint64_t key)
+{
+    const uint32_t at = (uint32_t)(key % n_nodes);
+    return key / n_nodes % 2 ? n_nodes - 1 - at : at;
+}
+
+uint32_t scattered_home(const struct view *view, uint64_t key)
+{
+    return view_at(view, scattered_rank(view_n_nodes(view), key));
+}
+
+uint64_t scattered_count(const struct view *view, uint32_t node, uint64_t n_keys)
+{
+    const uint32_t n_nodes = view_n_nodes(view), rank = view_rank(view, node);
+    const uint64_t n_turns = n_keys / n_nodes;
+    const uint32_t at = n_turns % 2 ? n_nodes - 1 - rank : rank; /* in the last turn */
+    return n_turns + (at < n_keys % n_nodes);
+}

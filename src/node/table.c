@@ -198,7 +198,7 @@ static enum tern_status make(struct tern_node *node, uint32_t id, const char *na
     /* The caller's; needed while the table is opened only. */
     made->options.replicated = made->options.frequencies = NULL;
     made->options.placement = NULL;
-    made->placement_digest = placed_digest(options->placement);
+    made->placement_digest = placed_digest(options);
     made->options.filters = NULL;
     made->segment = segment;
     enum tern_status status = count_served(made);
@@ -257,7 +257,7 @@ static size_t shape_bytes(const char *name, const struct tern_table_options *opt
                      options->updater.parameters[2], options->updater.parameters[3],
                      options->updater.parameters[4], options->updater.state_per_element,
                      options->updater.state_per_row, options->admit, options->expected_keys,
-                     placed_digest(options->placement), filters_named, policy.name,
+                     placed_digest(options), filters_named, policy.name,
                      shares ? " in shared memory" : "");
     return 2 + length + (size_t)n;
 }

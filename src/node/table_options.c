@@ -289,7 +289,7 @@ enum tern_status table_check_same(const struct tern_table *table,
                     "table '%s' is open with staleness_ms %" PRIu32
                     " and max_rounds_per_s %" PRIu32,
                     name, then->staleness_ms, then->max_rounds_per_s);
-    if (table->placement_digest != placed_digest(now->placement))
+    if (table->placement_digest != placed_digest(now))
         return fail(TERN_MISMATCH, "table '%s' is open with another placement", name);
     struct filters filters;
     char filters_then[FILTERS_TEXT_BYTES], filters_now[FILTERS_TEXT_BYTES] = "";

@@ -69,7 +69,7 @@ static void choose_replicas(struct tables *tables, uint32_t n_nodes, uint64_t se
     placement->n_replicas = n;
 }
 
-/* Half of the tables have placements, which name half of their keys. */
+/* Half of the tables have placements, which name half of their keys; of half of the dense ones, others are scattered. */
 static void choose_placements(struct tables *tables, uint32_t n_nodes, uint64_t seed)
 {
     for (uint32_t table = 0; table < N_SIM_TABLES; table++) {
@@ -82,6 +82,7 @@ static void choose_placements(struct tables *tables, uint32_t n_nodes, uint64_t 
             tables->placed_keys[table][n] = table_key((enum sim_table)table, i);
             tables->placed_homes[table][n++] = (uint32_t)rand_below(drawn, n_nodes);
         }
+        tables->scatters[table] = is_dense(table) && stream / 2 % 2;
         tables->placements[table] = (struct tern_placement){
             .keys = tables->placed_keys[table], .homes = tables->placed_homes[table], .n_keys = n};
     }
@@ -104,6 +105,8 @@ uint32_t tables_home(const struct tables *tables, const struct core *core, enum 
     for (size_t i = 0; i < placement->n_keys; i++)
         if (placement->keys[i] == key)
             return tables_leader(view, placement->homes[i]);
+    if (tables->scatters[table])
+        return scattered_home(view, key);
     return is_dense(table) ? range_home(view, key, KEYS) : ring_home(view, key);
 }
 
@@ -212,6 +215,7 @@ struct tern_table_options tables_options(const struct tables *tables, enum sim_t
     };
     if (tables->placements[table].n_keys)
         options.placement = &tables->placements[table];
+    options.scatter = tables->scatters[table];
     options.filters = tables->filters;
     if (tables_real(tables, table)) {
         options.type = TERN_F64;

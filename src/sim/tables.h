@@ -48,6 +48,7 @@ struct tables {
         n_moves; /* of some keys that come and go, before the run: numbers of moves wrap around */
     struct policy policies[N_SIM_TABLES];
     struct tern_placement placements[N_SIM_TABLES]; /* of tables that have one: n_keys is not 0 */
+    bool scatters[N_SIM_TABLES];                    /* dense: the homes of other keys */
     uint64_t placed_keys[N_SIM_TABLES][KEYS];
     uint32_t placed_homes[N_SIM_TABLES][KEYS];
     uint64_t listed[LISTED_KEYS];

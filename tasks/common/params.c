@@ -17,6 +17,7 @@ static bool open_table(struct params *params, struct tern_node *node,
         .policy = management->policy,
         .filters = management->filters,
         .placement = management->placement,
+        .scatter = management->is_ranked && management->backups == 0,
         .backups = management->backups,
     };
     return !tern_table_open(node, name, &options, &params->table) ||

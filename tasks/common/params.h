@@ -30,6 +30,7 @@ struct params {
 struct params_management {
     const char *policy, *filters;
     const struct tern_placement *placement;
+    bool is_ranked; /* keys are in the order of their frequency: their homes are scattered */
     uint32_t backups;
 };
 

@@ -224,15 +224,16 @@ bool train_close(struct train *train, bool ok)
     return ok && (closed || task_fail_tern("cannot close the node"));
 }
 
-struct params *train_params_at(struct train *train, const struct tern_placement *placement,
-                               const char *name, uint64_t n_keys, size_t length,
-                               tern_init_function *init, void *context)
+struct params *train_params_with(struct train *train, const struct train_keys *keys,
+                                 const char *name, uint64_t n_keys, size_t length,
+                                 tern_init_function *init, void *context)
 {
     struct params *params = &train->params[train->n_params];
     const struct params_management management = {.policy = train->options->policy,
                                                  .filters = train->options->filters,
                                                  .backups = (uint32_t)train->options->backups,
-                                                 .placement = placement};
+                                                 .placement = keys->placement,
+                                                 .is_ranked = keys->is_ranked};
     bool ok =
         params_open_managed(params, train->node, &management, name, n_keys, length, init, context);
     if (!checkpoints_restore(train, params->table, ok))
@@ -244,7 +245,8 @@ struct params *train_params_at(struct train *train, const struct tern_placement 
 struct params *train_params(struct train *train, const char *name, uint64_t n_keys, size_t length,
                             tern_init_function *init, void *context)
 {
-    return train_params_at(train, NULL, name, n_keys, length, init, context);
+    const struct train_keys keys = {0};
+    return train_params_with(train, &keys, name, n_keys, length, init, context);
 }
 
 void train_watch(struct train *train, struct tern_table *table)

@@ -158,10 +158,16 @@ bool train_close(struct train *train, bool ok);
 struct params *train_params(struct train *train, const char *name, uint64_t n_keys, size_t length,
                             tern_init_function *init, void *context);
 
-/* The same with a placement of their table, which is copied; or NULL. */
-struct params *train_params_at(struct train *train, const struct tern_placement *placement,
-                               const char *name, uint64_t n_keys, size_t length,
-                               tern_init_function *init, void *context);
+/* What is known of keys before the first step. */
+struct train_keys {
+    const struct tern_placement *placement; /* NULL: none; copied */
+    bool is_ranked;                         /* they are in the order of their frequency */
+};
+
+/* The same with what is known of the keys. */
+struct params *train_params_with(struct train *train, const struct train_keys *keys,
+                                 const char *name, uint64_t n_keys, size_t length,
+                                 tern_init_function *init, void *context);
 
 /* Counts the accesses to a table that the task has opened itself; the table ends with the node. */
 void train_watch(struct train *train, struct tern_table *table);

@@ -96,9 +96,12 @@ static bool open_entities(struct model *model, struct first_value *first)
         placing_add(&placing, i, placement_name_key(name, strlen(name)));
     }
     ok = ok && (!is_placed || placing_check(&placing, "entities"));
-    model->entities = ok ? train_params_at(model->train, is_placed ? &placing.placement : NULL,
-                                           "entities", names->n, length, first_value, first)
-                         : NULL;
+    model->entities =
+        ok ? train_params_with(
+                 model->train,
+                 &(struct train_keys){.placement = is_placed ? &placing.placement : NULL},
+                 "entities", names->n, length, first_value, first)
+           : NULL;
     placing_fini(&placing);
     return model->entities != NULL;
 }

@@ -187,9 +187,10 @@ static bool open_placed_rows(struct model *model, size_t length)
     bool ok = placing_init(&placing, &model->train->placement, n_rows, 0);
     for (uint32_t i = 0; ok && i < n_rows; i++)
         placing_put(&placing, model->plan.key_of_row[i], model->row_nodes[i], 1);
-    model->rows = ok ? train_params_at(model->train, &placing.placement, "rows", n_rows, length,
-                                       factors_start, &model->row_start)
-                     : NULL;
+    model->rows =
+        ok ? train_params_with(model->train, &(struct train_keys){.placement = &placing.placement},
+                               "rows", n_rows, length, factors_start, &model->row_start)
+           : NULL;
     placing_fini(&placing);
     return model->rows != NULL;
 }
@@ -208,9 +209,10 @@ static bool open_placed_columns(struct model *model, size_t length)
             placing_add(&placing, i, number);
     }
     ok = ok && placing_check(&placing, "items");
-    model->columns = ok ? train_params_at(model->train, &placing.placement, "columns", n_columns,
-                                          length, factors_start, &model->column_start)
-                        : NULL;
+    model->columns =
+        ok ? train_params_with(model->train, &(struct train_keys){.placement = &placing.placement},
+                               "columns", n_columns, length, factors_start, &model->column_start)
+           : NULL;
     placing_fini(&placing);
     return model->columns != NULL;
 }

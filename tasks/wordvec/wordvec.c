@@ -126,12 +126,15 @@ static bool open_params(struct model *model)
     size_t dim = (size_t)model->options->dim;
     struct placing placing = {0};
     const bool is_placed = model->train->placement.folder != NULL;
+    /* Words are numbered from the most frequent one down. */
+    const struct train_keys keys = {.placement = is_placed ? &placing.placement : NULL,
+                                    .is_ranked = true};
     first = (struct first_value){(uint64_t)model->train->options->seed, dim};
-    model->params = !is_placed || place_words(model, &placing)
-                        ? train_params_at(model->train, is_placed ? &placing.placement : NULL,
-                                          "words", 2 * (uint64_t)model->vocab.names.n,
-                                          skipgram_width(dim), first_value, &first)
-                        : NULL;
+    model->params =
+        !is_placed || place_words(model, &placing)
+            ? train_params_with(model->train, &keys, "words", 2 * (uint64_t)model->vocab.names.n,
+                                skipgram_width(dim), first_value, &first)
+            : NULL;
     placing_fini(&placing);
     return model->params != NULL && open_negatives(model);
 }

@@ -59,8 +59,9 @@ check 'a model trains over a link' [ "$status" -eq 0 ]
 check 'all of its epochs' [ "$(grep -c '"epoch":' "$out")" -eq 2 ]
 
 try "$tern" bench manage --json --link 10gbit,0.1ms --keys 5000 --length 4 --repeats 1 --warm-up 0.1 \
-    --seconds 0.1 --policies adaptive,static
+    --seconds 0.1 --policies adaptive,static --dists zipf,ranked --scatter
 check 'bench manage over a link' [ "$status" -eq 0 ]
-check 'bench manage over a link: a line for each policy' [ "$(wc -l <"$out")" -eq 2 ]
+check 'bench manage over a link: a line for each policy and draw' [ "$(wc -l <"$out")" -eq 4 ]
+check 'and what the busiest node has sent' [ "$(grep -cE '"scatter":true,"busiest":[1-9]' "$out")" -eq 4 ]
 
 finish

@@ -162,6 +162,7 @@ static const char *const names[N_DEFECTS] = {
     [DEFECT_REDUCE_EARLY] = "a reduction ends too early",
     [DEFECT_JOIN_TWICE] = "another process joins as the same node",
     [DEFECT_RANGE_BEGIN] = "a range begins one key late",
+    [DEFECT_SCATTER_FORGOTTEN] = "a node forgets that homes are scattered",
     [DEFECT_PLACEMENT_FORGOTTEN] = "a node forgets where keys were placed",
     [DEFECT_GUEST_FORGOTTEN] = "a lane ends with its connection",
     [DEFECT_OLD_CONNECTION] = "the older connection of a lane stays",

@@ -10,6 +10,33 @@
 
 enum { MAX_NODES = 50, N_KEYS = 200000 };
 
+/* ---- Scattered keys -------------------------------------------------------------------------- */
+
+/* By Zipf's law the most frequent key has more than all others of its node, so no more can be asked for than that the first
+ * node has little more than that key. */
+static void frequent_keys_are_dealt_out(void **state)
+{
+    (void)state;
+    for (uint32_t n = 1; n <= MAX_NODES; n++) {
+        const struct view *view = view_of(n);
+        uint64_t counts[MAX_NODES] = {0};
+        double weights[MAX_NODES] = {0}, most = 0, sum = 0;
+        for (uint64_t i = 0; i < N_KEYS; i++) {
+            uint32_t home = scattered_home(view, i);
+            assert_true(home < n);
+            counts[home]++;
+            weights[home] += 1.0 / (double)(i + 1);
+        }
+        for (uint32_t i = 0; i < n; i++) {
+            assert_int_equal(counts[i], scattered_count(view, i, N_KEYS));
+            assert_true(counts[i] >= N_KEYS / n && counts[i] <= N_KEYS / n + 1);
+            sum += weights[i];
+            most = weights[i] > most ? weights[i] : most;
+        }
+        assert_true(most <= 1 + (sum - 1) / n);
+    }
+}
+
 /* ---- The ring -------------------------------------------------------------------------------- */
 
 /* Keys that follow each other, as words of a vocabulary do, and scattered ones. */
@@ -171,6 +198,7 @@ static void large_ranges_agree_with_homes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(frequent_keys_are_dealt_out),
         cmocka_unit_test(every_node_gets_about_its_share),
         cmocka_unit_test(a_new_node_takes_its_share_and_moves_nothing_else),
         cmocka_unit_test(all_nodes_compute_the_same),

@@ -123,6 +123,38 @@ static uint64_t count_misplaced(struct tern_node *node, struct tern_worker *work
            tern_table_get_stats(table, &stats) || stats.remote_keys != n_remote;
 }
 
+/* Scattered homes: ranges, and sums under every policy, are as ever, and two keys of N_NODES in a row are remote. */
+static uint64_t count_wrong_scattered(struct tern_node *node, struct tern_worker *worker,
+                                      uint32_t index, const char *policy)
+{
+    struct tern_table_options options = options_of(TERN_DENSE, LENGTH, policy);
+    struct tern_table_stats stats = {.struct_size = sizeof stats};
+    struct tern_table *table;
+    int64_t values[N_KEYS * LENGTH], ones[N_KEYS * LENGTH];
+    uint64_t keys[N_KEYS], n_wrong = 0;
+    size_t n = 0;
+    char name[64];
+    options.placement = NULL;
+    options.scatter = true;
+    snprintf(name, sizeof name, "scattered %s", policy);
+    n_wrong += count_wrong(node, worker, index, &options, name);
+    snprintf(name, sizeof name, "ranged %s", policy);
+    if (strcmp(policy, "static") || tern_table_open(node, name, &options, &table))
+        return n_wrong + (strcmp(policy, "static") == 0);
+    for (size_t i = 0; i < N_KEYS * LENGTH; i++)
+        ones[i] = 1;
+    n_wrong += tern_push_range(worker, table, 10, N_KEYS, N_KEYS - 10, ones) || tern_barrier(node);
+    n_wrong += tern_pull_range(worker, table, 0, N_KEYS, N_KEYS, keys, values, &n) != TERN_OK;
+    n_wrong += n != N_KEYS;
+    for (uint64_t i = 0; i < n; i++)
+        n_wrong += keys[i] != i || values[i * LENGTH] != (i < 10 ? 0 : N_NODES);
+    n_wrong += tern_barrier(node) || tern_table_get_stats(table, &stats);
+    const uint64_t before = stats.remote_keys;
+    n_wrong += tern_pull(worker, table, keys, N_KEYS, values) != TERN_OK;
+    n_wrong += tern_table_get_stats(table, &stats) != TERN_OK;
+    return n_wrong + (stats.remote_keys - before != N_KEYS - N_KEYS / N_NODES);
+}
+
 /* A node that gives another placement than the first node to open the table is told so, and so is one that opens the table
  * again with another. */
 static uint64_t count_unnoticed(struct tern_node *node, uint32_t index)
@@ -167,6 +199,8 @@ static void *participate(void *argument)
             uint64_t n_wrong = count_wrong(node, worker, member->index, &table, name);
             member->n_wrong += n_wrong;
         }
+    for (size_t i = 0; i < sizeof policies / sizeof *policies; i++)
+        member->n_wrong += count_wrong_scattered(node, worker, member->index, policies[i]);
     member->n_wrong += count_wrong_inline(node, worker);
     member->n_wrong += count_misplaced(node, worker, member->index, TERN_DENSE);
     member->n_wrong += count_misplaced(node, worker, member->index, TERN_SPARSE);
@@ -229,6 +263,9 @@ static void bad_placements_are_refused(void **state)
     struct tern_table_options options = options_of(TERN_SPARSE, 1, NULL);
     options.placement = &bad;
     assert_int_equal(tern_table_open(node, "taken", &options, &table), TERN_OK);
+    options.scatter = true;
+    assert_int_equal(tern_table_open(node, "sparse", &options, &table), TERN_INVALID);
+    assert_non_null(strstr(tern_error(), "scatter"));
     assert_int_equal(tern_node_close(node), TERN_OK);
 }
 
