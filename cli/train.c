@@ -32,6 +32,10 @@ const struct option train_general[TRAIN_N_GENERAL] = {
      .help = "make each node a host of its own, as 'tern run --link' does, such as 1gbit,0.1ms"},
     {"policy", OPTION_STRING, &train_args.policy, .takes = "NAME",
      .help = "how the nodes manage the parameters; Tern's default unless given"},
+    {"hot", OPTION_DOUBLE, &train_args.hot_factor, "0", "FACTOR",
+     "with --policy multi: replicate keys that are used more than so many times as often as the "
+     "average; 0: 100",
+     .min = 0, .max = 1e9},
     {"filters", OPTION_STRING, &train_args.filters, .takes = "LIST",
      .help = "filters that shorten messages between nodes, such as zeros,fixed:16"},
     {"backups", OPTION_INT, &train_args.backups, "0", "N",
@@ -374,6 +378,11 @@ bool train_begin(const struct option_set *set, int argc, char **argv, int *statu
         return false;
     if (train_args.n_clocks > 0 && !is_bounded(train_args.policy)) {
         complain("--clocks goes with a policy that bounds reads: bsp, ssp:S, essp:S or vap:V");
+        return false;
+    }
+    if (train_args.hot_factor > 0 &&
+        (train_args.policy == NULL || strcmp(train_args.policy, "multi") != 0)) {
+        complain("--hot goes with --policy multi");
         return false;
     }
     if (train_args.slow >= 0 && train_args.n_clocks == 0) {

@@ -2,6 +2,7 @@
 #include "common/params.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { BLOCK_KEYS = 1024 };
 
@@ -9,6 +10,7 @@ static bool open_table(struct params *params, struct tern_node *node,
                        const struct params_management *management, const char *name,
                        tern_init_function *init, void *context)
 {
+    const bool is_multi = management->policy != NULL && strcmp(management->policy, "multi") == 0;
     const struct tern_table_options options = {
         .struct_size = sizeof options,
         .n_keys = params->n_keys,
@@ -19,6 +21,8 @@ static bool open_table(struct params *params, struct tern_node *node,
         .placement = management->placement,
         .scatter = management->is_ranked && management->backups == 0,
         .backups = management->backups,
+        .frequencies = is_multi ? management->frequencies : NULL,
+        .hot_factor = is_multi ? management->hot_factor : 0,
     };
     return !tern_table_open(node, name, &options, &params->table) ||
            task_fail_tern("cannot open a table");

@@ -233,7 +233,9 @@ struct params *train_params_with(struct train *train, const struct train_keys *k
                                                  .filters = train->options->filters,
                                                  .backups = (uint32_t)train->options->backups,
                                                  .placement = keys->placement,
-                                                 .is_ranked = keys->is_ranked};
+                                                 .is_ranked = keys->is_ranked,
+                                                 .frequencies = keys->frequencies,
+                                                 .hot_factor = train->options->hot_factor};
     bool ok =
         params_open_managed(params, train->node, &management, name, n_keys, length, init, context);
     if (!checkpoints_restore(train, params->table, ok))

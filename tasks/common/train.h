@@ -43,6 +43,7 @@ struct train_options {
     const char *task;      /* "kge" */
     const char *policy;    /* of the tables; NULL: Tern's default */
     const char *filters;   /* of the tables' messages; NULL: none */
+    double hot_factor;     /* of policy `multi`; 0: Tern's default */
     int64_t backups;       /* of the tables: nodes that may die (docs/survive.md) */
     const char *data;      /* a file or folder */
     const char *out;       /* the folder of the model; NULL: it is not kept */
@@ -162,6 +163,7 @@ struct params *train_params(struct train *train, const char *name, uint64_t n_ke
 struct train_keys {
     const struct tern_placement *placement; /* NULL: none; copied */
     bool is_ranked;                         /* they are in the order of their frequency */
+    const uint64_t *frequencies;            /* how often each is used; NULL: not known; copied */
 };
 
 /* The same with what is known of the keys. */

@@ -82,6 +82,27 @@ static bool open_negatives(struct model *model)
     return negatives_open(&model->negatives, model->entities, &target, model->options->sampling);
 }
 
+/* How often entities are used: with their triples, and as negatives of each batch. NULL after task_fail(). */
+static uint64_t *count_uses(const struct model *model)
+{
+    const struct triples *triples = &model->graph.train;
+    const uint32_t n = model->graph.entities.n;
+    const struct kge_options *options = model->options;
+    const double n_batches = (double)triples->n / (double)options->batch;
+    uint64_t *uses = malloc(n * sizeof *uses);
+    if (uses == NULL) {
+        (void)task_fail_memory("the frequencies of entities");
+        return NULL;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        uses[i] = (uint64_t)(n_batches * (double)options->n_negatives / n);
+    for (size_t i = 0; i < triples->n; i++) {
+        uses[triples->at[i].subject]++;
+        uses[triples->at[i].object]++;
+    }
+    return uses;
+}
+
 /* With a placement, entities have their homes where it says. */
 static bool open_entities(struct model *model, struct first_value *first)
 {
@@ -96,13 +117,14 @@ static bool open_entities(struct model *model, struct first_value *first)
         placing_add(&placing, i, placement_name_key(name, strlen(name)));
     }
     ok = ok && (!is_placed || placing_check(&placing, "entities"));
-    model->entities =
-        ok ? train_params_with(
-                 model->train,
-                 &(struct train_keys){.placement = is_placed ? &placing.placement : NULL},
-                 "entities", names->n, length, first_value, first)
-           : NULL;
+    uint64_t *uses = ok ? count_uses(model) : NULL;
+    const struct train_keys keys = {.placement = is_placed ? &placing.placement : NULL,
+                                    .frequencies = uses};
+    model->entities = uses != NULL ? train_params_with(model->train, &keys, "entities", names->n,
+                                                       length, first_value, first)
+                                   : NULL;
     placing_fini(&placing);
+    free(uses);
     return model->entities != NULL;
 }
 

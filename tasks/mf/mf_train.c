@@ -45,6 +45,7 @@ struct model {
     struct factors_start row_start, column_start;
     struct params *rows, *columns;
     uint32_t *row_nodes;      /* with --placement: the node of each row */
+    uint64_t *column_uses;    /* how many ratings each column has */
     struct trainer *trainers; /* one per thread */
 };
 
@@ -95,6 +96,16 @@ static struct plan_workers own_workers(const struct model *model)
                                  train->n_present * train->n_threads, model->row_nodes};
 }
 
+/* Columns are used by all nodes, as often as they have ratings; a row is used at one. */
+static bool count_columns(struct model *model)
+{
+    const struct ratings *ratings = &model->ratings;
+    model->column_uses = calloc(ratings->columns.n + (size_t)1, sizeof *model->column_uses);
+    for (size_t i = 0; model->column_uses != NULL && i < ratings->train.n; i++)
+        model->column_uses[ratings->train.at[i].column]++;
+    return model->column_uses != NULL || task_fail_memory("the frequencies of columns");
+}
+
 /* With backups the ratings stay, to be shared out anew. */
 static bool load(struct model *model)
 {
@@ -104,6 +115,8 @@ static bool load(struct model *model)
                                           model->options->unknown};
     if (!ratings_read(&model->ratings, &source) || !place_rows(model) ||
         !plan_make(&model->plan, &model->ratings, own_workers(model), seed))
+        return false;
+    if (!count_columns(model))
         return false;
     if (train->options->backups == 0)
         ratings_forget(&model->ratings);
@@ -210,7 +223,9 @@ static bool open_placed_columns(struct model *model, size_t length)
     }
     ok = ok && placing_check(&placing, "items");
     model->columns =
-        ok ? train_params_with(model->train, &(struct train_keys){.placement = &placing.placement},
+        ok ? train_params_with(model->train,
+                               &(struct train_keys){.placement = &placing.placement,
+                                                    .frequencies = model->column_uses},
                                "columns", n_columns, length, factors_start, &model->column_start)
            : NULL;
     placing_fini(&placing);
@@ -226,8 +241,9 @@ static bool open_params(struct model *model)
                                &model->row_start);
     if (model->rows == NULL)
         return false;
-    model->columns = train_params(model->train, "columns", model->ratings.columns.n, length,
-                                  factors_start, &model->column_start);
+    model->columns = train_params_with(
+        model->train, &(struct train_keys){.frequencies = model->column_uses}, "columns",
+        model->ratings.columns.n, length, factors_start, &model->column_start);
     return model->columns != NULL;
 }
 
@@ -591,6 +607,7 @@ bool mf_train(const struct train_options *train_options, const struct mf_options
         trainer_fini(&model.trainers[i]);
     free(model.trainers);
     free(model.row_nodes);
+    free(model.column_uses);
     plan_fini(&model.plan);
     ratings_fini(&model.ratings);
     return train_close(&train, ok);

@@ -120,6 +120,22 @@ static bool place_words(const struct model *model, struct placing *placing)
     return placing_check(placing, "words");
 }
 
+/* How often the rows of each word are used, about: those of words that are left out are not. NULL after task_fail(). */
+static uint64_t *count_uses(const struct model *model)
+{
+    const struct vocab *vocab = &model->vocab;
+    const uint64_t n_negatives = (uint64_t)model->options->n_negatives;
+    uint64_t *uses = malloc(2 * (size_t)vocab->names.n * sizeof *uses);
+    for (uint32_t i = 0; uses != NULL && i < vocab->names.n; i++) {
+        const uint64_t kept = (uint64_t)((double)vocab->counts[i] * vocab->keep[i] * 0x1p-32);
+        uses[predicting_key(i)] = kept;
+        uses[predicted_key(i)] = kept + n_negatives * kept;
+    }
+    if (uses == NULL)
+        (void)task_fail_memory("the frequencies of words");
+    return uses;
+}
+
 static bool open_params(struct model *model)
 {
     static struct first_value first; /* as long as the table */
@@ -127,15 +143,17 @@ static bool open_params(struct model *model)
     struct placing placing = {0};
     const bool is_placed = model->train->placement.folder != NULL;
     /* Words are numbered from the most frequent one down. */
-    const struct train_keys keys = {.placement = is_placed ? &placing.placement : NULL,
-                                    .is_ranked = true};
+    uint64_t *uses = count_uses(model);
+    const struct train_keys keys = {
+        .placement = is_placed ? &placing.placement : NULL, .is_ranked = true, .frequencies = uses};
     first = (struct first_value){(uint64_t)model->train->options->seed, dim};
     model->params =
-        !is_placed || place_words(model, &placing)
+        uses != NULL && (!is_placed || place_words(model, &placing))
             ? train_params_with(model->train, &keys, "words", 2 * (uint64_t)model->vocab.names.n,
                                 skipgram_width(dim), first_value, &first)
             : NULL;
     placing_fini(&placing);
+    free(uses);
     return model->params != NULL && open_negatives(model);
 }
 

@@ -44,6 +44,7 @@ check "there is a line for each epoch" [ "$(n_epochs "$out")" -eq 24 ]
 # The variance of the cells is about 1, the noise, which cannot be predicted, 0.5.
 check "most of what can be predicted is" awk -v q="$best" 'BEGIN { exit !(q > 0.5 && q < 0.65) }'
 for way in "--threads 1" "--threads 2" "--nodes 2" "--nodes 2 --policy static" \
+    "--nodes 2 --policy multi --hot 2" \
     "--nodes 2 --policy replicate" "--nodes 2 --threads 2 --policy ssp:3" \
     "--threads 2 --policy essp:1" "--nodes 3 --threads 2"; do
     # shellcheck disable=SC2086
@@ -190,6 +191,8 @@ for nodes in 1 2; do
     check "and is said once, before data are looked at ($nodes)" \
         [ "$(grep -c "no policy 'nonsense'" "$err"),$(grep -c no-such-file "$err")" = 1,0 ]
 done
+try "$tern" train mf --data "$tmp/bad.csv" --hot 2
+check '--hot without --policy multi is a mistake' [ "$status" -eq 2 ]
 try "$tern" train mf --data "$tmp/bad.csv" --nodes 2
 check "of several nodes one says so" [ "$(grep -c 'bad.csv:2:' "$err")" -eq 1 ]
 printf '1,2,3\n1,4\r,3\n' >"$tmp/return.csv"
