@@ -717,6 +717,9 @@ enum tern_status bounded_answer(struct bounded *bounded, uint32_t node, const st
     }
     if (is_eager(bounded) && buffer_size(&peer->last.items))
         peer->n_under = section_get(clocks + (size_t)8 * STANDING_WORDS);
+    /* As if the next question had been asked at once. */
+    if (defect(DEFECT_PUSH_OVERTAKEN))
+        buffer_consume(&peer->last.items, buffer_size(&peer->last.items));
     home_pushed(bounded, node);
     if (!peer->owes && !is_eager(bounded))
         bounded_raise(bounded, node, standing.clock);
