@@ -281,7 +281,7 @@ TERN_API struct tern_updater tern_updater_ftrl(double alpha, double beta, double
 #define TERN_MAX_ROWS (UINT64_C(1) << 32)       /* rows of one table on one node */
 #define TERN_MAX_DENSE_KEYS (UINT64_C(1) << 40) /* n_keys of a dense table over all nodes */
 #define TERN_MAX_ADMIT 65534
-#define TERN_MAX_BACKUPS 1
+#define TERN_MAX_BACKUPS 3
 #define TERN_MAX_EXPECTED_KEYS (UINT64_C(1) << 40)
 #define TERN_MIN_EVICT_BYTES (1 << 20) /* with evict_at_limit: one slab of rows */
 
@@ -355,7 +355,7 @@ struct tern_table_options {
         hot_factor; /* policy `multi`: a key is replicated everywhere if it is used more than this
                           many times as often as the average; 0: 100 */
     uint32_t
-        backups; /* deaths of nodes that each row outlives, one after another; 0 or 1. See Backups */
+        backups; /* deaths of nodes at the same moment that each row outlives; 0 to 3. See Backups */
     bool
         scatter; /* dense: the keys' homes are dealt out to the nodes one by one, not as a range for
                      each: for keys in the order of their frequency, of which the first node would have
@@ -389,22 +389,23 @@ struct tern_table_options {
  * backups, `cached` ones and sketches. One process of each host manages the rows for all, and has
  * the figures of management in its statistics. TERN_SHARE=0 makes each process keep its own rows.
  *
- * Backups (docs/survive.md): if tables were opened and all have `backups` = 1, the job continues
- * when a node other than node 0 is given up: calls of the others take longer and do not fail,
- * barriers and sums are about the nodes that are left, and each push of these nodes counts exactly
- * once. In a table that all processes of a job share, of any policy, the others take back what
- * the dead one was in the middle of; a process that was given up while it lives is killed, and a
- * push is safe when the call returns. Otherwise the policy is `static`, each row, with its updater's
- * state, is at two nodes, and the next node has the keys of the dead one. When a push or set is safe
- * then, so that the death of one node does not undo it:
+ * Backups (docs/survive.md): if tables were opened and all have `backups` = k, as many, the job
+ * continues when nodes other than node 0 are given up: calls of the others take longer and do not
+ * fail, barriers and sums are about the nodes that are left, and each push of these nodes counts
+ * exactly once. In a table that all processes of a job share, of any policy, the others take back what
+ * a dead one was in the middle of, however many die; a process that was given up while it lives is
+ * killed, and a push is safe when the call returns. Otherwise the policy is `static`, each row, with
+ * its updater's state, is at k + 1 nodes if there are as many, and the next node has the keys of a dead
+ * one. When a push or set is safe then, so that the death of k nodes does not undo it:
  *
  *   of a key at another node    when the call, or tern_wait or tern_test for its ticket, returns
  *   of a key at this node       when tern_flush, tern_quiesce or tern_checkpoint_start returns
  *   in a pinned row             as a push to it, once it is unpinned
  *
- * A pull may see a push that is not safe yet. If a node is given up before its backup has been
- * copied anew after another death, its keys are lost, and calls on them fail. A node that was given
- * up while it lives has no effect on the others any more, and its calls fail.
+ * A pull may see a push that is not safe yet. After a death the rows are copied to another node while
+ * work goes on; tern_flush waits until all that this node has to copy is there. If more than k nodes
+ * die before that, keys are lost, and calls on them fail. A node that was given up while it lives
+ * has no effect on the others any more, and its calls fail.
  *
  * Policies with bounded reads (docs/staleness.md): each key stays at its home, and every node has a
  * replica of the keys it uses. They have no updater; a set acts as the push of the difference. A
@@ -1174,7 +1175,7 @@ struct tern_worker_stats {
 struct tern_node_stats {
     size_t struct_size;           /* set by the caller: sizeof(struct tern_node_stats) */
     uint64_t refused_connections; /* malformed, not authenticated, or of another job */
-    uint64_t backup_bytes;        /* of changed rows that the node with the backups has confirmed */
+    uint64_t backup_bytes; /* of changed rows that the nodes with the backups have confirmed */
 };
 
 /* The present counts. While workers run they may be a moment old, never torn. */

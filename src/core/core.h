@@ -63,8 +63,9 @@ struct core {
     uint32_t node;
     /* Of the cluster. It is replaced under the locks of all shards; earlier ones stay until the node ends. */
     _Atomic(const struct view *) view;
-    uint32_t n_shards;    /* the same at all nodes; 0 is 1 */
-    uint64_t incarnation; /* of this process */
+    uint32_t n_shards;          /* the same at all nodes; 0 is 1 */
+    _Atomic uint32_t n_backups; /* of each table (backup.h); 0: none has any so far */
+    uint64_t incarnation;       /* of this process */
     /* Those that are open, at the places of their numbers if these were free. Published with release, read
      * with acquire. */
     _Atomic(struct core_table *) tables[TERN_MAX_TABLES];

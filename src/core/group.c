@@ -436,6 +436,13 @@ static enum tern_status add_table(struct group *group, const struct known_table 
         return fail(TERN_PEER,
                     "table '%s' has no backups, and cannot be opened after a node was given up",
                     wanted->name);
+    for (size_t i = 0; wanted->backups && i < group->n_tables; i++)
+        if (group->tables[i]->backups && group->tables[i]->backups != wanted->backups)
+            return fail(TERN_MISMATCH,
+                        "table '%s' has %u backups, and table '%s' %u: all that have any have as "
+                        "many",
+                        wanted->name, wanted->backups, group->tables[i]->name,
+                        group->tables[i]->backups);
     struct known_table *table = make_room_for_table(group) ? malloc(sizeof *table) : NULL;
     if (!table)
         return fail(TERN_NO_MEMORY, "no memory at the coordinator for table '%s'", wanted->name);

@@ -217,13 +217,13 @@ static bool divert(struct server *server, struct server_lane *lane, struct core_
     return true;
 }
 
-/* Whether a write that was executed now, or before, is not yet at the node with the backup. */
+/* Whether a write to n keys that was executed now, or before, is not yet at the nodes with the backups. */
 static bool is_held_for_batch(struct server *server, struct server_lane *lane,
-                              const struct core_table *table, bool again)
+                              struct core_table *table, size_t n, bool again)
 {
     if (!again)
-        backup_note(server->backup, lane);
-    const bool is_held = !backup_is_safe(server->backup, table, lane);
+        backup_note_write(server->backup, table, lane, server->keys, n);
+    const bool is_held = !backup_is_safe(server->backup, lane);
     server->wants_batch |= is_held;
     return is_held;
 }
@@ -283,7 +283,7 @@ static enum served serve_access(struct server *server, struct server_lane *lane,
     if (status)
         return server_fail(server, request, status, out);
     advance(lane, request->number);
-    if (table->backup && is_held_for_batch(server, lane, table, again))
+    if (table->backup && is_held_for_batch(server, lane, table, request->count, again))
         return HELD;
     const bool counts = request->flags & FRAME_COUNTED && table->technique->counting;
     bool appended = counts ? server_answer_counts(server, table, request, again, out)
@@ -579,7 +579,7 @@ static enum served serve_task(struct server *server, struct server_lane *lane,
                : REFUSED;
 }
 
-/* Rows and records of a node whose backup is here. */
+/* Rows and records of a node whose backup is here. The answer says what is not. */
 static enum served serve_batch(struct server *server, struct server_lane *lane,
                                const struct frame *request, const uint8_t *body, struct buffer *out)
 {
@@ -589,8 +589,13 @@ static enum served serve_batch(struct server *server, struct server_lane *lane,
         if (served != SERVED)
             return served;
     }
+    struct buffer *lacks = &server->values;
+    lacks->begin = lacks->end = 0;
+    if (request->fields.batch.is_last && !backup_tell_lacks(server->backup, lane->node, lacks))
+        return REFUSED;
     advance(lane, request->number);
-    return reply_append(out, request, view_epoch(server->core->view), FRAME_DONE, 0, NULL, 0)
+    return reply_append(out, request, view_epoch(server->core->view), FRAME_DONE, 0,
+                        buffer_head(lacks), buffer_size(lacks))
                ? SERVED
                : REFUSED;
 }

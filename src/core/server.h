@@ -13,7 +13,7 @@
  * A request that names a list of keys (wire/lists.h) that is not known is answered FORGOTTEN and has no effect; later ones of
  * its lane are ignored until it comes again with its list, as they do behind it.
  *
- * A write to a table with backups is executed, and then held until the next node has it too (backup.h).
+ * A write to a table with backups is executed, and then held until the nodes with the backups have it too (backup.h).
  *
  * A request under an older view than this node's, or of a node that was given up, has no effect and is answered OUTDATED. One
  * under a later view is held until this node has that.

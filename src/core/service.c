@@ -26,8 +26,8 @@ enum tern_status service_init(struct service *service, struct core *core, uint32
     if (status)
         group_free(group);
     service->server.shard = shard;
-    if (!status)
-        backup_init(&service->backup, service);
+    if (!status && !backup_init(&service->backup, service))
+        status = fail(TERN_NO_MEMORY, "no memory for backups");
     service->server.backup = &service->backup;
     return status;
 }

@@ -45,7 +45,7 @@ enum tern_status technique_check_copies(const struct policy *policy, const char 
 static enum tern_status check_backups(const char *name, const struct tern_table_options *options)
 {
     if (options->backups > TERN_MAX_BACKUPS)
-        return fail(TERN_LIMIT, "table '%s': %" PRIu32 " backups; at most %d is possible", name,
+        return fail(TERN_LIMIT, "table '%s': %" PRIu32 " backups; at most %d are possible", name,
                     options->backups, TERN_MAX_BACKUPS);
     if (options->index == TERN_SKETCH || options->admit || evict_has_rule(options) ||
         options->placement || options->scatter || options->updater.asks_age)

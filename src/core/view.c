@@ -137,12 +137,25 @@ failed:
     return NULL;
 }
 
-uint32_t view_backup(const struct view *view, uint32_t node)
+uint32_t view_backups(const struct view *view, uint32_t node, uint32_t most, uint32_t *nodes)
 {
-    uint32_t next = (node + 1) % view->n_nodes;
-    while (next != node && !view_is_present(view, next))
-        next = (next + 1) % view->n_nodes;
-    return next;
+    uint32_t n = 0;
+    for (uint32_t i = 1; n < most && i < view->n_nodes; i++) {
+        const uint32_t next = (node + i) % view->n_nodes;
+        if (view_is_present(view, next))
+            nodes[n++] = next;
+    }
+    return n;
+}
+
+bool view_is_backup(const struct view *view, uint32_t of, uint32_t most, uint32_t node)
+{
+    if (of == node || !view_is_present(view, of) || !view_is_present(view, node))
+        return false;
+    uint32_t n = 0;
+    for (uint32_t i = (of + 1) % view->n_nodes; i != node; i = (i + 1) % view->n_nodes)
+        n += view_is_present(view, i);
+    return n < most;
 }
 
 /* u32 epoch, u32 count, and as many u32 numbers of nodes that were given up, ascending. */

@@ -17,8 +17,8 @@
  *
  * A cluster begins with the nodes 0 to n - 1. A node that is given up never returns; the others go on without it in the next
  * view, if their tables have backups (backup.h). The keys of a node are its *arc*, which is named by the number of the node
- * that had it first. On the ring of node numbers the next node that is present after an arc's own has the arc; the next after
- * that one has the backup. This file and view.c alone know that. Any thread may call anything here.
+ * that had it first. On the ring of node numbers the next node that is present after an arc's own has the arc; the next ones
+ * after that have the backups. This file and view.c alone know that. Any thread may call anything here.
  */
 #ifndef CORE_VIEW_H
 #define CORE_VIEW_H
@@ -111,8 +111,11 @@ static inline bool view_is_present(const struct view *view, uint32_t node)
     return view_home(view, node) == node;
 }
 
-/* The node that has the backups of a node's arcs; the node itself if it is the only one that is present. */
-uint32_t view_backup(const struct view *view, uint32_t node);
+/* The nodes that have backups of a node's arcs: the next on the ring that are present, at most so many. Returns how many there are. */
+uint32_t view_backups(const struct view *view, uint32_t node, uint32_t most, uint32_t *nodes);
+
+/* Whether a node is one of the first `most` that have backups of the arcs of another, which is present. */
+bool view_is_backup(const struct view *view, uint32_t of, uint32_t most, uint32_t node);
 
 /* The first node, and the one after a node, of those that are present; view_capacity if there is none. */
 static inline uint32_t view_next(const struct view *view, uint32_t node)

@@ -52,27 +52,29 @@ static bool send_next(struct backup_driver *driver, struct remote *remote, uint6
     struct shard *shard = driver->shard;
     struct backup *backup = &shard->service.backup;
     struct slice payload;
+    struct op op = {0};
+    uint32_t peer;
     bool is_last;
     *pause_ms = PAUSE_MS;
     lock_take(&shard->lock);
-    const bool has_one = backup_next(backup, &payload, &is_last);
-    const uint32_t peer = backup->peer;
-    struct op op = {.fields.batch = {backup->n_sent, is_last}};
+    const bool has_one = backup_next(backup, &peer, &payload, &op.fields.batch.begin, &is_last);
     lock_release(&shard->lock);
     if (!has_one) {
         tell_confirmed(driver);
         return false;
     }
+    op.fields.batch.is_last = is_last;
     op.payload = payload.bytes;
     op.payload_bytes = (uint32_t)payload.n;
     const enum tern_status status = engine_call(remote, peer, &op, FRAME_BATCH);
     *pause_ms = RETRY_MS;
     if (status)
         return false;
-    buffer_free(&op.answer_body);
     lock_take(&shard->lock);
-    const bool is_confirmed = backup_confirm(backup);
+    const bool is_confirmed =
+        backup_confirm(backup, buffer_head(&op.answer_body), buffer_size(&op.answer_body));
     lock_release(&shard->lock);
+    buffer_free(&op.answer_body);
     if (!is_confirmed)
         return true;
     shard_retry(shard);
@@ -128,11 +130,11 @@ enum tern_status backup_driver_flush(struct backup_driver *driver)
     if (!atomic_load_explicit(&driver->is_running, memory_order_relaxed))
         return TERN_OK;
     lock_take(&shard->lock);
-    const uint64_t batch = backup_last(&shard->service.backup);
+    const uint64_t sweep = backup_last(&shard->service.backup);
     lock_release(&shard->lock);
     for (;;) {
         lock_take(&shard->lock);
-        const bool is_done = backup_is_flushed(&shard->service.backup, batch);
+        const bool is_done = backup_is_flushed(&shard->service.backup, sweep);
         lock_release(&shard->lock);
         if (is_done)
             return TERN_OK;

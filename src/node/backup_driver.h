@@ -1,9 +1,9 @@
 /*
- * backup_driver - sends the batches of a shard to the node that has its backups (core/backup.h).
+ * backup_driver - sends the batches of a shard to the nodes that have its backups (core/backup.h).
  *
  * A thread per shard, once a table with backups is open. It sends a batch as soon as others wait for one, and otherwise every
  * few milliseconds what this node's workers have changed. It takes the shard's lock to make a batch and to note that it is
- * confirmed, and holds no lock while it waits for the other node.
+ * confirmed, and holds no lock while it waits for another node.
  */
 #ifndef NODE_BACKUP_DRIVER_H
 #define NODE_BACKUP_DRIVER_H
@@ -37,7 +37,7 @@ void backup_driver_fini(struct backup_driver *driver);
 /* A batch is wanted. Any thread. */
 void backup_driver_hurry(struct backup_driver *driver);
 
-/* Waits until everything that was written at this node before is at the other node. */
+/* Waits until everything that was written at this node before is at the nodes with the backups, which have all rows. */
 enum tern_status backup_driver_flush(struct backup_driver *driver);
 
 #endif

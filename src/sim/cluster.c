@@ -31,6 +31,7 @@ struct cluster {
     uint32_t n_strikes; /* left */
     uint32_t events_per_strike;
     uint64_t n_ghosts;
+    uint32_t n_victims; /* given up since all backups were complete */
     uint64_t fired[TERN_SIM_FAULTS];
 };
 
@@ -94,29 +95,42 @@ static void strike_stale(struct cluster *cluster)
     free(ones);
 }
 
-/* Whether a node may be given up now: one that others can do without, which has nothing left to copy, and no other has. */
-static bool can_be_given_up(const struct cluster *cluster, uint32_t node)
+/* Whether all backups are complete: all that are left know who is, and have nothing to copy. */
+static bool are_all_backed(const struct cluster *cluster)
 {
     const struct run *run = &cluster->run;
     const struct view *view = cluster->machines[0]->core.view;
-    bool can_be = node != 0 && cluster->machines[node]->state == WORKING;
-    for (uint32_t i = 0; can_be && i < run->n_machines; i++) {
-        const struct machine *machine = cluster->machines[i];
-        can_be = run->check.gone[i * WORKERS]
-                     ? !view_is_present(view, i)
-                     : view_epoch(machine->core.view) == view_epoch(view) &&
-                           machine->n_opened == N_SIM_TABLES && machine_is_backed(machine);
+    bool are_backed = true;
+    for (uint32_t i = 0; are_backed && i < run->n_machines; i++) {
+        struct machine *machine = cluster->machines[i];
+        are_backed = run->check.gone[i * WORKERS]
+                         ? !view_is_present(view, i)
+                         : view_epoch(machine->core.view) == view_epoch(view) &&
+                               machine->n_opened == N_SIM_TABLES && machine_is_backed(machine);
     }
-    return can_be;
+    return are_backed;
+}
+
+/* Whether a node may be given up now: one that others can do without. As many may be as there are backups since all of them were
+ * complete. */
+static bool can_be_given_up(struct cluster *cluster, uint32_t node)
+{
+    if (are_all_backed(cluster))
+        cluster->n_victims = 0;
+    else if (!cluster->n_victims)
+        return false;
+    return node != 0 && cluster->machines[node]->state == WORKING &&
+           !cluster->run.check.gone[node * WORKERS] &&
+           cluster->n_victims < cluster->run.check.tables.n_backups;
 }
 
 /* A node's process ends, or goes on after the others have given it up. */
-static void strike_for_good(struct cluster *cluster, enum tern_sim_fault fault)
+static void strike_node(struct cluster *cluster, enum tern_sim_fault fault, uint32_t node)
 {
     struct run *run = &cluster->run;
-    const uint32_t node = (uint32_t)below(cluster, run->n_machines);
     if (!can_be_given_up(cluster, node))
         return;
+    cluster->n_victims++;
     cluster->fired[fault]++;
     for (uint32_t i = 0; i < WORKERS; i++)
         check_gone(&run->check, node * WORKERS + i);
@@ -130,6 +144,16 @@ static void strike_for_good(struct cluster *cluster, enum tern_sim_fault fault)
         sim_silence(run->sim, node);
     machine_free(cluster->machines[node]);
     cluster->machines[node] = machine_wreck(run, node);
+}
+
+/* The same with up to as many neighbours as there are backups, half of the time. */
+static void strike_for_good(struct cluster *cluster, enum tern_sim_fault fault)
+{
+    const uint32_t n = cluster->run.n_machines, node = (uint32_t)below(cluster, n);
+    const uint32_t n_backups = cluster->run.check.tables.n_backups;
+    const uint64_t n_more = below(cluster, 2) ? below(cluster, n_backups) : 0;
+    for (uint32_t i = 0; i <= n_more; i++)
+        strike_node(cluster, fault, (node + i) % n);
 }
 
 /* What a node has of a table that stays at home is lost. */

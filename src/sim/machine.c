@@ -100,6 +100,8 @@ static enum tern_status init_callees(struct machine *machine)
     for (uint32_t i = 0; !status && i < machine->core.n_shards; i++)
         status = callee_init(machine->callees, i, run->sim, &machine->core, &machine->peers,
                              i == 0 ? group : NULL, &machine->sim_node.round_soon, &run->check);
+    for (uint32_t i = 0; !status && i < machine->core.n_shards; i++)
+        machine->callees[i].service.backup.piece_bytes = run->check.tables.piece_bytes;
     return status;
 }
 
@@ -518,25 +520,29 @@ static void run_backup(struct machine *machine, uint32_t shard)
     struct sim_backup *sim_backup = &machine->backups[shard];
     struct service *service = &machine->callees[shard].service;
     struct slice payload;
+    uint32_t peer;
+    uint64_t begin;
     bool is_last;
     if (sim_backup->is_sending && op_is_done(&sim_backup->op)) {
         sim_backup->is_sending = false;
-        const enum tern_status status = op_end(&sim_backup->op);
-        buffer_free(&sim_backup->op.answer_body);
-        if (!status && backup_confirm(&service->backup))
+        const struct buffer *answer = &sim_backup->op.answer_body;
+        if (!op_end(&sim_backup->op) &&
+            backup_confirm(&service->backup, buffer_head(answer), buffer_size(answer)))
             service_retry(service);
+        buffer_free(&sim_backup->op.answer_body);
     }
-    if (!sim_backup->is_sending && backup_next(&service->backup, &payload, &is_last)) {
-        sim_backup->op = (struct op){.fields.batch = {service->backup.n_sent, is_last},
+    if (!sim_backup->is_sending &&
+        backup_next(&service->backup, &peer, &payload, &begin, &is_last)) {
+        sim_backup->op = (struct op){.fields.batch = {begin, is_last},
                                      .payload = payload.bytes,
                                      .payload_bytes = (uint32_t)payload.n};
-        sim_backup->is_sending = !client_call(&sim_backup->caller.client, service->backup.peer,
-                                              &sim_backup->op, FRAME_BATCH);
+        sim_backup->is_sending =
+            !client_call(&sim_backup->caller.client, peer, &sim_backup->op, FRAME_BATCH);
     }
     lanes_advance(&sim_backup->caller.lanes);
 }
 
-bool machine_is_backed(const struct machine *machine)
+bool machine_is_backed(struct machine *machine)
 {
     bool is_backed = true;
     for (uint32_t i = 0; is_backed && i < machine->core.n_shards; i++) {

@@ -106,8 +106,8 @@ void machine_free(struct machine *machine);
 /* What is left of a machine that has crashed; NULL when memory runs out. */
 struct machine *machine_wreck(struct run *run, uint32_t node);
 
-/* Whether another node has a copy of this one's rows, which may lack the latest changes. */
-bool machine_is_backed(const struct machine *machine);
+/* Whether the nodes with the backups have copies of all of this one's rows, which may lack the latest changes. */
+bool machine_is_backed(struct machine *machine);
 
 /* Handles an event of this node. */
 void machine_event(struct machine *machine, const struct sim_event *event);

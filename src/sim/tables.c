@@ -165,6 +165,8 @@ void tables_choose(struct tables *tables, uint32_t n_nodes, uint32_t n_workers, 
         (struct tables){.length = n_workers * WINDOW,
                         .last_length = rand_at(seed, 2) % 2 ? LAST_LENGTH : LAST_SHORT,
                         .are_backed = are_backed,
+                        .n_backups = are_backed ? 1 + (uint32_t)rand_at(seed, 16) % TERN_MAX_BACKUPS : 0,
+                        .piece_bytes = (size_t)1024 << rand_below(rand_at(seed, 15), 10),
                         .replicas_updated = rand_at(seed, 4) % 2 && !are_backed,
                         .filters = filters[rand_at(seed, 8) % n_filters],
                         .roundings = are_backed ? NULL : roundings[rand_at(seed, 14) % n_roundings],
@@ -211,7 +213,7 @@ struct tern_table_options tables_options(const struct tables *tables, enum sim_t
         .n_keys = is_dense(table) ? KEYS : 0,
         .length = tables_length(tables, table),
         .policy = tables->policies[table].name,
-        .backups = tables->are_backed,
+        .backups = tables->n_backups,
     };
     if (tables->placements[table].n_keys)
         options.placement = &tables->placements[table];

@@ -37,7 +37,9 @@ struct tables {
     uint32_t length;       /* of the counting tables */
     uint32_t last_length;  /* of LAST_VALUES: LAST_LENGTH or LAST_SHORT */
     bool replicas_updated; /* tables under `replicate` also have an updater */
-    bool are_backed;       /* all tables are static and have backups */
+    bool are_backed;       /* all tables are static and have backups, */
+    uint32_t n_backups;    /* so many; */
+    size_t piece_bytes;    /* of a batch; few, so that a copy takes several */
     const char *filters;   /* of the tables; NULL: none */
     const char *roundings; /* of those of tables_real, which have real numbers; NULL: they do not */
     uint32_t lists_most; /* lists of keys that a server remembers of a lane; 0: as many as it may */

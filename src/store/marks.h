@@ -46,6 +46,14 @@ static inline void marks_add(struct marks *marks, uint32_t slot)
     marks_put(marks, slot / 64, UINT64_C(1) << slot % 64);
 }
 
+/* Takes the mark of a slot; false if there was none. */
+static inline bool marks_drop(struct marks *marks, uint32_t slot)
+{
+    const uint64_t bit = UINT64_C(1) << slot % 64;
+    /* Acquire: partner of the release in marks_put. */
+    return atomic_fetch_and_explicit(&marks->slots[slot / 64], ~bit, memory_order_acq_rel) & bit;
+}
+
 static inline bool marks_has(const struct marks *marks, uint32_t slot)
 {
     return atomic_load_explicit(&marks->slots[slot / 64], memory_order_relaxed) >> slot % 64 & 1;

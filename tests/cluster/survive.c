@@ -2,7 +2,7 @@
  * survive - one node of a cluster whose nodes are killed while they work: pushes to random keys of a table with backups, and
  * checks in the end that every push of every node that is left counts exactly once.
  *
- * survive [dense|sparse] [keys] [workers]
+ * survive [dense|sparse] [keys] [workers] [backups]
  *
  * A row has two numbers for each node, of which the node's pushes raise both by one, and behind them the number of pushes that
  * the updater has applied, which it keeps in its state: so a row that is torn, or has another row's state, is seen. The
@@ -181,6 +181,7 @@ int main(int argc, char **argv)
     sparse = argc > 1 && !strcmp(argv[1], "sparse");
     n_keys = argc > 2 ? strtoull(argv[2], NULL, 10) : 500;
     n_workers = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
+    const uint32_t n_backups = argc > 4 ? (uint32_t)strtoul(argv[4], NULL, 10) : 1;
     if (getenv("POLICY"))
         policy = getenv("POLICY");
     is_bounded = !strncmp(policy, "ssp", 3);
@@ -197,7 +198,7 @@ int main(int argc, char **argv)
         .length = LENGTH,
         .updater = {.name = "counted", .apply = apply, .state_per_row = 1},
         .policy = policy,
-        .backups = 1};
+        .backups = n_backups};
     if (is_bounded)
         options.updater = (struct tern_updater){0};
     check(tern_table_open(node, "sums", &options, &table));

@@ -1,7 +1,7 @@
 # test_survive.sh [KILLS] - nodes of a job whose tables have backups are killed at random moments while all nodes push:
 # the others continue, no call of theirs fails, and each push of theirs counts exactly once. Of the killed nodes' pushes those
-# are there that were safe. At least KILLS (4) are killed, up to two of four nodes in each job; and as many that share their
-# rows in memory, half of them in the middle of an update.
+# are there that were safe. At least KILLS (4) are killed, up to two of four nodes in each job, one after the other; two at the
+# same moment where tables have two backups; and as many that share their rows in memory, half of them in the middle of an update.
 . "$(dirname "$0")/lib.sh"
 
 kills_wanted=${1:-4}
@@ -92,6 +92,29 @@ while [ $n_killed -lt "$kills_wanted" ]; do
     check "job $job ($index): nodes $first and $second killed, exact sums at the others" is_exact 2 $present
     check "what node $first had flushed is there" has_safe "$first" 0
     check "what node $second had flushed is there" has_safe "$second" 0
+done
+
+# With two backups two neighbours may die at the same moment: each has a backup of the other's rows.
+for index in dense sparse; do
+    new_unix
+    begin $index 300 1 2
+    for k in 0 1 2 3; do
+        until_safer $k
+    done
+    first=$((1 + ($(date +%N | sed 's/^0*//;s/^$/0/') / 1000) % 2))
+    second=$((first + 1))
+    eval "kill -KILL \$pid_$first \$pid_$second"
+    eval "end \$pid_$first; end \$pid_$second"
+    present=$(for k in 0 1 2 3; do [ $k -eq $first ] || [ $k -eq $second ] || echo $k; done)
+    for k in $present; do
+        until_safer "$k"
+    done
+    # shellcheck disable=SC2086
+    wind_up $present
+    # shellcheck disable=SC2086
+    check "two backups ($index): nodes $first and $second killed at once, exact sums" is_exact 2 $present
+    check "what node $first had flushed is there" has_safe $first 0
+    check "what node $second had flushed is there" has_safe $second 0
 done
 
 # A node that stands still for longer than the deadline is given up; what it says afterwards does not count.

@@ -75,12 +75,12 @@ static void take(struct site *site, uint32_t from, bool begins, bool is_last, co
                  size_t n)
 {
     struct backup *backup = &site->service.backup;
+    size_t n_staged = 0;
+    for (int i = 0; !begins && i < TERN_MAX_BACKUPS; i++)
+        n_staged += backup->staged[i].from == from ? buffer_size(&backup->staged[i].bytes) : 0;
     const struct frame frame = {
-        .kind = FRAME_BATCH,
-        .body_bytes = (uint32_t)n,
-        .fields.batch = {begins ? 0 : buffer_size(&backup->staged), is_last}};
-    const bool may_send = view_is_present(site->view, from) &&
-                          view_backup(site->view, from) == BACKUP && from != BACKUP;
+        .kind = FRAME_BATCH, .body_bytes = (uint32_t)n, .fields.batch = {n_staged, is_last}};
+    const bool may_send = view_is_backup(site->view, from, TERN_MAX_BACKUPS, BACKUP);
     const enum served served = backup_take(backup, from, &frame, bytes);
     require(may_send || served == REFUSED);
     site->has_kept |= served == SERVED && is_last;
@@ -99,13 +99,15 @@ static void change(struct site *site, const uint8_t *bytes, size_t n)
     require(site->has_kept || store_rows(&site->table.store) == n_rows);
 }
 
-/* What this node tells its own backup. */
-static void tell(struct site *site)
+/* What this node tells its own backups, which answer something. */
+static void tell(struct site *site, const uint8_t *bytes, size_t n)
 {
     struct slice payload;
+    uint32_t peer;
+    uint64_t begin;
     bool is_last;
-    if (backup_next(&site->service.backup, &payload, &is_last))
-        (void)backup_confirm(&site->service.backup);
+    if (backup_next(&site->service.backup, &peer, &payload, &begin, &is_last))
+        (void)backup_confirm(&site->service.backup, bytes, n);
 }
 
 static void push(struct site *site, const uint8_t *bytes, size_t n)
@@ -129,7 +131,7 @@ static void step(struct site *site, unsigned what, const uint8_t *bytes, size_t 
     else if (what == 5)
         change(site, bytes, n);
     else if (what == 6)
-        tell(site);
+        tell(site, bytes, n);
     else
         push(site, bytes, n);
 }

@@ -18,7 +18,10 @@ static void check_follows(const struct view *before, const struct view *next)
     for (uint32_t i = 0; i < view_n_nodes(next); i++) {
         require(view_is_present(before, i) || !view_is_present(next, i));
         require(view_is_present(next, view_home(next, i)));
-        require(view_is_present(next, view_backup(next, i)) || !view_is_present(next, i));
+        uint32_t backups[3];
+        const uint32_t n_backups = view_backups(next, i, 3, backups);
+        for (uint32_t k = 0; k < n_backups; k++)
+            require(view_is_present(next, backups[k]) && backups[k] != i);
         n_present += view_is_present(next, i);
     }
     require(n_present > 0);

@@ -31,12 +31,12 @@ static uint64_t now_ns(void *driver)
 
 static const struct io no_io = {.now_ns = now_ns};
 
-static void site_init(struct site *site, uint32_t node)
+static void site_init_with(struct site *site, uint32_t node, uint32_t n_nodes, uint32_t n_backups)
 {
     *site = (struct site){.core = {.node = node, .n_shards = 1, .incarnation = node + 1}};
-    site->core.view = site->view = view_new(1, N_NODES, NULL);
+    site->core.view = site->view = view_new(1, n_nodes, NULL);
     assert_int_equal(peers_init(&site->peers, site->core.view, 1000), TERN_OK);
-    for (uint32_t i = 0; i < N_NODES; i++)
+    for (uint32_t i = 0; i < n_nodes; i++)
         site->peers.incarnations[i] = i + 1;
     assert_int_equal(service_init(&site->service, &site->core, 0, &site->peers, NULL, &no_io, site),
                      TERN_OK);
@@ -45,7 +45,7 @@ static void site_init(struct site *site, uint32_t node)
                                          .n_keys = N_KEYS,
                                          .length = LENGTH,
                                          .policy = "static",
-                                         .backups = 1};
+                                         .backups = n_backups};
     assert_true(policy_find("static", &site->policy));
     struct core_table *table = &site->table;
     table->policy = &site->policy;
@@ -57,6 +57,11 @@ static void site_init(struct site *site, uint32_t node)
     const struct technique_setup setup = {.name = "table", .options = &options};
     assert_true(technique_open(&site->core, table, &setup));
     site->core.tables[NUMBER] = table;
+}
+
+static void site_init(struct site *site, uint32_t node)
+{
+    site_init_with(site, node, N_NODES, 1);
 }
 
 static void site_fini(struct site *site)
@@ -80,21 +85,60 @@ static void push(struct site *site, uint64_t key, int64_t by, uint64_t number)
     assert_int_equal(store_create(&site->table.store, key), TERN_OK);
     assert_true(store_push_one(&site->table.store, key, (int64_t[LENGTH]){by, by}));
     lane->executed = number;
-    backup_note(&site->service.backup, lane);
-    assert_false(backup_is_safe(&site->service.backup, &site->table, lane));
+    backup_note_write(&site->service.backup, &site->table, lane, &key, 1);
+    assert_false(backup_is_safe(&site->service.backup, lane));
+}
+
+/* The next frame that a node sends, which is a whole batch, and to whom. */
+static bool next_batch(struct site *site, struct slice *batch, uint32_t *peer)
+{
+    uint64_t begin;
+    bool is_last;
+    if (!backup_next(&site->service.backup, peer, batch, &begin, &is_last))
+        return false;
+    assert_int_equal(begin, 0);
+    assert_true(is_last);
+    return true;
+}
+
+static bool confirm(struct site *site)
+{
+    return backup_confirm(&site->service.backup, NULL, 0);
+}
+
+static enum served take_from(struct site *site, uint32_t from, const struct slice *batch, size_t n)
+{
+    const struct frame frame = {
+        .kind = FRAME_BATCH, .body_bytes = (uint32_t)n, .fields.batch = {0, 1}};
+    return backup_take(&site->service.backup, from, &frame, batch->bytes);
 }
 
 static enum served take(struct site *site, const struct slice *batch, size_t n)
 {
-    const struct frame frame = {
-        .kind = FRAME_BATCH, .body_bytes = (uint32_t)n, .fields.batch = {0, 1}};
-    return backup_take(&site->service.backup, 0, &frame, batch->bytes);
+    return take_from(site, 0, batch, n);
+}
+
+/* Sends the next batch to those of the sites that are to get it, until all have confirmed it; false: there is none. */
+static bool send(struct site *from, struct site *const *sites)
+{
+    struct slice batch;
+    uint32_t peer;
+    bool is_over = false;
+    while (!is_over && next_batch(from, &batch, &peer)) {
+        struct buffer lacks = {0};
+        struct backup *backup = &sites[peer]->service.backup;
+        assert_int_equal(take_from(sites[peer], from->core.node, &batch, batch.n), SERVED);
+        assert_true(backup_tell_lacks(backup, from->core.node, &lacks));
+        is_over = backup_confirm(&from->service.backup, buffer_head(&lacks), buffer_size(&lacks));
+        buffer_free(&lacks);
+    }
+    return is_over;
 }
 
 static void let_die(struct site *site, uint32_t node)
 {
     struct service *services[] = {&site->service};
-    struct view *next = view_without(site->view, 2, &node, 1);
+    struct view *next = view_without(site->view, view_epoch(site->view) + 1, &node, 1);
     assert_non_null(next);
     backup_change_view(&site->core, services, 1, next);
     site->view = next;
@@ -105,15 +149,15 @@ static void the_next_node_takes_over_rows_and_records(void **state)
     (void)state;
     struct site home, next;
     struct slice batch;
-    bool is_last;
+    uint32_t peer;
     int64_t row[LENGTH];
     site_init(&home, 0);
     site_init(&next, 1);
     push(&home, 3, 5, 40);
-    assert_true(backup_next(&home.service.backup, &batch, &is_last));
-    assert_true(is_last);
+    assert_true(next_batch(&home, &batch, &peer));
+    assert_int_equal(peer, 1);
     assert_int_equal(take(&next, &batch, batch.n), SERVED);
-    assert_true(backup_confirm(&home.service.backup));
+    assert_true(confirm(&home));
     push(&home, 3, 1, 41); /* which nobody else hears of */
     assert_false(store_is_home(&next.table.store, 3));
     let_die(&next, 0);
@@ -124,11 +168,11 @@ static void the_next_node_takes_over_rows_and_records(void **state)
     assert_non_null(lane);
     assert_int_equal(lane->executed, 40);
     /* It has them at node 2 again before a write is safe. */
-    assert_int_equal(next.service.backup.peer, 2);
-    assert_false(backup_is_safe(&next.service.backup, &next.table, lane));
-    assert_true(backup_next(&next.service.backup, &batch, &is_last));
-    assert_true(backup_confirm(&next.service.backup));
-    assert_true(backup_is_safe(&next.service.backup, &next.table, lane));
+    assert_false(backup_is_safe(&next.service.backup, lane));
+    assert_true(next_batch(&next, &batch, &peer));
+    assert_int_equal(peer, 2);
+    assert_true(confirm(&next));
+    assert_true(backup_is_safe(&next.service.backup, lane));
     site_fini(&home);
     site_fini(&next);
 }
@@ -138,13 +182,13 @@ static void a_broken_batch_has_no_effect(void **state)
     (void)state;
     struct site home, next;
     struct slice batch;
-    bool is_last;
+    uint32_t peer;
     uint8_t bytes[512];
     site_init(&home, 0);
     site_init(&next, 1);
     push(&home, 3, 5, 40);
     push(&home, 4, 5, 41);
-    assert_true(backup_next(&home.service.backup, &batch, &is_last));
+    assert_true(next_batch(&home, &batch, &peer));
     assert_true(batch.n < sizeof bytes);
     for (size_t n = 0; n < batch.n; n++)
         assert_int_equal(take(&next, &batch, n), REFUSED);
@@ -180,6 +224,123 @@ static void an_arc_without_a_complete_copy_is_lost(void **state)
     assert_false(store_is_home(&site.table.store, 15));
     assert_true(store_is_home(&site.table.store, key));
     site_fini(&site);
+}
+
+/* ---- Several backups --------------------------------------------------------------------------- */
+
+enum { FOUR = 4 };
+
+static void four_init(struct site *sites, struct site **list, uint32_t n_backups)
+{
+    for (uint32_t i = 0; i < FOUR; i++) {
+        list[i] = &sites[i];
+        site_init_with(&sites[i], i, FOUR, n_backups);
+    }
+}
+
+static void four_fini(struct site *sites)
+{
+    for (uint32_t i = 0; i < FOUR; i++)
+        site_fini(&sites[i]);
+}
+
+static void a_write_is_safe_when_all_backups_have_it(void **state)
+{
+    (void)state;
+    struct site sites[FOUR], *list[FOUR];
+    struct slice batch;
+    uint32_t peer;
+    four_init(sites, list, 2);
+    push(&sites[0], 3, 5, 40);
+    const struct server_lane *lane = service_lane(&sites[0].service, 2, 7);
+    for (uint32_t expected = 1; expected <= 2; expected++) {
+        assert_false(backup_is_safe(&sites[0].service.backup, lane));
+        assert_true(next_batch(&sites[0], &batch, &peer));
+        assert_int_equal(peer, expected);
+        assert_int_equal(take(&sites[peer], &batch, batch.n), SERVED);
+        assert_int_equal(confirm(&sites[0]), expected == 2);
+    }
+    assert_true(backup_is_safe(&sites[0].service.backup, lane));
+    /* Both nodes before the last one die at the same moment. */
+    let_die(&sites[2], 0);
+    let_die(&sites[2], 1);
+    int64_t row[LENGTH];
+    assert_true(store_is_home(&sites[2].table.store, 3));
+    assert_true(store_pull_one(&sites[2].table.store, 3, row));
+    assert_int_equal(row[0], 5);
+    four_fini(sites);
+}
+
+static void who_takes_over_sends_on_what_others_may_lack(void **state)
+{
+    (void)state;
+    struct site sites[FOUR], *list[FOUR];
+    struct slice batch;
+    uint32_t peer;
+    int64_t row[LENGTH];
+    four_init(sites, list, 2);
+    push(&sites[0], 3, 5, 40);
+    assert_true(send(&sites[0], list));
+    push(&sites[0], 4, 6, 41); /* the first backup has it, and the second has not */
+    assert_true(next_batch(&sites[0], &batch, &peer));
+    assert_int_equal(take(&sites[1], &batch, batch.n), SERVED);
+    for (uint32_t i = 1; i < FOUR; i++)
+        let_die(&sites[i], 0);
+    /* One batch later the second has all that the first has, and need not be sent all rows. */
+    assert_true(send(&sites[1], list));
+    assert_true(backup_is_safe(&sites[1].service.backup,
+                               service_lane(&sites[1].service, 2, lane_with_arc(7, 0))));
+    let_die(&sites[2], 1);
+    assert_true(store_pull_one(&sites[2].table.store, 4, row));
+    assert_int_equal(row[0], 6);
+    assert_true(store_pull_one(&sites[2].table.store, 3, row));
+    const struct server_lane *lane = service_lane(&sites[2].service, 2, lane_with_arc(7, 0));
+    assert_int_equal(lane->executed, 41);
+    four_fini(sites);
+}
+
+static void a_new_backup_gets_all_rows_while_writes_go_on(void **state)
+{
+    (void)state;
+    struct site sites[FOUR], *list[FOUR];
+    int64_t row[LENGTH];
+    four_init(sites, list, 1);
+    push(&sites[0], 3, 5, 40);
+    assert_true(send(&sites[0], list));
+    let_die(&sites[0], 1);
+    let_die(&sites[2], 1);
+    push(&sites[0], 4, 6, 41);
+    assert_true(send(&sites[0], list)); /* node 2 says that it has no copy */
+    assert_true(backup_is_safe(&sites[0].service.backup, service_lane(&sites[0].service, 2, 7)));
+    assert_false(backup_is_flushed(&sites[0].service.backup, 0));
+    assert_true(send(&sites[0], list));
+    assert_true(backup_is_flushed(&sites[0].service.backup, 0));
+    assert_false(send(&sites[0], list));
+    let_die(&sites[2], 0);
+    assert_int_equal(backup_check_lost(&sites[2].table, (const uint64_t[]){3}, 1), TERN_OK);
+    assert_true(store_pull_one(&sites[2].table.store, 3, row));
+    assert_int_equal(row[0], 5);
+    four_fini(sites);
+}
+
+/* What only the node's own workers wrote goes in batches of limited length. */
+static void a_flush_waits_for_the_sweep_that_has_all(void **state)
+{
+    (void)state;
+    struct site sites[FOUR], *list[FOUR];
+    four_init(sites, list, 1);
+    struct store *store = &sites[0].table.store;
+    struct backup *backup = &sites[0].service.backup;
+    for (uint64_t key = 0; key < 7; key++) {
+        assert_int_equal(store_create(store, key), TERN_OK);
+        assert_true(store_push_one(store, key, (int64_t[LENGTH]){1, 1}));
+    }
+    const uint64_t sweep = backup_last(backup);
+    assert_false(backup_is_flushed(backup, sweep));
+    assert_true(send(&sites[0], list));
+    assert_true(backup_is_flushed(backup, sweep));
+    assert_false(backup_is_flushed(backup, backup_last(backup)));
+    four_fini(sites);
 }
 
 /* ---- Batches that no node sends ------------------------------------------------------------------ */
@@ -248,12 +409,11 @@ static void a_record_may_come_twice(void **state)
 static bool send_failing(struct site *home, struct site *next, uint64_t n)
 {
     struct slice batch;
-    bool is_last;
+    uint32_t peer;
     alloc_fail_at(n);
     const uint64_t before = alloc_count();
-    if (backup_next(&home->service.backup, &batch, &is_last) &&
-        take(next, &batch, batch.n) == SERVED)
-        backup_confirm(&home->service.backup);
+    if (next_batch(home, &batch, &peer) && take(next, &batch, batch.n) == SERVED)
+        confirm(home);
     const bool failed = alloc_count() - before >= n;
     alloc_fail_at(0);
     return failed;
@@ -275,7 +435,7 @@ static void nothing_is_safe_without_memory_for_its_copy(void **state)
         failed = send_failing(&home, &next, n);
         const struct server_lane *lane = service_lane(&home.service, 2, 7);
         assert_non_null(lane);
-        if (backup_is_safe(&home.service.backup, &home.table, lane)) {
+        if (backup_is_safe(&home.service.backup, lane)) {
             let_die(&next, 0);
             assert_true(store_is_home(&next.table.store, 3));
             assert_true(store_pull_one(&next.table.store, 3, row));
@@ -294,6 +454,10 @@ int main(void)
         cmocka_unit_test(the_next_node_takes_over_rows_and_records),
         cmocka_unit_test(a_broken_batch_has_no_effect),
         cmocka_unit_test(an_arc_without_a_complete_copy_is_lost),
+        cmocka_unit_test(a_write_is_safe_when_all_backups_have_it),
+        cmocka_unit_test(who_takes_over_sends_on_what_others_may_lack),
+        cmocka_unit_test(a_new_backup_gets_all_rows_while_writes_go_on),
+        cmocka_unit_test(a_flush_waits_for_the_sweep_that_has_all),
         cmocka_unit_test(a_table_comes_once_in_a_batch),
         cmocka_unit_test(a_record_may_come_twice),
         cmocka_unit_test(nothing_is_safe_without_memory_for_its_copy),

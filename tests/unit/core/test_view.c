@@ -99,9 +99,23 @@ static void arcs_of_nodes_that_are_gone_go_to_the_next(void **state)
     for (uint32_t arc = 0; arc < 5; arc++)
         assert_int_equal(view_home(view, arc), homes[arc]);
     assert_int_equal(view_home(view->before, 2), 3);
-    assert_int_equal(view_backup(view->before, 1), 3);
-    assert_int_equal(view_backup(view, 0), 1);
-    assert_int_equal(view_backup(view, 1), 0);
+    uint32_t backups[3];
+    assert_int_equal(view_backups(view->before, 1, 1, backups), 1);
+    assert_int_equal(backups[0], 3);
+    assert_int_equal(view_backups(view->before, 3, 2, backups), 2);
+    assert_int_equal(backups[0], 4);
+    assert_int_equal(backups[1], 0);
+    assert_int_equal(view_backups(view, 1, 3, backups), 1);
+    assert_int_equal(backups[0], 0);
+    for (uint32_t most = 0; most < 4; most++)
+        for (uint32_t i = 0; i < 5; i++) {
+            const uint32_t n_backups = view_backups(view->before, 1, most, backups);
+            bool is_one = false;
+            for (uint32_t k = 0; k < n_backups; k++)
+                is_one |= backups[k] == i;
+            assert_int_equal(view_is_backup(view->before, 1, most, i), is_one);
+        }
+    assert_false(view_is_backup(view->before, 2, 3, 3));
     uint32_t n = 0;
     view_each (i, view)
         assert_true(view_is_present(view, i) && i == n++);
