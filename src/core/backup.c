@@ -30,6 +30,8 @@ size_t backup_row_bytes(const struct store *store)
 
 uint32_t backup_arc(const struct table_backup *table, uint64_t key)
 {
+    if (table->placed)
+        return placed_home(table->placed, key);
     return table->index == TERN_DENSE ? range_home(table->core->view, key, table->n_keys)
                                       : ring_home(table->core->view, key);
 }
@@ -62,7 +64,7 @@ struct kept_rows *backup_need_kept(struct table_backup *table, uint32_t shard, u
     enum { FEW_SHARDS = 4 }; /* with more the index by key is larger than a map */
     const struct core *core = table->core;
     struct kept_shape shape = {0};
-    if (table->index == TERN_DENSE && core_shards(core) <= FEW_SHARDS) {
+    if (table->index == TERN_DENSE && !table->placed && core_shards(core) <= FEW_SHARDS) {
         shape.first = range_begin(core->view, arc, table->n_keys);
         shape.n_direct = range_end(core->view, arc, table->n_keys) - shape.first;
     }
@@ -87,7 +89,8 @@ static bool begin_complete(struct table_backup *table, uint32_t n_backups)
     return has_memory;
 }
 
-struct table_backup *backup_new(struct core *core, const struct tern_table_options *options)
+struct table_backup *backup_new(struct core *core, const struct tern_table_options *options,
+                                const struct placed *placed)
 {
     struct table_backup *table = calloc(1, sizeof *table);
     atomic_bool *is_lost = calloc(view_capacity(core->view), sizeof *is_lost);
@@ -96,8 +99,11 @@ struct table_backup *backup_new(struct core *core, const struct tern_table_optio
         free(is_lost);
         return NULL;
     }
-    *table = (struct table_backup){
-        .core = core, .index = options->index, .n_keys = options->n_keys, .is_lost = is_lost};
+    *table = (struct table_backup){.core = core,
+                                   .index = options->index,
+                                   .n_keys = options->n_keys,
+                                   .placed = placed,
+                                   .is_lost = is_lost};
     atomic_store_explicit(&core->n_backups, options->backups, memory_order_relaxed);
     if (begin_complete(table, options->backups))
         return table;
@@ -137,7 +143,7 @@ enum tern_status backup_check_lost(const struct core_table *table, const uint64_
             continue;
         const struct view *view = backup->core->view;
         const uint64_t n_lost =
-            backup->index == TERN_DENSE
+            backup->index == TERN_DENSE && !backup->placed
                 ? range_end(view, arc, backup->n_keys) - range_begin(view, arc, backup->n_keys)
                 : 0;
         if (n_lost)

@@ -45,7 +45,8 @@ struct table_backup {
     struct core *core;
     enum tern_index index;
     uint64_t n_keys;
-    atomic_bool *is_lost; /* by arc */
+    const struct placed *placed; /* the homes that were chosen; NULL: none */
+    atomic_bool *is_lost;        /* by arc */
     atomic_bool any_lost;
     struct {
         struct kept_rows *kept; /* a list, by arc */
@@ -100,8 +101,9 @@ struct backup {
 bool backup_init(struct backup *backup, struct service *service);
 void backup_fini(struct backup *backup);
 
-/* The backups of a table that is about to be opened; NULL when memory runs out. */
-struct table_backup *backup_new(struct core *core, const struct tern_table_options *options);
+/* The backups of a table that is about to be opened, which `placed` outlives; NULL when memory runs out. */
+struct table_backup *backup_new(struct core *core, const struct tern_table_options *options,
+                                const struct placed *placed);
 void backup_free(struct table_backup *table);
 
 /* Whether this node has the arc of a key, and it is not lost: `has` of a store, whose context is the table's backup. Any

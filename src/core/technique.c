@@ -48,10 +48,10 @@ static enum tern_status check_backups(const char *name, const struct tern_table_
         return fail(TERN_LIMIT, "table '%s': %" PRIu32 " backups; at most %d are possible", name,
                     options->backups, TERN_MAX_BACKUPS);
     if (options->index == TERN_SKETCH || options->admit || evict_has_rule(options) ||
-        options->placement || options->scatter || options->updater.asks_age)
+        options->scatter || options->updater.asks_age)
         return fail(TERN_INVALID,
-                    "table '%s': `backups` are not possible with sketches, `admit`, eviction, a "
-                    "placement, `scatter` or an updater that asks for the age of updates",
+                    "table '%s': `backups` are not possible with sketches, `admit`, eviction, "
+                    "`scatter` or an updater that asks for the age of updates",
                     name);
     return TERN_OK;
 }

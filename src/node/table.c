@@ -151,7 +151,8 @@ static enum tern_status open_technique(struct tern_table *table,
 
 /* In a cluster, what a table with backups has beside its rows: copies at other nodes, or, where all rows are in the memory of one
  * host, somebody who looks after those who die. */
-static enum tern_status make_backup(struct tern_table *table, const char *name)
+static enum tern_status make_backup(struct tern_table *table, const char *name,
+                                    const struct placed *placed)
 {
     struct engine *engine = table->node->engine;
     if (!engine || !table->options.backups)
@@ -163,7 +164,7 @@ static enum tern_status make_backup(struct tern_table *table, const char *name)
         status = engine_start_backups(engine);
     if (status)
         return status;
-    table->core.backup = backup_new(&engine->core, &table->options);
+    table->core.backup = backup_new(&engine->core, &table->options, placed);
     return table->core.backup ? TERN_OK : fail(TERN_NO_MEMORY, "no memory for backups of a table");
 }
 
@@ -203,7 +204,7 @@ static enum tern_status make(struct tern_node *node, uint32_t id, const char *na
     made->segment = segment;
     enum tern_status status = count_served(made);
     if (!status)
-        status = make_backup(made, name);
+        status = make_backup(made, name, placed);
     if (!status)
         status = init_store(node, name, made, placed);
     if (!status) {

@@ -269,7 +269,7 @@ static void open_store(struct machine *machine, enum sim_table table, uint16_t n
     struct placed **placed = &machine->placed[table];
     enum tern_status status = placed_new(core, as, table_name(table), &options, placed);
     if (options.backups)
-        made->backup = backup_new(core, &options);
+        made->backup = backup_new(core, &options, *placed);
     struct store_home home = technique_home(as, made->policy, &options, *placed, made->backup);
     home.hash_seed = machine->run->seed;
     if (is_member)

@@ -182,10 +182,10 @@ void tables_choose(struct tables *tables, uint32_t n_nodes, uint32_t n_workers, 
         policy_find(are_backed ? "static" : policies[i], &tables->policies[i]);
     for (uint32_t i = 0; i < LISTED_KEYS; i++)
         tables->listed[i] = table_key(MANAGED_COUNTS, i);
+    choose_placements(tables, n_nodes, seed);
     if (are_backed)
         return;
     choose_sparse(tables, seed);
-    choose_placements(tables, n_nodes, seed);
     choose_replicas(tables, n_nodes, seed);
 }
 

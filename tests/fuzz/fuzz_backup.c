@@ -48,7 +48,7 @@ static void site_open(struct site *site, bool sparse)
     struct core_table *table = &site->table;
     table->policy = &site->policy;
     table->number = NUMBER;
-    table->backup = backup_new(&site->core, &options);
+    table->backup = backup_new(&site->core, &options, NULL);
     require(table->backup);
     const struct store_home home =
         technique_home(&site->core, &site->policy, &options, NULL, table->backup);

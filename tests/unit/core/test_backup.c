@@ -50,7 +50,7 @@ static void site_init_with(struct site *site, uint32_t node, uint32_t n_nodes, u
     struct core_table *table = &site->table;
     table->policy = &site->policy;
     table->number = NUMBER;
-    table->backup = backup_new(&site->core, &options);
+    table->backup = backup_new(&site->core, &options, NULL);
     struct store_home home =
         technique_home(&site->core, &site->policy, &options, NULL, table->backup);
     assert_int_equal(store_init(&table->store, "table", &options, &home), TERN_OK);
