@@ -161,23 +161,23 @@ void tables_choose(struct tables *tables, uint32_t n_nodes, uint32_t n_workers, 
         [GRAPH_COUNTS] = graphs[rand_below(rand_at(seed, 12), n_graphs)],
         [LAST_VALUES] = last[rand_at(seed, 1) % 4],
     };
-    *tables =
-        (struct tables){.length = n_workers * WINDOW,
-                        .last_length = rand_at(seed, 2) % 2 ? LAST_LENGTH : LAST_SHORT,
-                        .are_backed = are_backed,
-                        .n_backups = are_backed ? 1 + (uint32_t)rand_at(seed, 16) % TERN_MAX_BACKUPS : 0,
-                        .piece_bytes = (size_t)1024 << rand_below(rand_at(seed, 15), 10),
-                        .replicas_updated = rand_at(seed, 4) % 2 && !are_backed,
-                        .filters = filters[rand_at(seed, 8) % n_filters],
-                        .roundings = are_backed ? NULL : roundings[rand_at(seed, 14) % n_roundings],
-                        .lists_most = (uint32_t)rand_at(seed, 9) % 4,
-                        .graph_updated = rand_at(seed, 10) % 3 == 0 && !are_backed,
-                        .has_frequencies = rand_at(seed, 11) % 2 && !are_backed,
-                        .places_frequencies = rand_at(seed, 11) / 2 % 2,
-                        .sets_mirrored = rand_at(seed, 1) % 4 == 3 && !are_backed,
-                        .round_bytes = (size_t)64 << rand_below(rand_at(seed, 3), 15),
-                        .staleness_ms = 1u << rand_below(rand_at(seed, 7), 8),
-                        .n_moves = n_moves[rand_below(rand_at(seed, 6), n_n_moves)]};
+    *tables = (struct tables){
+        .length = n_workers * WINDOW,
+        .last_length = rand_at(seed, 2) % 2 ? LAST_LENGTH : LAST_SHORT,
+        .are_backed = are_backed,
+        .n_backups = are_backed ? 1 + (uint32_t)rand_at(seed, 16) % TERN_MAX_BACKUPS : 0,
+        .piece_bytes = (size_t)1024 << rand_below(rand_at(seed, 15), 10),
+        .replicas_updated = rand_at(seed, 4) % 2 && !are_backed,
+        .filters = filters[rand_at(seed, 8) % n_filters],
+        .roundings = are_backed ? NULL : roundings[rand_at(seed, 14) % n_roundings],
+        .lists_most = (uint32_t)rand_at(seed, 9) % 4,
+        .graph_updated = rand_at(seed, 10) % 3 == 0 && !are_backed,
+        .has_frequencies = rand_at(seed, 11) % 2 && !are_backed,
+        .places_frequencies = rand_at(seed, 11) / 2 % 2,
+        .sets_mirrored = rand_at(seed, 1) % 4 == 3 && !are_backed,
+        .round_bytes = (size_t)64 << rand_below(rand_at(seed, 3), 15),
+        .staleness_ms = 1u << rand_below(rand_at(seed, 7), 8),
+        .n_moves = n_moves[rand_below(rand_at(seed, 6), n_n_moves)]};
     for (int i = 0; i < N_SIM_TABLES; i++)
         policy_find(are_backed ? "static" : policies[i], &tables->policies[i]);
     for (uint32_t i = 0; i < LISTED_KEYS; i++)
