@@ -65,11 +65,12 @@ static const struct option_set option_set = {
     .given = &args.operands,
 };
 
-/* One method, and what it gave with each seed. */
+/* One method, and what it gave with each of n seeds. */
 struct way {
     const char *name;
     enum partition_method method;
     bool by_volume;
+    size_t n;
     double pairs[MAX_REPEATS], remote[MAX_REPEATS], balance[MAX_REPEATS], cpu_s[MAX_REPEATS];
 };
 
@@ -108,22 +109,47 @@ static bool run_way(struct way *way, uint32_t n_parts, int64_t repeat)
     struct partition_report report;
     if (!partition_run(&job_options, &how, &report))
         return false;
-    way->pairs[repeat] = (double)report.n_pairs;
-    way->remote[repeat] = report.remote;
-    way->balance[repeat] = report.row_balance;
-    way->cpu_s[repeat] = report.cpu_s;
+    way->pairs[way->n] = (double)report.n_pairs;
+    way->remote[way->n] = report.remote;
+    way->balance[way->n] = report.row_balance;
+    way->cpu_s[way->n++] = report.cpu_s;
     return true;
+}
+
+/* METIS gives up some graphs with some seeds, mostly by volume: these are left out. */
+static bool may_fail(const struct way *way, int64_t repeat)
+{
+    if (way->method != METHOD_METIS)
+        return false;
+    fprintf(stderr, "%s, seed %" PRId64 ": %s; left out\n", way->name, args.seed + repeat,
+            task_error());
+    return true;
+}
+
+static void print_failed(const struct way *way, uint32_t n_parts)
+{
+    if (args.json)
+        printf("{\"bench\": \"partition\", \"method\": \"%s\", \"parts\": %u, \"repeats\": 0}\n",
+               way->name, n_parts);
+    else
+        printf("%-13s gave up this graph with every seed\n", way->name);
 }
 
 static void print_way(struct way *way, const struct way *metis, uint32_t n_parts)
 {
-    const size_t n = (size_t)args.n_repeats;
+    const size_t n = way->n;
+    if (n == 0) {
+        print_failed(way, n_parts);
+        return;
+    }
     double pairs = median(way->pairs, n), remote = median(way->remote, n),
            cpu_s = median(way->cpu_s, n);
-    const bool compares = metis != NULL && metis->pairs[n / 2] > 0 && metis->remote[n / 2] > 0;
-    const double pairs_ratio = compares ? pairs / metis->pairs[n / 2] : 0;
-    const double share_ratio = compares ? remote / metis->remote[n / 2] : 0;
-    const double cpu_ratio = compares ? cpu_s / metis->cpu_s[n / 2] : 0;
+    const size_t middle = metis != NULL ? metis->n / 2 : 0;
+    const bool compares =
+        metis != NULL && metis->n > 0 && metis->pairs[middle] > 0 && metis->remote[middle] > 0;
+    const double pairs_ratio = compares ? pairs / metis->pairs[middle] : 0;
+    const double share_ratio = compares ? remote / metis->remote[middle] : 0;
+    const double cpu_ratio = compares ? cpu_s / metis->cpu_s[middle] : 0;
     double balance = median(way->balance, n);
     if (!args.json) {
         printf("%-13s %9.0f %8.4f %8.3f %8.3f", way->name, pairs, remote, balance, cpu_s);
@@ -149,7 +175,7 @@ static bool compare(uint32_t n_parts, size_t first)
     memcpy(runs, ways, sizeof runs);
     for (int64_t repeat = 0; repeat < args.n_repeats; repeat++)
         for (size_t i = first; i < N_WAYS; i++)
-            if (!run_way(&runs[i], n_parts, repeat)) {
+            if (!run_way(&runs[i], n_parts, repeat) && !may_fail(&runs[i], repeat)) {
                 complain("%s: %s", runs[i].name, task_error());
                 return false;
             }
