@@ -122,17 +122,9 @@ static void choose_sparse(struct tables *tables, uint64_t seed)
     tables->evict_floor = tables->has_sweeps ? drawn >> 16 & 1 : 0;
 }
 
-void tables_choose(struct tables *tables, uint32_t n_nodes, uint32_t n_workers, bool are_backed,
-                   uint64_t seed)
+/* Those of tables of whole numbers, and those that round the numbers of others. */
+static void choose_filters(struct tables *tables, bool are_backed, uint64_t seed)
 {
-    static const char *const bounded[] = {"bsp",    "ssp:1",  "ssp:3",     "ssp:10",
-                                          "essp:0", "essp:1", "essp:3",    "essp:10",
-                                          "vap:1",  "vap:2",  "vap:3/sqrt"};
-    static const size_t n_bounded = sizeof bounded / sizeof *bounded, n_clocked = 8;
-    /* Soon to be half of all numbers away from the first, to be so no longer, and to begin anew. */
-    static const uint32_t n_moves[] = {0, 0, 0x7ffa, 0xfbfa, 0xfff0, 0xfffc};
-    static const size_t n_n_moves = sizeof n_moves / sizeof *n_moves;
-    static const char *const last[] = {"static", "adaptive", "adaptive", "replicate"};
     static const char *const filters[] = {NULL,
                                           "zeros",
                                           "keys",
@@ -145,6 +137,21 @@ void tables_choose(struct tables *tables, uint32_t n_nodes, uint32_t n_workers, 
     static const char *const roundings[] = {NULL, "fixed:8", "zeros,fixed:16",
                                             "keys,fixed:8,significant:2/t,lz4"};
     static const size_t n_roundings = sizeof roundings / sizeof *roundings;
+    tables->filters = filters[rand_at(seed, 8) % n_filters];
+    tables->roundings = are_backed ? NULL : roundings[rand_at(seed, 14) % n_roundings];
+}
+
+void tables_choose(struct tables *tables, uint32_t n_nodes, uint32_t n_workers, bool are_backed,
+                   uint64_t seed)
+{
+    static const char *const bounded[] = {"bsp",    "ssp:1",  "ssp:3",     "ssp:10",
+                                          "essp:0", "essp:1", "essp:3",    "essp:10",
+                                          "vap:1",  "vap:2",  "vap:3/sqrt"};
+    static const size_t n_bounded = sizeof bounded / sizeof *bounded, n_clocked = 8;
+    /* Soon to be half of all numbers away from the first, to be so no longer, and to begin anew. */
+    static const uint32_t n_moves[] = {0, 0, 0x7ffa, 0xfbfa, 0xfff0, 0xfffc};
+    static const size_t n_n_moves = sizeof n_moves / sizeof *n_moves;
+    static const char *const last[] = {"static", "adaptive", "adaptive", "replicate"};
     static const char *const graphs[] = {"graph:0",  "graph:1",   "graph:1",  "graph:3",
                                          "graph:10", "graph:100", "graph:inf"};
     static const size_t n_graphs = sizeof graphs / sizeof *graphs;
@@ -168,8 +175,6 @@ void tables_choose(struct tables *tables, uint32_t n_nodes, uint32_t n_workers, 
         .n_backups = are_backed ? 1 + (uint32_t)rand_at(seed, 16) % TERN_MAX_BACKUPS : 0,
         .piece_bytes = (size_t)1024 << rand_below(rand_at(seed, 15), 10),
         .replicas_updated = rand_at(seed, 4) % 2 && !are_backed,
-        .filters = filters[rand_at(seed, 8) % n_filters],
-        .roundings = are_backed ? NULL : roundings[rand_at(seed, 14) % n_roundings],
         .lists_most = (uint32_t)rand_at(seed, 9) % 4,
         .graph_updated = rand_at(seed, 10) % 3 == 0 && !are_backed,
         .has_frequencies = rand_at(seed, 11) % 2 && !are_backed,
@@ -182,6 +187,7 @@ void tables_choose(struct tables *tables, uint32_t n_nodes, uint32_t n_workers, 
         policy_find(are_backed ? "static" : policies[i], &tables->policies[i]);
     for (uint32_t i = 0; i < LISTED_KEYS; i++)
         tables->listed[i] = table_key(MANAGED_COUNTS, i);
+    choose_filters(tables, are_backed, seed);
     choose_placements(tables, n_nodes, seed);
     if (are_backed)
         return;
