@@ -708,7 +708,7 @@ enum tern_status bounded_answer(struct bounded *bounded, uint32_t node, const st
     bounded->counts.values_received += n_values;
     bounded->counts.bytes_received += FRAME_HEADER_BYTES + answer->body_bytes;
     peer->knows_rest = peer->said.clock == CLOCK_RESTS;
-    peer->owes = answer->fields.round_reply.left && !defect(DEFECT_REST_FORGOTTEN);
+    peer->owes = answer->fields.round_reply.left;
     if (peer->sends) {
         peer->merged = standing.merges;
         if (bounded->epoch && peer->target == UINT64_MAX)

@@ -112,7 +112,6 @@ enum defect {
     DEFECT_LOST_AT_CLOCK,      /* a change is lost when the clock advances */
     DEFECT_BOUND_OFF_BY_ONE,   /* a read may miss one clock more */
     DEFECT_AGE_WITHOUT_FETCH, /* a replica that is too old counts as fresh without being fetched */
-    DEFECT_REST_FORGOTTEN,    /* an answer that is not complete counts as complete */
     DEFECT_VALUE_OVERWRITES,  /* a value that comes replaces what was changed in the replica */
     DEFECT_NOT_REGISTERED,    /* a home forgets who has a replica */
     DEFECT_ROW_DROPPED,       /* a row that has changed is not sent to one who has a replica */

@@ -142,7 +142,6 @@ static const char *const names[N_DEFECTS] = {
     [DEFECT_LOST_AT_CLOCK] = "a change is lost at the end of a clock",
     [DEFECT_BOUND_OFF_BY_ONE] = "a read may miss one clock too many",
     [DEFECT_AGE_WITHOUT_FETCH] = "a replica counts as fresh unfetched",
-    [DEFECT_REST_FORGOTTEN] = "the rest of an answer is forgotten",
     [DEFECT_VALUE_OVERWRITES] = "a value overwrites a replica's changes",
     [DEFECT_NOT_REGISTERED] = "a home forgets who has replicas",
     [DEFECT_ROW_DROPPED] = "a changed row is not sent",

@@ -401,6 +401,28 @@ static void a_clock_counts_when_all_rows_have_come(void **state)
     pair_close(&pair);
 }
 
+/* An answer may have room for a part of what was asked for: the rest is asked for at once, and not when something else is to be
+ * said. The simulator does not see the difference, because a worker that waits asks again. */
+static void the_rest_of_an_answer_is_asked_for(void **state)
+{
+    (void)state;
+    static const char *const policies[] = {"ssp:1", "essp:0"};
+    const uint64_t keys[] = {7, 8, 9};
+    const uint32_t all[] = {0, 1, 2};
+    struct pair pair;
+    for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
+        pair_open(&pair, policies[i]);
+        pair.bounded[1]->round_bytes = 1; /* a row in each answer */
+        assert_int_equal(bounded_want(pair.bounded[0], keys, all, 3), TERN_OK);
+        for (uint64_t n = 1; n <= 3; n++) {
+            assert_true(exchange(&pair, 0));
+            assert_int_equal(pair.bounded[0]->counts.values_received, n);
+        }
+        assert_false(exchange(&pair, 0));
+        pair_close(&pair);
+    }
+}
+
 /* An answer that comes after a later row, which came with the clock, changes nothing. */
 static void the_first_value_may_come_last(void **state)
 {
@@ -551,6 +573,7 @@ int main(void)
         cmocka_unit_test(eager_replicas_follow_the_clock),
         cmocka_unit_test(a_row_that_crosses_changes_gets_them),
         cmocka_unit_test(a_clock_counts_when_all_rows_have_come),
+        cmocka_unit_test(the_rest_of_an_answer_is_asked_for),
         cmocka_unit_test(the_first_value_may_come_last),
         cmocka_unit_test(an_update_counts_itself),
         cmocka_unit_test(those_who_rest_may_read),

@@ -195,7 +195,7 @@ static void files_that_are_no_vectors_are_refused(void **state)
 static bool examine(const char *questions, const char *similarity, struct train_quality *quality)
 {
     struct model *model = make_model(put_vector);
-    struct train train = {.n_nodes = 1, .n_threads = 2};
+    struct train train = {.n_nodes = 1, .n_present = 1, .n_threads = 2};
     struct wordtest test;
     assert_true(progress_init(&train.progress, 2, false));
     bool ok = wordtest_read(&test, &model->names, questions, similarity, 1000) &&
