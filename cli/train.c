@@ -396,6 +396,11 @@ bool train_begin(const struct option_set *set, int argc, char **argv, int *statu
         complain("--link is between nodes: it goes with --nodes N");
         return false;
     }
+    if (train_args.backups > 0 && train_args.n_nodes == 1 && !is_launched) {
+        complain(
+            "--backups goes with --nodes 2 or more: one process alone leaves nobody to continue");
+        return false;
+    }
     if (!is_launched && !is_management(train_args.policy, train_args.filters))
         return false;
     choose_threads();

@@ -95,12 +95,25 @@ static bool is_in_out(const struct train *train, const struct checkpoint_mark *m
     return stat(file, &status) == 0;
 }
 
+/* Whether --resume names a model, which node 0 has to have. */
+static bool is_model(const struct train *train)
+{
+    char file[PATH_MAX];
+    struct stat status;
+    snprintf(file, sizeof file, "%.4000s/model.txt", train->options->resume);
+    return train->self != 0 || stat(file, &status) == 0 ||
+           task_fail("there is neither a model nor a complete checkpoint in %s (--resume)",
+                     train->options->resume);
+}
+
 static bool open_resumed(struct train *train)
 {
     char path[PATH_MAX];
     const char *resume = train->options->resume;
-    if (resume == NULL || train->options->task == NULL || !find_resumed(resume, path))
+    if (resume == NULL || train->options->task == NULL)
         return true;
+    if (!find_resumed(resume, path))
+        return is_model(train);
     if (train->node == NULL)
         return task_fail("--plain has no tables, so it cannot go on from a checkpoint");
     train->mark = calloc(1, sizeof *train->mark);

@@ -97,6 +97,8 @@ TERN_SHARE=0 try "$tern" train kge --data "$tmp/graph" --nodes 2 --backups 1 --p
 check 'another policy is refused' grep -q "for policy 'static'" "$err"
 try "$tern" train kge --data "$tmp/graph" --backups 1 --plain
 check '--plain has no backups' grep -q -- '--plain' "$err"
+try "$tern" train kge --data "$tmp/graph" --backups 1
+check 'nor has one process alone' [ "$status,$(grep -c -- '--backups goes with --nodes 2' "$err")" = 2,1 ]
 try "$tern" train linear --data "$tmp/examples" --nodes 2 --backups 1
 check 'dbpg has none' grep -q -- '--backups goes with --solver online' "$err"
 try "$tern" train linear --data "$tmp/examples" --nodes 2 --backups 1 --solver emso-cd

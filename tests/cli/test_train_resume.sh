@@ -106,6 +106,10 @@ head -400 "$tmp/graph/train.txt" >"$tmp/few.txt"
 mkdir "$tmp/half" && cp "$tmp/few.txt" "$tmp/half/train.txt" && cp "$tmp/graph/valid.txt" "$tmp/half"
 train kge --data "$tmp/half" --dim 8 --unknown add --threads 1 --checkpoints "$tmp/other" --resume "$tmp/kge/epoch-2"
 check "other data are refused" grep -q 'was made from other data' "$err"
+mkdir "$tmp/empty"
+# shellcheck disable=SC2086
+train $mf --threads 1 --checkpoints "$tmp/other" --resume "$tmp/empty"
+check "a folder without any is named" grep -q "neither a model nor a complete checkpoint in $tmp/empty" "$err"
 # shellcheck disable=SC2086
 try "$tern" train $mf --checkpoint-every 2
 check "without a folder there are none" [ "$status" -eq 2 ]
