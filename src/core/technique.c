@@ -189,7 +189,8 @@ size_t core_put_rows(const struct core_table *table, const void *rows, size_t n,
     const size_t row_bytes = table->store.value_bytes;
     struct filter_saved saved = {0};
     if (!filters_rows(&table->filters)) {
-        memcpy(out, rows, n * row_bytes);
+        if (n)
+            memcpy(out, rows, n * row_bytes);
         return n * row_bytes;
     }
     const size_t bytes = filter_encode_exact(&table->filters, &shape, rows, n, out,
@@ -206,7 +207,8 @@ bool core_get_rows(const struct core_table *table, const uint8_t *in, size_t byt
         return filter_decode(&table->filters, &shape, in, bytes, n, scratch, rows);
     if (bytes != n * table->store.value_bytes)
         return false;
-    memcpy(rows, in, bytes);
+    if (bytes)
+        memcpy(rows, in, bytes);
     return true;
 }
 
