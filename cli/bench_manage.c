@@ -147,10 +147,9 @@ static void print_row(const struct row *row, const struct workload_figures *sing
                median(remote, n), median(bytes, n), median(mean, n), median(p99, n),
                row->workload.scatter ? "true" : "false", median(busiest, n));
     else
-        printf("  %-18s %5llu %6.2f %5.3f %.3f-%.3f %8.6f %6.1f %5.2f %6.2f %7.2f\n", row->policy,
+        printf("  %-18s %5llu %6.2f %5.3f %.3f-%.3f %8.6f %6.1f %5.2f %6.2f\n", row->policy,
                (unsigned long long)row->workload.ahead, median(rate, n) / 1e6, middle, ratio[0],
-               ratio[n - 1], median(remote, n), median(bytes, n), median(mean, n), median(p99, n),
-               median(busiest, n));
+               ratio[n - 1], median(remote, n), median(bytes, n), median(mean, n), median(p99, n));
 }
 
 static void print_heading(enum workload_keys keys)
@@ -158,9 +157,9 @@ static void print_heading(enum workload_keys keys)
     if (args.json)
         return;
     printf("%s keys; accesses in millions per second, and as a ratio to one process\n\n"
-           "  %-18s %5s %6s %5s %11s %8s %6s %5s %6s %7s\n",
+           "  %-18s %5s %6s %5s %11s %8s %6s %5s %6s\n",
            dist_names[keys], "policy", "ahead", "M/s", "ratio", "spread", "remote", "bytes",
-           "stale", "p99 ms", "busiest");
+           "stale", "p99 ms");
 }
 
 /* All policies with keys of one distribution. Repeats go round all of them, so that slow changes of the

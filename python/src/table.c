@@ -226,6 +226,18 @@ static PyObject *table_why(PyObject *self, PyObject *object)
     return status ? raise_status(status) : PyUnicode_FromString(text);
 }
 
+static PyObject *table_served(PyObject *self, PyObject *object)
+{
+    struct table *table = (struct table *)self;
+    uint64_t node, bytes = 0;
+    if (!take_u64(object, "served", &node) || !enter(table))
+        return NULL;
+    const enum tern_status status = tern_table_get_served(
+        table->handle, node > UINT32_MAX ? UINT32_MAX : (uint32_t)node, &bytes);
+    table_leave(table);
+    return status ? raise_status(status) : PyLong_FromUnsignedLongLong(bytes);
+}
+
 static PyObject *table_trace(PyObject *self, PyObject *arguments)
 {
     struct table *table = (struct table *)self;
@@ -317,6 +329,8 @@ bool table_init_type(PyObject *module)
         {"stats", table_stats, METH_NOARGS,
          "stats()\n\nA dict of counts of this node: struct tern_table_stats."},
         {"why", table_why, METH_O, "why(key)\n\nTells in plain sentences how a key is managed."},
+        {"served", table_served, METH_O,
+         "served(node)\n\nBytes of another node's accesses to keys that this one has."},
         {"trace", table_trace, METH_VARARGS,
          "trace(keys, path)\n\nRecords what becomes of the keys at this node in the file "
          "PATH.NODE."},
