@@ -34,7 +34,7 @@ enum fault_defect {
     FAULT_UNDO_EARLY,    /* the copy counts before it is complete */
     FAULT_UNDO_NO_STATE, /* the updater's state is not restored */
     FAULT_UNDO_SLEEPER,  /* what a stopped process holds is freed, and the process goes on later */
-    FAULT_GATE_LEFT,     /* who dies while it mends is not mended after */
+    FAULT_GATE_LEFT,     /* what a process leaves that dies while it mends is not mended */
     FAULT_ROW_UNCOUNTED, /* a row that a dead process made is not counted */
     FAULT_GROWTH_UNFINISHED,
     FAULT_CELL_MOVED_TWICE, /* a cell that a dead process had moved is moved again */
