@@ -554,8 +554,8 @@ static void a_node_that_does_not_come_is_named(void **state)
 {
     (void)state;
     struct participant members[2];
-    setenv("TERN_DEADLINE", "2", 1);
-    setenv("TERN_JOIN_DEADLINE", "2", 1);
+    setenv("TERN_DEADLINE", "6", 1);
+    setenv("TERN_JOIN_DEADLINE", "6", 1);
     start(members, "few", 2);
     finish(members, 2);
     unsetenv("TERN_DEADLINE");
