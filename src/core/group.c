@@ -169,6 +169,14 @@ bool group_is_over(const struct group *group)
     return true;
 }
 
+bool group_end_is_known(const struct group *group)
+{
+    view_each (i, group->view)
+        if (group->members[i].state == LEFT && !group->members[i].knows_end)
+            return false;
+    return group_is_over(group);
+}
+
 /* ---- Sentences and answers ------------------------------------------------------------------- */
 
 static uint32_t count_in(const struct group *group, enum state state)
@@ -527,6 +535,7 @@ static enum served bye(const struct call *call)
     }
     if (!group_is_over(call->group))
         return HELD;
+    call->member->knows_end |= call->request->fields.bye.is_last != 0;
     if (call->group->n_dead > 0)
         return group_answer_failure(call, group_fail_dead(call->group, ""));
     return group_answer(call, FRAME_DONE, 0, NULL, 0);

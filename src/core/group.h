@@ -74,4 +74,7 @@ bool group_has_joined(const struct group *group, uint32_t node, uint64_t incarna
 /* Whether all members have said BYE or are dead. */
 bool group_is_over(const struct group *group);
 
+/* Whether also all that said BYE have said that they know: nobody will ask again. */
+bool group_end_is_known(const struct group *group);
+
 #endif

@@ -28,6 +28,7 @@ enum sequence { REDUCTIONS, BROADCASTS, N_SEQUENCES };
 
 struct group_member {
     enum state state;
+    bool knows_end; /* it has heard that all have left */
     uint64_t incarnation;
     uint64_t host; /* as it says; not looked into here */
     uint64_t heard_ns;

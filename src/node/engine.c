@@ -22,7 +22,7 @@
 #include "wire/bytes.h"
 
 enum {
-    LINGER_MS = 100, /* without a connection, before the coordinator ends */
+    LINGER_MS = 10, /* between two looks whether the coordinator may end */
     FIRST_EPOCH = 1,
 };
 
@@ -556,19 +556,31 @@ static bool others_are_connected(struct engine *engine)
     return connected;
 }
 
-/* The coordinator goes last: a node whose connection broke before it heard that all have left comes
- * back at once and asks again. */
+/* Says that this node knows that all have left. Nobody waits for an answer. */
+static void tell_last(struct remote *remote)
+{
+    struct op op = {.fields.bye = {.is_last = 1}};
+    status_aside();
+    if (!client_call(&remote->client, 0, &op, FRAME_BYE)) {
+        remote_nudge(remote, client_lane(&remote->client, 0));
+        lanes_abandon(&remote->lanes, TERN_CLOSED);
+    }
+    status_back();
+}
+
+/* The coordinator goes last: a node whose connection broke before it heard that all have left comes back and asks again.
+ * One that has died meanwhile does not. */
 static void linger(struct engine *engine)
 {
-    uint64_t start = clock_now_ns(), quiet = start;
-    for (uint64_t now = start; now - start < engine->launch.deadline_ns; now = clock_now_ns()) {
+    const uint64_t start = clock_now_ns(), deadline_ns = engine->launch.deadline_ns;
+    uint64_t quiet = start;
+    for (uint64_t now = start; now - start < deadline_ns; now = clock_now_ns()) {
         if (others_are_connected(engine))
             quiet = now;
-        else if (now - quiet >= LINGER_MS * MS)
+        if (shard_end_is_known(&engine->shards[0]) || now - quiet >= deadline_ns / 2 ||
+            interrupt_check())
             return;
-        if (interrupt_check())
-            return;
-        poll(NULL, 0, LINGER_MS / 10);
+        poll(NULL, 0, LINGER_MS);
     }
 }
 
@@ -591,8 +603,10 @@ enum tern_status engine_leave(struct engine *engine)
     if (!status) {
         struct op op = {0};
         status = engine_call(&remote, 0, &op, FRAME_BYE);
-        if (!status)
+        if (!status) {
             buffer_free(&op.answer_body);
+            tell_last(&remote);
+        }
         remote_fini(&remote);
     }
     if (!status && engine->core.node == 0)

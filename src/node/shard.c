@@ -723,3 +723,11 @@ bool shard_has_others(struct shard *shard)
     lock_release(&shard->lock);
     return connected;
 }
+
+bool shard_end_is_known(struct shard *shard)
+{
+    lock_take(&shard->lock);
+    const bool is_known = group_end_is_known(shard->service.server.group);
+    lock_release(&shard->lock);
+    return is_known;
+}

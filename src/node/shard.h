@@ -76,4 +76,7 @@ void shard_retry(struct shard *shard);
 /* Whether other nodes are connected. */
 bool shard_has_others(struct shard *shard);
 
+/* At the coordinator's first shard: whether all nodes know that all have left. */
+bool shard_end_is_known(struct shard *shard);
+
 #endif

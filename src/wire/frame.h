@@ -152,6 +152,9 @@ union frame_fields {
         uint64_t unserved; /* 1 + the number of a node at whose address nobody listens, or 0 */
     } ping;
     struct {
+        uint64_t is_last; /* 1: the sender knows that all have left, and waits for no answer */
+    } bye;
+    struct {
         uint64_t dead; /* DONE of a PING: 1 + the number of a dead node, or 0 */
     } ping_done;
     struct {

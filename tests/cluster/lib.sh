@@ -8,6 +8,8 @@
 #   until_says K WORD       waits until node K has printed WORD; fails after 60 paced seconds
 #   end PID                 kills a process of the script's own and waits for it
 #   new_unix, new_tcp       set $coordinator to a fresh address
+#   intercept PATH [OPT...] a proxy ($proxy) takes the place of a node's socket, once that is there; pass_on PATH [OPT...] starts
+#                           a further one. Options are those of proxy.c
 #   run_cut N COMMAND...    runs N nodes while their connections are cut, $cut_ms paced milliseconds apart on average (5), for
 #                           $cut_s paced seconds, and collects them; $n_cut is how many were, and $path*.log tell.
 #                           If no more than $cut_least (0) were, because the machine was slower when the pace was measured, it
@@ -141,6 +143,15 @@ now_ms() {
     date +%s%3N
 }
 
+# A proxy listens at the path of a node's socket, and passes connections on to the node itself, at $path.real. It is $proxy.
+pass_on() {
+    path_taken=$1
+    shift
+    "$programs/proxy" "$@" "unix:$path_taken" "unix:$path_taken.real" >"$path_taken.log" 2>&1 &
+    proxy=$!
+    running="$running $proxy"
+}
+
 # A proxy takes the place of a node's socket; the node itself is reached behind it. The node changes the mode of its socket
 # after it has bound it, and uses the path no more.
 intercept() {
@@ -150,9 +161,7 @@ intercept() {
         sleep 0.01
     done
     mv "$1" "$1.real"
-    "$programs/proxy" -c "$every_ms" -f "$(paced "$cut_s")" "unix:$1" "unix:$1.real" >"$1.log" 2>&1 &
-    proxies="$proxies $!"
-    running="$running $!"
+    pass_on "$@"
 }
 
 # One of the runs of run_cut, in which connections are cut $every_ms apart.
@@ -164,7 +173,9 @@ cut_once() {
     proxies=
     for node in $(seq 1 $((n_nodes - 1))) 0; do
         start "$node" "$n_nodes" "$@"
-        if [ "$node" -eq 0 ]; then intercept "$path"; else intercept "$path.$node"; fi
+        [ "$node" -eq 0 ] && at=$path || at=$path.$node
+        intercept "$at" -c "$every_ms" -f "$(paced "$cut_s")"
+        proxies="$proxies $proxy"
     done
     # shellcheck disable=SC2046
     collect $(seq 0 $((n_nodes - 1)))

@@ -1,5 +1,5 @@
-# test_resume.sh - connections break every few milliseconds, in the middle of frames; every push counts
-# exactly once all the same.
+# test_resume.sh - connections break every few milliseconds, in the middle of frames, and at the very end: every push counts
+# exactly once all the same, and every node hears that all have left.
 . "$(dirname "$0")/lib.sh"
 
 steps=8000
@@ -17,6 +17,29 @@ for index in dense sparse; do
     check "sums: $index, exact although $n_cut connections were cut" exact
     check "connections were cut ($index)" [ "$n_cut" -gt $cut_least ]
 done
+
+# Node 1 leaves first. Its connection breaks, and it does not run when node 0 leaves as well: only then it comes back and asks
+# whether all have left.
+new_unix
+path=${coordinator#unix:}
+export TERN_DEADLINE="$(paced 10)"
+start 1 2 "$programs/leave"
+start 0 2 "$programs/leave"
+intercept "$path"
+until_says 0 ready && until_says 1 ready
+kill -USR1 "$pid_1"
+sleep 0.3
+kill -STOP "$pid_1"
+end "$proxy"
+rm "$path"
+pass_on "$path"
+kill -USR1 "$pid_0"
+sleep 1
+kill -CONT "$pid_1"
+collect 1 0
+check 'a node that was cut off when all left hears it later' [ "$statuses" = '0 0' ]
+end "$proxy"
+unset TERN_DEADLINE
 
 # TCP in a network of its own, where ss may destroy every connection.
 net=tern$$

@@ -331,6 +331,22 @@ static void the_end_comes_when_all_have_said_bye(void **state)
     scene_close(&s);
 }
 
+static void the_coordinator_learns_who_knows_the_end(void **state)
+{
+    (void)state;
+    struct scene s;
+    join_all(&s, 3);
+    assert_held(bye(&s, 0));
+    assert_held(ask(&s, 1, FRAME_BYE, 1, 0, NULL, 0)); /* too early to know */
+    assert_done(bye(&s, 2));
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_false(group_end_is_known(s.group));
+        assert_done(ask(&s, i, FRAME_BYE, 1, 0, NULL, 0));
+    }
+    assert_true(group_end_is_known(s.group));
+    scene_close(&s);
+}
+
 static void the_end_names_the_dead(void **state)
 {
     (void)state;
@@ -417,6 +433,7 @@ int main(void)
         cmocka_unit_test(malformed_tables_are_errors),
         cmocka_unit_test(who_is_heard_of_lives),
         cmocka_unit_test(the_end_comes_when_all_have_said_bye),
+        cmocka_unit_test(the_coordinator_learns_who_knows_the_end),
         cmocka_unit_test(the_end_names_the_dead),
         cmocka_unit_test(a_group_without_memory_is_null),
         cmocka_unit_test(without_memory_requests_fail_and_can_be_sent_again),
