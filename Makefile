@@ -317,8 +317,9 @@ fuzz-%: tests/fuzz/fuzz_%.c fuzz-lib
 sim: cli ## 10,000 simulated clusters under all faults
 	tests/sim/many.sh $(BUILD)/tern
 
-check: ## the layering, the format of the sources, and what clang-tidy finds
+check: ## the layering, the sizes and the format of the sources, and what clang-tidy finds
 	@tools/check-layers
+	@tools/check-sizes
 	@tools/format --check
 	@tools/lint
 

@@ -32,6 +32,22 @@ static int64_t now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+static int64_t updates[1 + MAX_ROWS][LENGTH];
+static uint64_t keys[1 + MAX_ROWS];
+
+/* The changes of a step: `passed` to the row of this node, and 1 to others beyond those of all nodes. */
+static void draw_changes(uint32_t self, uint32_t n_nodes, int n_rows, int64_t passed,
+                         uint64_t *random)
+{
+    keys[0] = self;
+    updates[0][0] = passed;
+    for (int i = 1; i <= n_rows && i <= MAX_ROWS; i++) {
+        *random = *random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        keys[i] = n_nodes + (*random >> 33) % (KEYS - n_nodes);
+        updates[i][0] = 1;
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 4) {
@@ -55,8 +71,8 @@ int main(int argc, char **argv)
     need(tern_worker_open(node, &worker));
     need(tern_barrier(node));
 
-    static int64_t updates[1 + MAX_ROWS][LENGTH], seen[KEYS][LENGTH];
-    static uint64_t keys[1 + MAX_ROWS], all[KEYS];
+    static int64_t seen[KEYS][LENGTH];
+    static uint64_t all[KEYS];
     for (uint64_t i = 0; i < KEYS; i++)
         all[i] = i;
     uint64_t random = self + 1;
@@ -65,14 +81,8 @@ int main(int argc, char **argv)
     struct tern_table_stats before = {.struct_size = sizeof before}, after = before;
     need(tern_table_get_stats(table, &before));
     while ((double)(now - begin) < seconds * 1e9) {
-        keys[0] = self;
-        updates[0][0] = now - last;
+        draw_changes(self, n_nodes, n_rows, now - last, &random);
         last = now;
-        for (int i = 1; i <= n_rows && i <= MAX_ROWS; i++) {
-            random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-            keys[i] = n_nodes + (random >> 33) % (KEYS - n_nodes);
-            updates[i][0] = 1;
-        }
         need(tern_push(worker, table, keys, 1 + (size_t)n_rows, updates));
         need(tern_worker_advance(worker, NULL));
         nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);

@@ -10,9 +10,9 @@
 #   is_gone PID             whether the process has ended; its parent may not have looked at it yet
 #   finish                  the last line of a script
 #
-# $tern is the command, $tmp a folder of the script's own, $ROOT the source tree, $BUILD the build
-# under test. $TEST_PACE says how many times longer than on a quiet machine a wait may take; unless it
-# is set already, it is measured here.
+# $tern is the command, $tmp a folder of the script's own, $ROOT the source tree, $BUILD the build under test. `make` with
+# $san, which is SAN=address or nothing, takes that build as it is. $TEST_PACE says how many times longer than on a quiet machine
+# a wait may take; unless it is set already, it is measured here.
 set -u
 
 ROOT=${ROOT:-$(cd "$(dirname "$0")/../.." && pwd)}
@@ -24,6 +24,10 @@ out=$tmp/out
 err=$tmp/err
 status=0
 failures=0
+case ${BUILD##*/} in
+address | thread) san=SAN=${BUILD##*/} ;;
+*) san= ;;
+esac
 : >"$out"
 : >"$err"
 

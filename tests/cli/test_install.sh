@@ -3,11 +3,22 @@
 
 CC=${CC:-cc}
 CXX=${CXX:-c++}
-# The build that runs this script shares its job server with nobody.
-unset MAKEFLAGS MFLAGS MAKELEVEL
+# The make that runs this script shares its job server with nobody. Its variables, such as CC, are how this build was made.
+case ${MAKEFLAGS:-} in
+*' -- '*) MAKEFLAGS=" -- ${MAKEFLAGS#* -- }" ;;
+*) unset MAKEFLAGS ;;
+esac
+unset MFLAGS MAKELEVEL
+
+# The compiler, which may be two words ("ccache gcc").
+compile() {
+    # shellcheck disable=SC2086
+    $CC "$@"
+}
 
 root=$tmp/root
-try make -C "$ROOT" install "BUILD=$BUILD" "DESTDIR=$root" PREFIX=/usr
+# shellcheck disable=SC2086
+try make -C "$ROOT" install "BUILD=$BUILD" "DESTDIR=$root" PREFIX=/usr $san
 check 'make install' [ "$status" -eq 0 ]
 for file in include/tern/tern.h include/tern/nd.h lib/libtern.a lib/libtern.so lib/libternnd.a lib/libternnd.so \
     lib/pkgconfig/tern.pc lib/pkgconfig/ternnd.pc bin/tern \
@@ -33,7 +44,7 @@ if command -v man >/dev/null; then
 fi
 
 for standard in c11 c17; do
-    try "$CC" -x c -std=$standard -Wall -Wextra -pedantic -Werror -fsyntax-only \
+    try compile -x c -std=$standard -Wall -Wextra -pedantic -Werror -fsyntax-only \
         "$root/usr/include/tern/tern.h"
     check "tern.h compiles alone as $standard" [ "$status" -eq 0 ]
 done
@@ -63,12 +74,12 @@ if nm "$BUILD/libtern.a" 2>/dev/null | grep -Eq '__(asan|tsan)_'; then
     echo '# a build with sanitizers: programs are not linked against it'
 else
     # shellcheck disable=SC2046
-    try "$CC" -std=c17 "$ROOT/examples/first.c" -o "$tmp/shared" $(flags --cflags --libs)
+    try compile -std=c17 "$ROOT/examples/first.c" -o "$tmp/shared" $(flags --cflags --libs)
     check 'first.c compiles against the shared library' [ "$status" -eq 0 ]
     try env "LD_LIBRARY_PATH=$root/usr/lib" "$tmp/shared"
     check 'and runs' [ "$status" -eq 0 ]
     # shellcheck disable=SC2046
-    try "$CC" -std=c17 "$ROOT/examples/first.c" -o "$tmp/static" $(flags --cflags) \
+    try compile -std=c17 "$ROOT/examples/first.c" -o "$tmp/static" $(flags --cflags) \
         "$root/usr/lib/libtern.a" -lssl -lcrypto -llz4 -lm -pthread
     check 'first.c compiles against the static library' [ "$status" -eq 0 ]
     try "$tmp/static"
@@ -81,14 +92,14 @@ if command -v pkg-config >/dev/null && ! nm "$BUILD/libtern.a" 2>/dev/null | gre
     try make -C "$ROOT" install "BUILD=$BUILD" "PREFIX=$PREFIX"
     export PKG_CONFIG_PATH="$PREFIX/lib/pkgconfig"
     # shellcheck disable=SC2046
-    try "$CC" -std=c17 "$ROOT/examples/first.c" -o "$tmp/private" $(pkg-config --cflags --libs tern)
+    try compile -std=c17 "$ROOT/examples/first.c" -o "$tmp/private" $(pkg-config --cflags --libs tern)
     check 'first.c compiles against a private prefix' [ "$status" -eq 0 ]
     try "$tmp/private"
     check 'and does not find the library by itself' [ "$status" -eq 127 ]
     try env "LD_LIBRARY_PATH=$PREFIX/lib" "$tmp/private"
     check 'but with LD_LIBRARY_PATH' [ "$status" -eq 0 ]
     # shellcheck disable=SC2046
-    try "$CC" -std=c17 "$ROOT/examples/first.c" -o "$tmp/private" $(pkg-config --cflags --libs tern) \
+    try compile -std=c17 "$ROOT/examples/first.c" -o "$tmp/private" $(pkg-config --cflags --libs tern) \
         "-Wl,-rpath,$PREFIX/lib"
     try "$tmp/private"
     check 'and alone, if it was linked with its path' [ "$status" -eq 0 ]

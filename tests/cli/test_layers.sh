@@ -1,4 +1,4 @@
-# test_layers.sh - tools/check-layers finds what it promises to find, and nothing else.
+# test_layers.sh - tools/check-layers and tools/check-sizes find what they promise to find, and nothing else.
 . "$(dirname "$0")/lib.sh"
 
 tree=$tmp/tree
@@ -91,5 +91,32 @@ allows src/core/a.c '#include "store/latch.h"'
 
 try "$ROOT/tools/check-layers" "$tmp"
 check 'an empty tree is an error' [ "$status" -eq 1 ]
+
+# ---- tools/check-sizes --------------------------------------------------------------------------------
+
+# sizes FUNCTION FILE: a function of so many lines, at the end of a file of so many.
+sizes() {
+    mkdir -p "$tmp/sizes/src"
+    awk -v f="$1" -v n="$2" 'BEGIN {
+        for (i = 0; i < n - f; i++)
+            print "int x" i ";"
+        print "static int f(int a,\n             int b)\n{"
+        for (i = 4; i < f; i++)
+            print "    ;"
+        print "}"
+    }' >"$tmp/sizes/src/a.c"
+    try "$ROOT/tools/check-sizes" "$tmp/sizes"
+}
+reported() {
+    [ "$status" -eq 1 ] && [ "$(wc -l <"$out")" -eq 1 ] && grep -q "$1" "$out"
+}
+try "$ROOT/tools/check-sizes" "$ROOT"
+check 'this tree keeps the sizes' [ "$status" -eq 0 ]
+sizes 60 900
+check 'what is as long as it may be passes' [ "$status" -eq 0 ]
+sizes 61 900
+check 'a function that is longer is reported' reported '^src/a.c:840: the function has 61 lines'
+sizes 60 901
+check 'and a file' reported '^src/a.c:901: the file'
 
 finish

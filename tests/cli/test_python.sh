@@ -21,8 +21,6 @@ if ! python=$(find_python); then
     finish
 fi
 
-san=
-[ "${BUILD##*/}" != address ] || san=SAN=address
 try make -C "$ROOT" BUILD="$BUILD" PYTHON="$python" $san python
 check 'make python' test "$status" -eq 0
 

@@ -15,6 +15,7 @@
 #                           If no more than $cut_least (0) were, because the machine was slower when the pace was measured, it
 #                           does so again, four times as often, up to three times
 #   is_followed INDEX shared   whether ThreadSanitizer, if this is its build, can follow such a table
+#   has_case CASE           prints the program that has the case: manage or tables
 #   make_certificates       certificates for TLS in $tmp/certs; with_tls K COMMAND... runs one with them
 #
 # Programs end themselves by SIGALRM (status 142) when they hang. Everything started is ended with the
@@ -122,6 +123,13 @@ new_tcp() {
         is_port_used $port || is_port_used $((port - 12000))
     do :; done
     coordinator=${1:-127.0.0.1}:$port
+}
+
+has_case() {
+    case $1 in
+    *table* | closed-copies | close-beside-flush | late | started | again) echo "$programs/tables" ;;
+    *) echo "$programs/manage" ;;
+    esac
 }
 
 make_certificates() {

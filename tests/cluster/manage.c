@@ -1,90 +1,12 @@
 /*
- * manage - what becomes of keys that are intended, asked for, changed and left, at every node of a
- * cluster; a case by its name. Run by tests/cluster/test_manage.sh.
- *
- * manage CASE        the last line is "node K: CASE holds"
+ * manage - what becomes of keys that are intended, asked for, changed and left, case by case (cases.h). Run by test_manage.sh.
  */
-#include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include <tern/tern.h>
-
-#include "cluster/hold.h"
-#include "cluster/pace.h"
-
-enum { N_KEYS = 400, LENGTH = 4, HANGS_S = 100 };
-
-static struct tern_node *node;
-static struct tern_worker *worker;
-static uint32_t self, n_nodes;
-static uint64_t all_keys[N_KEYS];
-
-static struct tern_table *open_table(const char *name, enum tern_type type, const char *policy,
-                                     const struct tern_updater *updater)
-{
-    struct tern_table_options options = {.struct_size = sizeof options,
-                                         .type = type,
-                                         .n_keys = N_KEYS,
-                                         .length = LENGTH,
-                                         .policy = policy};
-    struct tern_table *table;
-    if (updater)
-        options.updater = *updater;
-    check(tern_table_open(node, name, &options, &table));
-    return table;
-}
-
-static struct tern_table_stats stats_of(struct tern_table *table)
-{
-    struct tern_table_stats stats = {.struct_size = sizeof stats};
-    check(tern_table_get_stats(table, &stats));
-    return stats;
-}
-
-/* Pushes x to n keys from `first` on. */
-static void push_all(struct tern_table *table, uint64_t first, size_t n, int64_t x)
-{
-    static int64_t updates[N_KEYS * LENGTH];
-    for (size_t i = 0; i < n * LENGTH; i++)
-        updates[i] = x;
-    check(tern_push(worker, table, all_keys + first, n, updates));
-}
-
-/* Whether all of n keys from `first` on have the value x here. */
-static bool have_all(struct tern_table *table, uint64_t first, size_t n, int64_t x)
-{
-    static int64_t values[N_KEYS * LENGTH];
-    check(tern_pull(worker, table, all_keys + first, n, values));
-    for (size_t i = 0; i < n * LENGTH; i++)
-        if (values[i] != x)
-            return false;
-    return true;
-}
-
-/* How many keys of a pull of the first n were at other nodes. */
-static uint64_t remote_of_pull(struct tern_table *table, size_t n)
-{
-    static int64_t values[N_KEYS * LENGTH];
-    uint64_t before = stats_of(table).remote_keys;
-    check(tern_pull(worker, table, all_keys, n, values));
-    return stats_of(table).remote_keys - before;
-}
-
-static void advance_to(uint64_t clock)
-{
-    uint64_t now = 0;
-    check(tern_worker_clock(worker, &now));
-    while (now < clock)
-        check(tern_worker_advance(worker, &now));
-}
-
-/* ---- Cases --------------------------------------------------------------------------------------- */
+#include "cluster/cases.h"
 
 /* What is refused has no effect, nor has an intent whose time is over or empty. */
 static void bounds(void)
@@ -132,114 +54,6 @@ static void closing(void)
     }
     check(tern_worker_open(node, &worker));
     hold(have_all(table, 0, N_KEYS, n_nodes));
-}
-
-/* A table that one node closes while its keys travel: it waits for nothing, and the others learn of it
- * as a status when they need its rows. */
-static void closed_table(void)
-{
-    struct tern_table *table = open_table("closed", TERN_I64, "adaptive", NULL);
-    struct tern_table *other = open_table("other", TERN_I64, "adaptive", NULL);
-    int64_t values[LENGTH * N_KEYS];
-    check(tern_barrier(node));
-    for (uint64_t step = 0; step < 50 && (self != 1 || step < 10); step++) {
-        check(tern_intent(worker, table, all_keys + step, N_KEYS / 2, step, step + 2));
-        check(tern_intent(worker, other, all_keys + step, N_KEYS / 2, step, step + 2));
-        enum tern_status status = tern_pull(worker, table, all_keys + step, N_KEYS / 2, values);
-        hold(status == TERN_OK || status == TERN_CLOSED);
-        push_all(other, step, N_KEYS / 2, 1);
-        check(tern_worker_advance(worker, NULL));
-    }
-    check(tern_table_close(table));
-    hold(tern_intent(worker, table, all_keys, 1, 0, 100) == TERN_CLOSED);
-    check(tern_quiesce(node));
-    /* The other table is as it should be. */
-    hold(have_all(other, 0, 1, n_nodes));
-    hold(have_all(other, 49, 1, 10 + 50 * ((int64_t)n_nodes - 1)));
-    hold(have_all(other, 49 + N_KEYS / 2 - 1, 1, (int64_t)n_nodes - 1));
-}
-
-/* A node closes a table of which all have copies, kept alike by an all-reduce: nobody waits for it. */
-static void closed_copies(void)
-{
-    struct tern_table *table = open_table("copies", TERN_I64, "replicate-doubling", NULL);
-    struct tern_table *other = open_table("other", TERN_I64, "adaptive", NULL);
-    push_all(table, 0, N_KEYS, 1);
-    check(tern_quiesce(node));
-    hold(have_all(table, 0, N_KEYS, n_nodes));
-    check(tern_barrier(node)); /* what others push from here on would be seen, too */
-    for (uint64_t step = 0; step < 50 && (self != 1 || step < 10); step++) {
-        push_all(table, step, N_KEYS / 2, 1);
-        push_all(other, step, 1, 1);
-        check(tern_worker_advance(worker, NULL));
-        if (step % 10 == 0)
-            check(tern_flush(worker));
-    }
-    check(tern_table_close(table));
-    check(tern_quiesce(node));
-    hold(have_all(other, 0, 10, n_nodes));
-}
-
-/* An all-reduce goes on although rounds have something to say about a table that others open later. */
-static void late_table(void)
-{
-    static const char *const policies[] = {"replicate-doubling", "replicate-owners", "adaptive",
-                                           "ssp:1"};
-    static const int64_t ones[LENGTH] = {
-        1}; /* outlive the pushes, which end when the table is open */
-    struct tern_table *copies = open_table("copies", TERN_I64, "replicate-doubling", NULL);
-    for (uint32_t i = 0; i < sizeof policies / sizeof policies[0]; i++) {
-        struct tern_table *late = NULL;
-        char name[16];
-        snprintf(name, sizeof name, "late-%" PRIu32, i);
-        check(tern_barrier(node));
-        if (self == 0) {
-            uint64_t ticket;
-            late = open_table(name, TERN_I64, policies[i], NULL);
-            check(tern_intent(worker, late, all_keys, N_KEYS, 0, UINT64_MAX));
-            check(tern_push_start(worker, late, &all_keys[N_KEYS - 1], 1, ones, &ticket));
-            usleep(50000);
-        }
-        check(tern_barrier(node));
-        push_all(copies, i, 1, 1);
-        if (self != 0) {
-            check(tern_flush(worker));
-            late = open_table(name, TERN_I64, policies[i], NULL);
-        }
-        check(tern_flush(worker));
-        check(tern_quiesce(node));
-        hold(have_all(copies, i, 1, n_nodes));
-        check(tern_table_close(late));
-    }
-}
-
-static void *flush_beside(void *context)
-{
-    (void)context;
-    check(tern_flush(worker));
-    return NULL;
-}
-
-/* A table can be closed while another thread waits for a node that has not opened another one. */
-static void close_beside_flush(void)
-{
-    struct tern_table *table = open_table("table", TERN_I64, "replicate-owners", NULL);
-    check(tern_barrier(node));
-    if (self == 0) {
-        pthread_t thread;
-        struct tern_table *late = open_table("late", TERN_I64, "replicate-owners", NULL);
-        push_all(late, 0, N_KEYS, 1);
-        hold(pthread_create(&thread, NULL, flush_beside, NULL) == 0);
-        usleep(100000);
-        check(tern_table_close(table));
-        check(tern_barrier(node));
-        pthread_join(thread, NULL);
-    } else {
-        check(tern_table_close(table));
-        check(tern_barrier(node));
-        open_table("late", TERN_I64, "replicate-owners", NULL);
-    }
-    check(tern_quiesce(node));
 }
 
 /* What a node alone writes in place is not lost when the copies are made alike. */
@@ -672,56 +486,6 @@ static void ranges(void)
     check(tern_table_close(table));
 }
 
-/* The last node opens a table later than the deadline, which the others have asked it about meanwhile. */
-static void late_under(const char *policy)
-{
-    if (self == n_nodes - 1)
-        sleep(paced(3));
-    struct tern_table *table = open_table(policy, TERN_I64, policy, NULL);
-    uint64_t clock;
-    check(tern_worker_clock(worker, &clock));
-    check(tern_intent(worker, table, all_keys, N_KEYS, clock, UINT64_MAX));
-    check(tern_worker_advance(worker, NULL));
-    push_all(table, 0, N_KEYS, 1);
-    check(tern_flush(worker));
-    check(tern_quiesce(node));
-    hold(have_all(table, 0, N_KEYS, n_nodes));
-    check(tern_barrier(node));
-    check(tern_table_close(table));
-}
-
-static void late(void)
-{
-    late_under("replicate");
-    late_under("adaptive");
-}
-
-/* What was started holds its table open, and is not overtaken where every node has every key. */
-static void started(void)
-{
-    const struct tern_updater sgd = tern_updater_sgd(1);
-    struct tern_table *table = open_table("started", TERN_F64, "replicate", &sgd);
-    static double sevens[N_KEYS * LENGTH], minus[N_KEYS * LENGTH], got[N_KEYS * LENGTH];
-    uint64_t ticket;
-    for (size_t i = 0; i < N_KEYS * LENGTH; i++) {
-        sevens[i] = 7;
-        minus[i] = -1;
-    }
-    if (self == 0) {
-        check(tern_set_start(worker, table, all_keys, N_KEYS, sevens, &ticket));
-        hold(tern_table_close(table) == TERN_BUSY);
-        check(tern_pull(worker, table, all_keys, N_KEYS, got));
-        hold(!memcmp(got, sevens, sizeof got));
-        check(tern_push(worker, table, all_keys, N_KEYS, minus));
-        check(tern_wait(worker, ticket));
-    }
-    check(tern_quiesce(node));
-    check(tern_pull(worker, table, all_keys, N_KEYS, got));
-    hold(got[0] == 8 && got[N_KEYS * LENGTH - 1] == 8);
-    check(tern_barrier(node));
-    check(tern_table_close(table));
-}
-
 /* Numbers that are rounded: after tern_quiesce all copies have the same bits, and what was set, whatever was there
  * before, is what was set. */
 static void agree_under(const char *policy)
@@ -820,121 +584,24 @@ static void called(void)
     check(tern_table_close(caller.table));
 }
 
-/* A table that is closed and opened again is a new one, of any shape, however often. */
-static void again(void)
-{
-    enum { TURNS = TERN_MAX_TABLES + 20 };
-    int64_t values[8];
-    uint64_t key = self;
-    for (uint32_t turn = 0; turn < TURNS; turn++) {
-        static const char *const policies[] = {"adaptive", "static", "replicate", "relocate"};
-        struct tern_table_options options = {.struct_size = sizeof options,
-                                             .type = TERN_I64,
-                                             .n_keys = 40 + turn,
-                                             .length = 1 + turn % 8,
-                                             .policy = policies[turn % 4]};
-        char name[16];
-        struct tern_table *table;
-        snprintf(name, sizeof name, turn % 2 ? "again" : "again %" PRIu32, turn % 5);
-        check(tern_table_open(node, name, &options, &table));
-        for (uint32_t i = 0; i < n_nodes; i++) {
-            key = (13 * i + turn) % options.n_keys;
-            check(tern_push(worker, table, &key, 1, (int64_t[8]){1, 1, 1, 1, 1, 1, 1, 1}));
-        }
-        check(tern_quiesce(node));
-        check(tern_pull(worker, table, &key, 1, values));
-        hold(values[0] == n_nodes && values[options.length - 1] == n_nodes);
-        check(tern_barrier(node));
-        check(tern_table_close(table));
-    }
-}
-
-/* Opens one of many tables: they are of all policies, in turns. */
-static struct tern_table *open_one_of(size_t number)
-{
-    static const char *const policies[] = {"adaptive", "replicate",         "adaptive-replicate",
-                                           "ssp:2",    "adaptive-relocate", "static"};
-    char name[16];
-    snprintf(name, sizeof name, "table %zu", number);
-    return open_table(name, TERN_I64, policies[number % 6], NULL);
-}
-
-/* Rounds are about many tables at once, of which some are closed and others opened meanwhile. Each comes again empty,
- * and all that is pushed to a table arrives before it is closed. */
-static void tables(void)
-{
-    enum { TABLES = 18, STEPS = 400, CLOSED_EVERY = 25, USED = 30 };
-    struct tern_table *open[TABLES];
-    uint64_t begun[TABLES] = {0}, clock = 0;
-    for (size_t i = 0; i < TABLES; i++)
-        open[i] = open_one_of(i);
-    for (uint64_t step = 0; step < STEPS; step++) {
-        for (size_t i = 0; i < TABLES; i++) {
-            uint64_t first = (step * 7 + i * 31) % (N_KEYS - USED);
-            check(tern_intent(worker, open[i], all_keys + first, USED, clock, clock + 2));
-            push_all(open[i], 0, N_KEYS, step % 10 == i % 10);
-        }
-        check(tern_worker_advance(worker, &clock));
-        if (step % CLOSED_EVERY != CLOSED_EVERY - 1)
-            continue;
-        size_t i = step / CLOSED_EVERY % TABLES;
-        check(tern_barrier(node));
-        check(tern_quiesce(node));
-        int64_t pushes = 0;
-        for (uint64_t k = begun[i]; k <= step; k++)
-            pushes += k % 10 == i % 10;
-        hold(have_all(open[i], 0, N_KEYS, pushes * n_nodes));
-        check(tern_barrier(node));
-        check(tern_table_close(open[i]));
-        open[i] = open_one_of(i);
-        begun[i] = step + 1;
-    }
-}
-
 int main(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        void (*run)(void);
-    } cases[] = {{"bounds", bounds},
-                 {"closing", closing},
-                 {"closed-table", closed_table},
-                 {"closed-copies", closed_copies},
-                 {"late-table", late_table},
-                 {"close-beside-flush", close_beside_flush},
-                 {"pinned-copies", pinned_copies},
-                 {"infinite-copies", infinite_copies},
-                 {"full-copies", full_copies},
-                 {"localize", localize},
-                 {"localize-started", localize_started},
-                 {"retired", retired},
-                 {"flush", flush},
-                 {"updaters", updaters},
-                 {"sets", sets},
-                 {"much", much},
-                 {"localize-much", localize_much},
-                 {"under-way", under_way},
-                 {"again", again},
-                 {"ranges", ranges},
-                 {"late", late},
-                 {"started", started},
-                 {"agree", agree},
-                 {"called", called},
-                 {"tables", tables}};
-    hang_after(HANGS_S);
-    for (uint64_t i = 0; i < N_KEYS; i++)
-        all_keys[i] = i;
-    check(tern_node_open(NULL, &node));
-    check(tern_node_self(node, &self, &n_nodes));
-    check(tern_worker_open(node, &worker));
-    for (size_t i = 0; argc == 2 && i < sizeof cases / sizeof cases[0]; i++) {
-        if (strcmp(argv[1], cases[i].name))
-            continue;
-        cases[i].run();
-        check(tern_worker_close(worker));
-        check(tern_node_close(node));
-        printf("node %" PRIu32 ": %s holds\n", self, argv[1]);
-        return 0;
-    }
-    return 2;
+    static const struct test_case cases[] = {{"bounds", bounds},
+                                             {"closing", closing},
+                                             {"pinned-copies", pinned_copies},
+                                             {"infinite-copies", infinite_copies},
+                                             {"full-copies", full_copies},
+                                             {"localize", localize},
+                                             {"localize-started", localize_started},
+                                             {"retired", retired},
+                                             {"flush", flush},
+                                             {"updaters", updaters},
+                                             {"sets", sets},
+                                             {"much", much},
+                                             {"localize-much", localize_much},
+                                             {"under-way", under_way},
+                                             {"ranges", ranges},
+                                             {"agree", agree},
+                                             {"called", called}};
+    return argc == 2 ? run_case(argv[1], cases, sizeof cases / sizeof cases[0]) : 2;
 }

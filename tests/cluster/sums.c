@@ -25,10 +25,11 @@
 #include "cluster/hold.h"
 #include "cluster/pace.h"
 
-enum { LENGTH = 4, BATCH = 50, HANGS_S = 200 };
+enum { LENGTH = 4, BATCH = 50, MAX_WORKERS = 64, HANGS_S = 200 };
 
 static struct tern_node *node;
 static struct tern_table *table;
+static uint32_t self;
 static uint64_t n_keys, n_steps, ahead, n_listed;
 static bool sparse;
 static atomic_bool enough;
@@ -179,6 +180,22 @@ static uint64_t count_wrong(const int64_t *pushed)
     return n_wrong;
 }
 
+/* Takes all steps in so many threads; what they pushed is in jobs[0]. */
+static void run_workers(struct job *jobs, size_t n_workers)
+{
+    pthread_t threads[MAX_WORKERS];
+    for (size_t i = 0; i < n_workers; i++) {
+        jobs[i].seed = self * 1000 + i;
+        jobs[i].pushed = calloc(n_keys, sizeof *jobs[i].pushed);
+        hold(jobs[i].pushed && !pthread_create(&threads[i], NULL, work, &jobs[i]));
+    }
+    for (size_t i = 0; i < n_workers; i++) {
+        pthread_join(threads[i], NULL);
+        for (uint64_t k = 0; i > 0 && k < n_keys; k++)
+            jobs[0].pushed[k] += jobs[i].pushed[k];
+    }
+}
+
 int main(int argc, char **argv)
 {
     sparse = argc > 1 && !strcmp(argv[1], "sparse");
@@ -186,7 +203,7 @@ int main(int argc, char **argv)
     size_t n_workers = argc > 3 ? strtoull(argv[3], NULL, 10) : 2;
     n_steps = argc > 4 ? strtoull(argv[4], NULL, 10) : 500;
     ahead = argc > 6 ? strtoull(argv[6], NULL, 10) : 0;
-    if (!n_keys || !n_workers || n_workers > 64 || !n_steps)
+    if (!n_keys || !n_workers || n_workers > MAX_WORKERS || !n_steps)
         return 2;
     signal(SIGUSR1, stop_stepping);
     hang_after(HANGS_S);
@@ -204,7 +221,7 @@ int main(int argc, char **argv)
         options.replicated = listed;
         options.n_replicated = n_listed = 10;
     }
-    uint32_t self, n_nodes;
+    uint32_t n_nodes;
     check(tern_node_open(NULL, &node));
     check(tern_node_self(node, &self, &n_nodes));
     check(tern_table_open(node, "sums", &options, &table));
@@ -212,19 +229,8 @@ int main(int argc, char **argv)
     puts("ready");
     fflush(stdout);
 
-    pthread_t threads[64];
-    struct job jobs[64];
-    for (size_t i = 0; i < n_workers; i++) {
-        jobs[i].seed = self * 1000 + i;
-        jobs[i].pushed = calloc(n_keys, sizeof *jobs[i].pushed);
-        if (!jobs[i].pushed || pthread_create(&threads[i], NULL, work, &jobs[i]))
-            return 1;
-    }
-    for (size_t i = 0; i < n_workers; i++) {
-        pthread_join(threads[i], NULL);
-        for (uint64_t k = 0; i > 0 && k < n_keys; k++)
-            jobs[0].pushed[k] += jobs[i].pushed[k];
-    }
+    struct job jobs[MAX_WORKERS];
+    run_workers(jobs, n_workers);
     check(tern_quiesce(node));
     add_up(jobs[0].pushed);
     bool right = range_is_right(jobs[0].pushed);

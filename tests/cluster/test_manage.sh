@@ -84,7 +84,7 @@ $quick || cases="$cases pinned-copies localize-much again"
 for case in $cases; do
     new_unix
     for i in 0 1 2; do
-        start $i 3 "$programs/manage" $case
+        start $i 3 "$(has_case $case)" $case
     done
     collect 0 1 2
     check "case: $case" case_holds $case
@@ -95,7 +95,7 @@ for case in retired localize-started closing closed-table closed-copies late-tab
     sets under-way started agree called ranges tables; do
     new_unix
     for i in 0 1 2; do
-        TERN_SHARE=1 TERN_HOST=host$((i / 2)) start $i 3 "$programs/manage" $case
+        TERN_SHARE=1 TERN_HOST=host$((i / 2)) start $i 3 "$(has_case $case)" $case
     done
     collect 0 1 2
     check "case on two hosts: $case" case_holds $case
@@ -104,7 +104,7 @@ done
 if ! $quick; then
     new_unix
     for i in 0 1 2; do
-        TERN_DEADLINE=$(paced 2) start $i 3 "$programs/manage" late
+        TERN_DEADLINE=$(paced 2) start $i 3 "$programs/tables" late
     done
     collect 0 1 2
     check 'case: late' case_holds late
@@ -118,6 +118,6 @@ for policy in adaptive relocate; do
     check "connections were cut ($policy)" [ "$n_cut" -gt $cut_least ]
 done
 cut_least=0
-run_cut 3 "$programs/manage" tables
+run_cut 3 "$programs/tables" tables
 check "case: tables, although $n_cut connections were cut" case_holds tables
 finish

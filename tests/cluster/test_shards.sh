@@ -42,7 +42,7 @@ case_holds() {
 for case in $cases; do
     new_unix
     for i in 0 1 2; do
-        start $i 3 "$programs/manage" $case
+        start $i 3 "$(has_case $case)" $case
     done
     collect 0 1 2
     check "case: $case" case_holds $case

@@ -411,8 +411,7 @@ static void wrong_arguments_are_refused(void **state)
     struct scene *s = *state;
     struct tern_worker *worker = s->place.worker;
     struct tern_node *node = s->place.node;
-    uint64_t id = 0, unknown = 1;
-    uint32_t nodes[] = {0, 0, 1};
+    uint64_t id = 0;
     bool done;
 
     refused(tern_function_register(NULL, "f", note, NULL), TERN_INVALID, "node");
@@ -421,7 +420,29 @@ static void wrong_arguments_are_refused(void **state)
     refused(tern_function_register(node, "f", NULL, NULL), TERN_INVALID, "'f' is NULL");
     refused(tern_function_register(node, "note", note, NULL), TERN_MISMATCH, "'note'", "already");
 
+    ok(tern_task_wait(worker, 0, 0));
+    refused(tern_task_test(worker, 0, &done), TERN_INVALID, "task 0");
+    refused(tern_task_wait(worker, 1, 0), TERN_INVALID, "task 1");
+    refused(tern_task_wait(NULL, 1, 0), TERN_INVALID, "worker");
+    refused(tern_task_test(worker, 1, &done), TERN_INVALID, "task 1");
+    refused(tern_task_delay(NULL, 1), TERN_INVALID, "worker");
+    refused(tern_task_progress(worker, 1, 0, 0, &id), TERN_INVALID, "node 1");
+    refused(tern_task_progress(worker, 0, 2, 1, &id), TERN_INVALID, "[2, 1)");
+    refused(tern_task_progress(worker, 0, 0, 0, NULL), TERN_INVALID, "`id`");
+    assert_int_equal(submit(s, of("note")), 1);
+    refused(tern_task_test(worker, 1, NULL), TERN_INVALID, "`done`");
+    ok(tern_task_wait(worker, 1, 0));
+}
+
+static void wrong_tasks_are_refused(void **state)
+{
+    struct scene *s = *state;
+    struct tern_worker *worker = s->place.worker;
+    struct tern_node *node = s->place.node;
+    uint64_t id = 0, unknown = 1;
+    uint32_t nodes[] = {0, 0, 1};
     struct tern_task_options options = of("note");
+
     refused(tern_task_submit(NULL, &options, &id), TERN_INVALID, "worker");
     refused(tern_task_submit(worker, NULL, &id), TERN_INVALID, "options");
     refused(tern_task_submit(worker, &options, NULL), TERN_INVALID, "`id`");
@@ -467,19 +488,6 @@ static void wrong_arguments_are_refused(void **state)
     options.n_after = 1;
     refused(tern_task_submit(worker, &options, &id), TERN_INVALID, "after task 1");
     assert_int_equal(id, 0);
-
-    ok(tern_task_wait(worker, 0, 0));
-    refused(tern_task_test(worker, 0, &done), TERN_INVALID, "task 0");
-    refused(tern_task_wait(worker, 1, 0), TERN_INVALID, "task 1");
-    refused(tern_task_wait(NULL, 1, 0), TERN_INVALID, "worker");
-    refused(tern_task_test(worker, 1, &done), TERN_INVALID, "task 1");
-    refused(tern_task_delay(NULL, 1), TERN_INVALID, "worker");
-    refused(tern_task_progress(worker, 1, 0, 0, &id), TERN_INVALID, "node 1");
-    refused(tern_task_progress(worker, 0, 2, 1, &id), TERN_INVALID, "[2, 1)");
-    refused(tern_task_progress(worker, 0, 0, 0, NULL), TERN_INVALID, "`id`");
-    assert_int_equal(submit(s, of("note")), 1);
-    refused(tern_task_test(worker, 1, NULL), TERN_INVALID, "`done`");
-    ok(tern_task_wait(worker, 1, 0));
 }
 
 static void limits_are_reported(void **state)
@@ -532,6 +540,7 @@ int main(void)
         played(progress_is_told_by_range),
         played(tasks_may_have_any_number_of_ranges),
         played(wrong_arguments_are_refused),
+        played(wrong_tasks_are_refused),
         played(limits_are_reported),
         cmocka_unit_test(nodes_are_closed_with_a_crew),
     };
