@@ -1009,7 +1009,9 @@ struct tern_note {
  * much again until they are written, and copies the notes, which are this node's own. `path` is the
  * same at all nodes and must not exist; the folder above it must. A node has one checkpoint under
  * way at a time (TERN_BUSY). The wait returns the same status at all nodes; after a failure there
- * is no folder `path`. Closing the node gives up a checkpoint that was not waited for.
+ * is no folder `path`. Closing the node gives up a checkpoint that was not waited for. In a job with
+ * backups the nodes that are left write checkpoints too; if one is given up meanwhile, both calls may fail
+ * with TERN_PEER, and the next checkpoint can succeed.
  */
 TERN_API enum tern_status tern_checkpoint_start(struct tern_node *node, const char *path,
                                                 const struct tern_note *notes, size_t n_notes);

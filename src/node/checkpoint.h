@@ -2,6 +2,7 @@
  * checkpoint - a job's tables on disk: what the files of checkpoints share. tern.h has the promises.
  *
  *   checkpoint_write.c    start and wait: the steps that all nodes take together
+ *   checkpoint_meet.c     which nodes these are
  *   checkpoint_cut.c      this node's rows, copied into images of files
  *   checkpoint_changes.c  which rows are as in the last checkpoint, so that its files serve again
  *   checkpoint_files.c    the folder: writing, syncing, renaming; reading and comparing hashes
@@ -18,6 +19,10 @@
  *  3. Each node copies its main copies into memory, laid out as the files will be; and all meet.
  *  4. Rows are released and the call returns. A thread of each node writes its files, hashes and syncs them.
  *  5. The wait: each node tells what it has written; node 0 writes the manifest, syncs the folder and renames it.
+ *
+ * Nodes that were given up take no part: in a job whose tables have backups, others have their keys. The steps are about the nodes
+ * of one view, on which all agree before step 1. If one of them is given up after that, its rows may be in two parts or in
+ * none: a node that has another view in step 3 fails the cut for all, and the list of files that is missing in step 5 the wait.
  *
  * A checkpoint of changes (tern_checkpoint_start_changes) is complete by itself, too: before step 1 each node links its files of
  * the last one into the new folder, and in step 3 it copies only rows that are not in them as they are now. The new files are a
@@ -59,8 +64,15 @@ struct written {
     struct manifest_part *parts; /* in the order of their numbers; `table` is a place in `tables` */
 };
 
+/* The nodes that take a checkpoint, or restore one, together. */
+struct meeting {
+    const struct view *view; /* that all of them have: they are the nodes in it */
+    uint32_t n, rank; /* how many they are, and how many of them have lower numbers than this one */
+};
+
 /* A checkpoint that is being written. */
 struct checkpointing {
+    struct meeting meeting;
     char *path, *folder;      /* its name, and PATH.new */
     struct manifest manifest; /* of this node's part */
     struct image *images;
@@ -73,6 +85,11 @@ struct checkpointing {
     enum tern_status status; /* of the thread, and its sentence */
     char sentence[STATUS_SENTENCE_BYTES];
 };
+
+/* A collective call: waits until all nodes that are left have the same view. */
+enum tern_status meeting_begin(struct tern_node *node, struct meeting *meeting);
+/* Fails if this node has another view now. */
+enum tern_status meeting_check(const struct tern_node *node, const struct meeting *meeting);
 
 /* Copies the node's rows, clocks and notes into images and lists them in the manifest. */
 enum tern_status cut_take(struct tern_node *node, const struct tern_note *notes, size_t n_notes,

@@ -18,7 +18,7 @@ enum { BLOCK_BYTES = 4 << 20 };
 struct restoring {
     struct tern_table *table;
     const struct tern_checkpoint *checkpoint;
-    uint32_t self, n_nodes;
+    struct meeting meeting;
     bool everywhere; /* every node has every row */
     size_t n_block;  /* rows read at a time */
     uint64_t *keys;
@@ -66,7 +66,7 @@ static enum tern_status check_part(const struct restoring *r, size_t part)
     if (status)
         return status;
     reader_close(&reader);
-    return part % r->n_nodes == r->self
+    return part % r->meeting.n == r->meeting.rank
                ? files_check(r->checkpoint->path, &r->checkpoint->manifest->parts[part])
                : TERN_OK;
 }
@@ -184,10 +184,11 @@ enum tern_status tern_checkpoint_restore(struct tern_table *table,
     struct tern_node *node = table->node;
     const struct manifest *manifest = checkpoint->manifest;
     struct restoring r = {.table = table, .checkpoint = checkpoint};
-    tern_node_self(node, &r.self, &r.n_nodes);
     r.everywhere = table->core.store.home.rows_everywhere && !table->is_admitted;
     const size_t place = manifest_find(manifest, table->core.store.name);
-    enum tern_status status = TERN_OK;
+    enum tern_status status = meeting_begin(node, &r.meeting);
+    if (status)
+        return status;
     if (place == manifest->n_tables)
         status = fail(TERN_MISMATCH, "checkpoint '%s' has no table '%s'", checkpoint->path,
                       table->core.store.name);
@@ -197,7 +198,11 @@ enum tern_status tern_checkpoint_restore(struct tern_table *table,
     if (!status)
         status = tern_quiesce(node);
     if (!status)
+        status = checkpoint_agree(node, meeting_check(node, &r.meeting));
+    if (!status)
         status = put_all(&r, place);
+    if (!status)
+        status = checkpoint_agree(node, meeting_check(node, &r.meeting));
     if (!status)
         status = check_count(node, &r, place);
     if (!status)

@@ -137,17 +137,29 @@ static enum tern_status writing_new(const char *path, struct checkpointing **wri
     return fail(TERN_NO_MEMORY, "no memory to write a checkpoint");
 }
 
+/* The node's rows, under the view that all nodes have. */
+static enum tern_status take_rows(struct tern_node *node, const struct tern_note *notes,
+                                  size_t n_notes, struct checkpointing *writing)
+{
+    enum tern_status status = meeting_check(node, &writing->meeting);
+    if (!status)
+        status = cut_take(node, notes, n_notes, writing);
+    return status ? status : meeting_check(node, &writing->meeting);
+}
+
 /* Steps 1 to 3. */
 static enum tern_status take_cut(struct tern_node *node, const struct tern_note *notes,
                                  size_t n_notes, struct checkpointing *writing)
 {
-    enum tern_status status = tern_quiesce(node);
+    enum tern_status status = meeting_begin(node, &writing->meeting);
+    if (!status)
+        status = tern_quiesce(node);
     if (!status && node->engine)
         status = engine_hold(node->engine);
     if (!status)
         status = tern_barrier(node);
     if (!status)
-        status = checkpoint_agree(node, cut_take(node, notes, n_notes, writing));
+        status = checkpoint_agree(node, take_rows(node, notes, n_notes, writing));
     if (node->engine)
         engine_release(node->engine);
     return status;
@@ -241,7 +253,8 @@ static enum tern_status finish(struct tern_node *node, struct checkpointing *wri
         status = fail(TERN_NO_MEMORY, "no memory for the list of a checkpoint's files");
     status = checkpoint_agree(node, status);
     for (uint32_t i = 1; !status && i < n_nodes; i++)
-        status = checkpoint_agree(node, tell_one(node, i, &own, &writing->manifest));
+        if (view_is_present(writing->meeting.view, i))
+            status = checkpoint_agree(node, tell_one(node, i, &own, &writing->manifest));
     buffer_free(&own);
     if (!status && self == 0)
         status = files_commit(writing->path, writing->folder, &writing->manifest);

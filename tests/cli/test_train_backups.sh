@@ -31,7 +31,7 @@ for policy in static adaptive; do
     TERN_SHARE=$([ $policy = adaptive ] && echo 1 || echo 0)
     export TERN_SHARE
     # shellcheck disable=SC2086
-    "$tern" train $kge --backups 1 --policy $policy >"$out" 2>"$err" &
+    "$tern" train $kge --backups 1 --policy $policy --checkpoint-every 100 --checkpoints "$tmp/$policy" >"$out" 2>"$err" &
     run=$!
     soon grep -q "^ *20/200" "$out" "$err"
     kill -KILL "$(pid_of 1 "$run")"
@@ -44,6 +44,8 @@ for policy in static adaptive; do
         grep -q '^node 1 was given up; 2 nodes have its keys, and from the next epoch on its examples' "$err"
     check 'all epochs are done' grep -q "^ *200/200" "$out" "$err"
     check 'the quality is that of an undisturbed run within 1 %' mrr 0.99
+    check 'the last checkpoint is there' [ -e "$tmp/$policy/epoch-200/manifest.json" ]
+    check 'and is good' "$tern" checkpoint verify "$tmp/$policy/epoch-200"
 done
 
 # ---- Other models --------------------------------------------------------------------------------

@@ -100,7 +100,7 @@ static void draw(struct job *job, uint64_t *keys, int64_t (*ones)[LENGTH])
 static void check_row(uint64_t key, const int64_t *row)
 {
     int64_t n = 0;
-    for (uint32_t i = 0; i < n_nodes; i++) {
+    for (uint32_t i = 0; i < MAX_NODES; i++) {
         if (row[2 * i] != row[2 * i + 1]) {
             printf("torn: key %" PRIu64 " has %" PRId64 " and %" PRId64 " of node %" PRIu32 "\n",
                    key, row[2 * i], row[2 * i + 1], i);
@@ -158,21 +158,73 @@ static void compare(const struct job *jobs)
     for (uint64_t i = 0; i < n_keys; i++) {
         const uint64_t key = key_of(i);
         int64_t pushed = 0;
-        for (uint64_t w = 0; w < n_workers; w++)
+        for (uint64_t w = 0; jobs && w < n_workers; w++)
             pushed += jobs[w].pushed[i];
         check(tern_pull(worker, table, &key, 1, row));
         check_row(key, row);
-        if (row[2 * self] != pushed) {
+        if (jobs && row[2 * self] != pushed) {
             printf("inexact: key %" PRIu64 " has %" PRId64 " of %" PRId64 " pushes\n", key,
                    row[2 * self], pushed);
             exit(1);
         }
-        for (uint32_t k = 0; k < n_nodes; k++)
+        for (uint32_t k = 0; k < MAX_NODES; k++)
             sums[k] += row[2 * k];
     }
-    for (uint32_t k = 0; k < n_nodes; k++)
+    for (uint32_t k = 0; k < MAX_NODES; k++)
         printf("sum %" PRIu32 " %" PRId64 "\n", k, sums[k]);
     check(tern_worker_close(worker));
+}
+
+static void write_checkpoint(const char *suffix)
+{
+    char path[4096];
+    if (!getenv("CHECKPOINT"))
+        return;
+    snprintf(path, sizeof path, "%s%s", getenv("CHECKPOINT"), suffix);
+    check(tern_checkpoint_start_changes(node, path, NULL, 0));
+    check(tern_checkpoint_wait(node));
+}
+
+static void read_checkpoint(const char *path)
+{
+    struct tern_checkpoint *checkpoint;
+    check(tern_checkpoint_open(path, &checkpoint));
+    check(tern_checkpoint_restore(table, checkpoint));
+    check(tern_checkpoint_close(checkpoint));
+}
+
+/* Writes a checkpoint, clears the table, and returns to it. */
+static void go_back(void)
+{
+    char path[4096];
+    struct tern_worker *worker;
+    const int64_t zeros[LENGTH] = {0};
+    if (!getenv("CHECKPOINT"))
+        return;
+    write_checkpoint(".1");
+    check(tern_worker_open(node, &worker));
+    for (uint64_t i = 0; i < n_keys; i++) {
+        const uint64_t key = key_of(i);
+        check(tern_set(worker, table, &key, 1, zeros));
+    }
+    check(tern_worker_close(worker));
+    snprintf(path, sizeof path, "%s.1", getenv("CHECKPOINT"));
+    read_checkpoint(path);
+}
+
+static int leave(void)
+{
+    check(tern_barrier(node));
+    check(tern_table_close(table));
+    check(tern_node_close(node));
+    return 0;
+}
+
+static int print_sums(const char *path)
+{
+    read_checkpoint(path);
+    compare(NULL);
+    return leave();
 }
 
 int main(int argc, char **argv)
@@ -202,6 +254,9 @@ int main(int argc, char **argv)
     if (is_bounded)
         options.updater = (struct tern_updater){0};
     check(tern_table_open(node, "sums", &options, &table));
+    if (getenv("READ"))
+        return print_sums(getenv("READ"));
+    write_checkpoint(".0");
     check(tern_barrier(node));
     puts("ready");
     fflush(stdout);
@@ -218,12 +273,11 @@ int main(int argc, char **argv)
     fflush(stdout);
     int64_t present = 1;
     check(tern_all_reduce(node, TERN_I64, 1, &present));
+    go_back();
     compare(jobs);
     for (uint64_t i = 0; i < n_workers; i++)
         free(jobs[i].pushed);
-    check(tern_barrier(node));
-    check(tern_table_close(table));
-    check(tern_node_close(node));
+    (void)leave();
     printf("exact %" PRId64 "\n", present);
     return 0;
 }

@@ -183,6 +183,44 @@ done
 unset POLICY
 TERN_SHARE=0
 
+# Those that are left after a death write a checkpoint and go on from it; so does another job, of two nodes. Also the keys that the
+# dead node had are in it, once.
+# same_sums FILE...: whether all files have the same sums.
+same_sums() {
+    for file in "$@"; do
+        grep '^sum' "$file" >"$file.sums"
+        cmp -s "$1.sums" "$file.sums" && [ "$(wc -l <"$file.sums")" -eq 8 ] || return 1
+    done
+}
+
+for how in "dense 0" "sparse 0" "dense 1" "sparse 1"; do
+    index=${how% *}
+    TERN_SHARE=${how#* }
+    is_followed $index "$([ "$TERN_SHARE" = 1 ] && echo shared)" || continue
+    CHECKPOINT=$tmp/$index$TERN_SHARE
+    export CHECKPOINT
+    new_unix
+    begin $index 300
+    until_safer 0
+    end "$pid_2"
+    until_safer 1
+    wind_up 0 1 3
+    check "after a death ($index, TERN_SHARE=$TERN_SHARE) the others go back to a checkpoint of theirs: exact sums" \
+        is_exact 3 0 1 3
+    cp "$tmp/0.out" "$tmp/written"
+    READ=$CHECKPOINT.1
+    export READ
+    rm -r "$CHECKPOINT.0"
+    new_unix
+    for k in 0 1; do
+        start $k 2 "$programs/survive" $index 300
+    done
+    collect 0 1
+    check 'two nodes of another job read the same from it' same_sums "$tmp/written" "$tmp/0.out" "$tmp/1.out"
+    unset CHECKPOINT READ
+done
+TERN_SHARE=0
+
 # The coordinator cannot be done without.
 new_unix
 begin dense 300
