@@ -43,11 +43,13 @@ def script(tmp_path):
 
 @pytest.fixture
 def run(script):
-    """Runs a script; returns what subprocess.run does. `launcher` comes before the interpreter."""
+    """Runs a script; returns what subprocess.run does. `launcher` comes before the interpreter.
+
+    Scripts have buffers: without, print() writes a line and its end apart, and lines of two nodes mix."""
 
     def start(text, launcher=(), timeout=120, **variables):
         command = [*launcher, sys.executable, script(text)]
         return subprocess.run(command, capture_output=True, text=True, timeout=timeout,
-                              env={**os.environ, **variables})
+                              env={**os.environ, "PYTHONUNBUFFERED": "", **variables})
 
     return start
