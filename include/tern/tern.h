@@ -425,8 +425,8 @@ struct tern_table_options {
  *
  * A wait ends with TERN_LATE after two deadlines (TERN_DEADLINE, 10 s), with a sentence that names
  * the slowest worker or node, and after one if a node is known to be dead; nothing has changed
- * then, and the call may be repeated. Rows of such tables cannot be pinned, and sparse ones have no
- * ranges.
+ * then, and the call may be repeated. Rows of such tables cannot be pinned; a range of a sparse one
+ * has the keys that some node has used.
  *
  * Replicas by a placement (docs/tasks/partition.md#policy-graphs):
  *

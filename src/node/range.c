@@ -123,10 +123,8 @@ static enum tern_status collect(struct tern_worker *worker, struct tern_table *t
                                 uint64_t begin, uint64_t end, size_t most, uint64_t **keys,
                                 size_t *n)
 {
-    /* Nodes have rows of keys that are at home elsewhere, and none of keys they have not used. */
-    if (table->is_admitted)
-        return fail(TERN_INVALID, "table '%s' is sparse, and under policy '%s' has no ranges",
-                    table->core.store.name, table->policy.name);
+    /* Nodes may have rows of keys that are at home elsewhere, and under a bounded policy no node has all: the union of
+     * theirs is what the cluster has. */
     enum tern_status status = store_collect(&table->core.store, begin, end, most, keys, n);
     if (status || table_is_whole(table))
         return status;

@@ -121,7 +121,7 @@ online --updater adadelay --policy adaptive
 check "updaters that know the age have no policy" [ "$status" -eq 2 ]
 
 for solver in emso-cd emso-gd; do
-    for way in "--plain --threads 1" "--nodes 2 --threads 1 --policy static"; do
+    for way in "--plain --threads 1" "--nodes 2 --threads 1 --policy static" "--nodes 2 --threads 1 --policy bsp"; do
         # shellcheck disable=SC2086
         online --solver $solver --batch 500 $way
         check "large batches are learned from with $solver $way" \

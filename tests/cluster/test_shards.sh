@@ -25,7 +25,6 @@ exact() {
 for policy in $policies; do
     for index in dense sparse; do
         is_followed $index $policy || continue
-        case $index,$policy in sparse,ssp*) continue ;; esac # there are no ranges of it
         new_unix
         for i in 0 1 2; do
             start $i 3 "$programs/sums" $index 3000 2 $steps $policy 20
