@@ -1,7 +1,8 @@
 /*
  * filter - what coding and decoding rows costs beside copying them (docs/filters.md).
  *
- *   build/bench/filter       the speed of each filter as a share of that of memcpy, in processor time
+ *   build/bench/filter       the speed of each filter as a share of that of memcpy, in processor time; then that of the
+ *                            loop that rounds, alone
  *
  * Messages have the size that requests aim at, 64 KiB of values, and lie in the cache, as do those that are about to be sent.
  * Contenders take turns; each figure is the median of five.
@@ -13,6 +14,7 @@
 #include <time.h>
 
 #include "base/rand.h"
+#include "kernel/fixed.h"
 #include "wire/filter.h"
 
 enum { BYTES = 64 << 10, TIMES = 400, REPEATS = 5, LONGEST = 16 };
@@ -79,6 +81,24 @@ static void report(const char *name, const struct filter_shape *shape)
            shape->length, ratios[0][REPEATS / 2], ratios[1][REPEATS / 2]);
 }
 
+/* The loop that rounds, without the search for the largest number and without the message around it. */
+static void report_loop(unsigned bits)
+{
+    const double scale[2] = {1, (double)(1U << (bits - 1))};
+    double ratios[REPEATS];
+    for (int i = 0; i < REPEATS; i++) {
+        const double copy = measure_copy(values_f32), begin = now_s();
+        for (int k = 0; k < TIMES; k++) {
+            fixed_get()->round[0][bits / 8 - 1](values_f32, BYTES / 4, scale, 1, (uint32_t)k,
+                                                coded);
+            __asm__ volatile("" : : "r"(coded) : "memory");
+        }
+        ratios[i] = copy / (now_s() - begin);
+    }
+    qsort(ratios, REPEATS, sizeof(double), compare);
+    printf("rounding f32 to %2u bits  %8.3f\n", bits, ratios[REPEATS / 2]);
+}
+
 int main(void)
 {
     static const char *const names[] = {"zeros", "fixed:8", "fixed:16", "fixed:24"};
@@ -94,5 +114,7 @@ int main(void)
             for (int wide = 0; wide < 2; wide++)
                 report(names[i], &(struct filter_shape){.type = wide ? TERN_F64 : TERN_F32,
                                                         .length = length});
+    for (unsigned bits = 8; bits <= 24; bits += 8)
+        report_loop(bits);
     return 0;
 }

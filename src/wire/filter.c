@@ -7,6 +7,9 @@
 #include <string.h>
 
 #include <lz4.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 #include "base/rand.h"
 #include "kernel/fixed.h"
@@ -228,15 +231,10 @@ static struct rounding rounding_to(const struct filters *filters, enum tern_type
 /* Appends n elements as whole numbers of steps. */
 static uint8_t *put_elements(struct rounding *rounding, const uint8_t *from, size_t n, uint8_t *out)
 {
-    const size_t bytes = element_bytes(rounding->type), coded = rounding->bits / 8;
-    int32_t steps[BLOCK];
-    for (size_t done = 0, most; done < n; done += most, rounding->at += most) {
-        most = n - done < BLOCK ? n - done : BLOCK;
-        rounding->loops->round[rounding->type == TERN_F64](from + done * bytes, most,
-                                                           rounding->scale, rounding->seed,
-                                                           (uint32_t)rounding->at, steps);
-        rounding->loops->pack[coded - 1](steps, most, out + done * coded);
-    }
+    const size_t coded = rounding->bits / 8;
+    rounding->loops->round[rounding->type == TERN_F64][coded - 1](
+        from, n, rounding->scale, rounding->seed, (uint32_t)rounding->at, out);
+    rounding->at += n;
     return out + n * coded;
 }
 
@@ -266,73 +264,177 @@ INLINE void copy_row(uint8_t *to, const uint8_t *from, size_t bytes)
         memcpy(to, from, bytes);
 }
 
-/* Brings the rows of [begin, end) that are not zeros together, and sets their bits; where they end. */
-INLINE uint8_t *gather_rows(const uint8_t *rows, size_t begin, size_t end, size_t row_bytes,
-                            uint8_t *bits, uint8_t *out)
+enum { GROUP = 8 }; /* rows whose bits are in a byte */
+
+static bool has_row(const uint8_t *bits, size_t i)
 {
-    const uint8_t *from = rows + begin * row_bytes;
-    for (size_t i = begin; i < end; i++, from += row_bytes) {
-        const unsigned sent = !is_zero(from, row_bytes);
-        copy_row(out, from, row_bytes); /* what is zeros is overwritten by the next one */
-        bits[i / 8] |= (uint8_t)(sent << i % 8);
-        out += sent ? row_bytes : 0;
+    return bits[i / GROUP] >> i % GROUP & 1;
+}
+
+/* The bits of GROUP rows that are not zeros. */
+INLINE unsigned mark_group(const uint8_t *rows, size_t n, size_t row_bytes)
+{
+    unsigned group = 0;
+    for (size_t k = 0; k < n; k++)
+        group |= (unsigned)!is_zero(rows + k * row_bytes, row_bytes) << k;
+    return group;
+}
+
+#ifdef __SSE2__
+/* For four numbers of 4 bytes: all bits set where a number is zero. For 8 bytes, a number is zero if both halves are. */
+INLINE __m128i zeros_of_4(const uint8_t *rows, size_t row_bytes)
+{
+    const __m128i first = _mm_loadu_si128((const void *)rows), zero = _mm_setzero_si128();
+    if (row_bytes == 4)
+        return _mm_cmpeq_epi32(first, zero);
+    const __m128 low = _mm_castsi128_ps(first);
+    const __m128 high = _mm_castsi128_ps(_mm_loadu_si128((const void *)(rows + 16)));
+    const __m128 halves[2] = {_mm_shuffle_ps(low, high, 0x88), _mm_shuffle_ps(low, high, 0xdd)};
+    return _mm_cmpeq_epi32(_mm_castps_si128(_mm_or_ps(halves[0], halves[1])), zero);
+}
+
+INLINE __m128i zeros_of_8(const uint8_t *rows, size_t row_bytes)
+{
+    return _mm_packs_epi32(zeros_of_4(rows, row_bytes),
+                           zeros_of_4(rows + 4 * row_bytes, row_bytes));
+}
+
+/* The bits of two groups. */
+INLINE unsigned mark_numbers(const uint8_t *rows, size_t row_bytes)
+{
+    const __m128i zeros =
+        _mm_packs_epi16(zeros_of_8(rows, row_bytes), zeros_of_8(rows + 8 * row_bytes, row_bytes));
+    return ~(unsigned)_mm_movemask_epi8(zeros);
+}
+#else
+INLINE unsigned mark_numbers(const uint8_t *rows, size_t row_bytes)
+{
+    return mark_group(rows, GROUP, row_bytes) |
+           mark_group(rows + GROUP * row_bytes, GROUP, row_bytes) << GROUP;
+}
+#endif
+
+/* Sets the bits of rows that are not zeros, and clears the others. */
+INLINE void mark_rows_of(const uint8_t *rows, size_t n, size_t row_bytes, uint8_t *bits)
+{
+    size_t i = 0;
+    for (; row_bytes <= 8 && n - i >= 2 * GROUP; i += 2 * GROUP)
+        put_u16(bits + i / GROUP, (uint16_t)mark_numbers(rows + i * row_bytes, row_bytes));
+    for (; i < n; i += GROUP)
+        bits[i / GROUP] =
+            (uint8_t)mark_group(rows + i * row_bytes, n - i < GROUP ? n - i : GROUP, row_bytes);
+}
+
+/* Each of these has a loop of its own for rows of one number. */
+static void mark_rows(const uint8_t *rows, size_t n, size_t row_bytes, uint8_t *bits)
+{
+    if (row_bytes == 4)
+        mark_rows_of(rows, n, 4, bits);
+    else if (row_bytes == 8)
+        mark_rows_of(rows, n, 8, bits);
+    else
+        mark_rows_of(rows, n, row_bytes, bits);
+}
+
+static size_t count_bits(const uint8_t *bits, size_t n_bytes)
+{
+    uint64_t word;
+    size_t n = 0, i = 0;
+    for (; n_bytes - i >= sizeof word; i += sizeof word) {
+        memcpy(&word, bits + i, sizeof word);
+        n += (size_t)__builtin_popcountll(word);
+    }
+    for (; i < n_bytes; i++)
+        n += (size_t)__builtin_popcount(bits[i]);
+    return n;
+}
+
+/* Brings the rows that are sent together; where they end. `bits` begins with those of the first. */
+INLINE uint8_t *gather_numbers(const uint8_t *from, size_t n, size_t row_bytes, const uint8_t *bits,
+                               uint8_t *out)
+{
+    for (size_t i = 0; i < n; i += GROUP, bits++, from += GROUP * row_bytes) {
+        if (*bits == UINT8_MAX) {
+            memcpy(out, from, GROUP * row_bytes);
+            out += GROUP * row_bytes;
+            continue;
+        }
+        const size_t most = n - i < GROUP ? n - i : GROUP;
+        for (size_t k = 0; *bits && k < most; k++) {
+            copy_row(out, from + k * row_bytes, row_bytes); /* what is zeros is overwritten */
+            out += (*bits >> k & 1U) * row_bytes;
+        }
     }
     return out;
 }
 
 /* The inverse. */
-INLINE void scatter_rows(const uint8_t *in, size_t begin, size_t end, size_t row_bytes,
-                         const uint8_t *bits, uint8_t *rows)
+INLINE void scatter_numbers(const uint8_t *in, size_t n, size_t row_bytes, const uint8_t *bits,
+                            uint8_t *to)
 {
-    uint8_t *to = rows + begin * row_bytes;
-    for (size_t i = begin; i < end; i++, to += row_bytes) {
-        if (bits[i / 8] >> i % 8 & 1) {
-            copy_row(to, in, row_bytes);
-            in += row_bytes;
-        } else {
-            memset(to, 0, row_bytes);
+    for (size_t i = 0; i < n; i += GROUP, bits++, to += GROUP * row_bytes) {
+        if (*bits == UINT8_MAX) {
+            memcpy(to, in, GROUP * row_bytes);
+            in += GROUP * row_bytes;
+            continue;
         }
+        memset(to, 0, (n - i < GROUP ? n - i : GROUP) * row_bytes);
+        for (unsigned left = *bits; left; left &= left - 1, in += row_bytes)
+            copy_row(to + (size_t)__builtin_ctz(left) * row_bytes, in, row_bytes);
     }
 }
 
-INLINE size_t count_zeros_of(const uint8_t *rows, size_t n, size_t row_bytes)
+/* The end of the run of rows from `i` on that are all sent, or all not. */
+static size_t run_end(const uint8_t *bits, size_t i, size_t end)
 {
-    size_t n_zero = 0;
-    for (size_t i = 0; i < n; i++)
-        n_zero += is_zero(rows + i * row_bytes, row_bytes);
-    return n_zero;
+    const bool sent = has_row(bits, i);
+    do
+        i++;
+    while (i < end && has_row(bits, i) == sent);
+    return i;
 }
 
-/* Each of these has a loop of its own for rows of one number. */
-static size_t count_zeros(const uint8_t *rows, size_t n, size_t row_bytes)
-{
-    return row_bytes == 4   ? count_zeros_of(rows, n, 4)
-           : row_bytes == 8 ? count_zeros_of(rows, n, 8)
-                            : count_zeros_of(rows, n, row_bytes);
-}
-
+/* `begin` is a multiple of GROUP where rows have one number. */
 static uint8_t *gather(const uint8_t *rows, size_t begin, size_t end, size_t row_bytes,
-                       uint8_t *bits, uint8_t *out)
+                       const uint8_t *bits, uint8_t *out)
 {
-    return row_bytes == 4   ? gather_rows(rows, begin, end, 4, bits, out)
-           : row_bytes == 8 ? gather_rows(rows, begin, end, 8, bits, out)
-                            : gather_rows(rows, begin, end, row_bytes, bits, out);
+    const uint8_t *const from = rows + begin * row_bytes;
+    if (row_bytes == 4)
+        return gather_numbers(from, end - begin, 4, bits + begin / GROUP, out);
+    if (row_bytes == 8)
+        return gather_numbers(from, end - begin, 8, bits + begin / GROUP, out);
+    for (size_t i = begin, next; i < end; i = next) {
+        next = run_end(bits, i, end);
+        const size_t bytes = has_row(bits, i) ? (next - i) * row_bytes : 0;
+        memcpy(out, rows + i * row_bytes, bytes);
+        out += bytes;
+    }
+    return out;
 }
 
 static void scatter(const uint8_t *in, size_t begin, size_t end, size_t row_bytes,
                     const uint8_t *bits, uint8_t *rows)
 {
+    uint8_t *const to = rows + begin * row_bytes;
     if (row_bytes == 4)
-        scatter_rows(in, begin, end, 4, bits, rows);
-    else if (row_bytes == 8)
-        scatter_rows(in, begin, end, 8, bits, rows);
-    else
-        scatter_rows(in, begin, end, row_bytes, bits, rows);
+        return scatter_numbers(in, end - begin, 4, bits + begin / GROUP, to);
+    if (row_bytes == 8)
+        return scatter_numbers(in, end - begin, 8, bits + begin / GROUP, to);
+    for (size_t i = begin, next; i < end; i = next) {
+        next = run_end(bits, i, end);
+        const size_t bytes = (next - i) * row_bytes;
+        if (has_row(bits, i)) {
+            memcpy(rows + i * row_bytes, in, bytes);
+            in += bytes;
+        } else {
+            memset(rows + i * row_bytes, 0, bytes);
+        }
+    }
 }
 
 /* Rounds the rows that are not zeros: those of a block together, if they fit. */
 static uint8_t *put_sparse(struct rounding *rounding, const uint8_t *rows, size_t n, size_t length,
-                           uint8_t *bits, uint8_t *out)
+                           const uint8_t *bits, uint8_t *out)
 {
     uint8_t block[BLOCK * sizeof(double)];
     const size_t element = element_bytes(rounding->type), row_bytes = length * element;
@@ -342,17 +444,11 @@ static uint8_t *put_sparse(struct rounding *rounding, const uint8_t *rows, size_
         if (length <= BLOCK) {
             const uint8_t *end = gather(rows, i, next, row_bytes, bits, block);
             out = put_elements(rounding, block, (size_t)(end - block) / element, out);
-        } else if (!is_zero(rows + i * row_bytes, row_bytes)) {
-            bits[i / 8] |= (uint8_t)(1 << i % 8);
+        } else if (has_row(bits, i)) {
             out = put_elements(rounding, rows + i * row_bytes, length, out);
         }
     }
     return out;
-}
-
-static bool has_row(const uint8_t *bits, size_t i)
-{
-    return bits[i / 8] >> i % 8 & 1;
 }
 
 /* The inverse. */
@@ -456,12 +552,15 @@ struct coding {
     size_t n_zero, row_bytes, coded_bytes; /* a row has so many bytes, and has them coded */
 };
 
-/* `exact`: fixed point must change nothing. */
+/* `exact`: fixed point must change nothing. The bits of rows come behind the first byte of `out`. */
 static struct coding choose_coding(const struct filters *filters, const struct filter_shape *shape,
-                                   const uint8_t *rows, size_t n, bool exact)
+                                   const uint8_t *rows, size_t n, bool exact, uint8_t *out)
 {
     struct coding coding = {.row_bytes = shape->length * element_bytes(shape->type)};
-    coding.n_zero = filters->zeros ? count_zeros(rows, n, coding.row_bytes) : 0;
+    if (filters->zeros) {
+        mark_rows(rows, n, coding.row_bytes, out + 1);
+        coding.n_zero = n - count_bits(out + 1, (n + 7) / 8);
+    }
     coding.fixed = filters->fixed_bits && find_step(rows, shape->type, n * shape->length,
                                                     filters->fixed_bits, &coding.log2_step);
     if (coding.fixed && exact)
@@ -480,9 +579,8 @@ static size_t encode_rows(const struct filters *filters, const struct filter_sha
     const size_t row_bytes = coding->row_bytes, n_bits = (n + 7) / 8;
     const bool zeros = coding->zeros, fixed = coding->fixed;
     *out++ = (uint8_t)((zeros ? FORM_ZEROS : 0) | (fixed ? FORM_FIXED : 0));
-    uint8_t *const bits = out;
+    const uint8_t *const bits = out;
     out += zeros ? n_bits : 0;
-    memset(bits, 0, (size_t)(out - bits));
     if (fixed) {
         put_u16(out, (uint16_t)coding->log2_step);
         out += 2;
@@ -521,7 +619,7 @@ static size_t encode(const struct filters *filters, const struct filter_shape *s
                      const void *rows, size_t n, bool exact, uint64_t seed, uint8_t *out,
                      uint8_t *scratch, struct filter_saved *saved)
 {
-    const struct coding coding = choose_coding(filters, shape, rows, n, exact);
+    const struct coding coding = choose_coding(filters, shape, rows, n, exact, out);
     const size_t bytes = encode_rows(filters, shape, rows, n, &coding, seed, out, saved);
     return filters->lz4 && bytes >= LZ4_LEAST && bytes <= LZ4_MAX_INPUT_SIZE
                ? compress(out, bytes, scratch, saved)
@@ -545,9 +643,7 @@ size_t filter_encode_exact(const struct filters *filters, const struct filter_sh
 /* How many of n rows follow; the bits of rows that are not there must be 0. */
 static bool count_rows(const uint8_t *bits, size_t n, size_t *n_rows)
 {
-    *n_rows = 0;
-    for (size_t i = 0; i < (n + 7) / 8; i++)
-        *n_rows += (size_t)__builtin_popcount(bits[i]);
+    *n_rows = count_bits(bits, (n + 7) / 8);
     return n % 8 == 0 || bits[n / 8] >> n % 8 == 0;
 }
 

@@ -275,21 +275,19 @@ static void check_fixed(size_t set, int wide, size_t offset, size_t n)
     const enum tern_type type = wide ? TERN_F64 : TERN_F32;
     const size_t bytes = n * size_of(type);
     unsigned char *const from = update.bytes + GUARD_BYTES + offset;
+    const double whole = 3 << 13; /* steps of 8 bits, and so of 16 and 24 bits */
     for (size_t i = 0; i < n; i++)
-        put(type, from + i * size_of(type), i % 7 ? (double)(random_u64() >> 40) / 9.0 - 9e5 : 3.0);
-    const double scale[2] = {0x1p-5, 0x1p8}, back[2] = {0x1p-4, 0x1p1};
+        put(type, from + i * size_of(type),
+            i % 7 ? (double)(random_u64() >> 40) / 9.0 - 9e5 : whole);
+    const double widths[3] = {0x1p-21, 0x1p-13, 0x1p-5}, back[2] = {0x1p-4, 0x1p1};
     assert_true(both[0]->largest[wide](from, n) == both[1]->largest[wide](from, n));
-    for (int s = 0; s < 2; s++)
-        both[s]->round[wide](from, n, scale, 12345, 67, steps[s]);
-    assert_memory_equal(steps[0], steps[1], n * sizeof steps[0][0]);
-    for (size_t i = 0; i < n; i += 7)
-        assert_int_equal(steps[0][i], 24);
     for (int width = 0; width < 3; width++) {
+        const double scale[2] = {widths[width], 0x1p8};
         unsigned char *out[2];
         for (int s = 0; s < 2; s++) {
             out[s] = value[s].bytes + GUARD_BYTES;
             memset(value[s].bytes, 0x55, sizeof value[s].bytes);
-            both[s]->pack[width](steps[0], n, out[s]);
+            both[s]->round[wide][width](from, n, scale, 12345, 67, out[s]);
         }
         assert_memory_equal(out[0], out[1], n * (size_t)(width + 1));
         for (size_t i = FIXED_SLACK; i < GUARD_BYTES; i++)
@@ -297,6 +295,16 @@ static void check_fixed(size_t set, int wide, size_t offset, size_t n)
         for (int s = 0; s < 2; s++)
             both[s]->unpack[width](out[0], n, steps[s]);
         assert_memory_equal(steps[0], steps[1], n * sizeof steps[0][0]);
+        for (size_t i = 0; i < n; i++) {
+            float f;
+            double x;
+            memcpy(&f, from + i * sizeof f, sizeof f);
+            memcpy(&x, from + i * size_of(type), size_of(type));
+            const double exact = (wide ? x : (double)f) * scale[0] * scale[1];
+            assert_true(fabs(steps[0][i] - exact) < 1 + 1e-9);
+        }
+        for (size_t i = 0; i < n; i += 7)
+            assert_true(steps[0][i] == whole * scale[0] * scale[1]);
     }
     for (int s = 0; s < 2; s++)
         both[s]->unround[wide](steps[0], n, back, state[s].bytes + GUARD_BYTES + offset);
