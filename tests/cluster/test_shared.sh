@@ -1,5 +1,5 @@
 # test_shared.sh - processes of one host share the memory of their tables: what becomes of rows, tables and memory, also
-# where the memory cannot be had. (Exact sums are in test_manage.sh, nodes that die in test_kill.sh.)
+# where the memory cannot be had. (Exact sums are in test_manage.sh, nodes that die in test_kill_shared.sh.)
 . "$(dirname "$0")/lib.sh"
 export TERN_SHARE=1
 
