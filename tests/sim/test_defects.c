@@ -19,17 +19,7 @@
 #include "core/defect.h"
 #include "tern/sim.h"
 
-/* A simulation has one thread: under ThreadSanitizer a few are enough. */
-#if defined(__SANITIZE_THREAD__)
-#define IS_SANITIZED 1
-enum { FIRST_SEED = 1, SEEDS = 5 };
-#elif defined(__SANITIZE_ADDRESS__)
-#define IS_SANITIZED 1
-enum { FIRST_SEED = 1, SEEDS = 20 };
-#else
-#define IS_SANITIZED 0
 enum { FIRST_SEED = 2001, SEEDS = 500 };
-#endif
 
 enum defect core_defect;
 
@@ -183,14 +173,33 @@ static const char *const names[N_DEFECTS] = {
     [DEFECT_RESTS_TOO_EARLY] = "a worker counts as resting while it works",
 };
 
-static struct tern_sim_result run(enum defect which)
+/* Seeds that have found defects which few seeds find. They are tried before all others, which take minutes: a change of the
+ * simulator or of the rules may make one useless. Then the search prints another. */
+static const uint64_t tried_first[N_DEFECTS] = {
+    [DEFECT_SETS_REPEATED] = 2509,       [DEFECT_PATIENCE_ENDLESS] = 2049,
+    [DEFECT_HOLD_ECHOED] = 2206,         [DEFECT_MOVED_EXECUTED] = 2336,
+    [DEFECT_RUMOUR_BELIEVED] = 2021,     [DEFECT_STATE_NOT_BACKED] = 2023,
+    [DEFECT_LAST_BATCH_KEPT] = 2778,     [DEFECT_DROPPED_AGAIN] = 2073,
+    [DEFECT_SKETCH_ONCE] = 2036,         [DEFECT_WRITER_BEHIND] = 2442,
+    [DEFECT_RETURNED_DROPPED] = 3045,    [DEFECT_GATHERED_LOST] = 2016,
+    [DEFECT_CHANGES_FORGOTTEN] = 2014,   [DEFECT_CLEAN_EARLY] = 2266,
+    [DEFECT_END_OVERTAKES] = 2608,       [DEFECT_CLOCK_BEFORE_CHANGES] = 2031,
+    [DEFECT_RESTED_FORGOTTEN] = 2117,    [DEFECT_PUSH_OVERTAKEN] = 3015,
+    [DEFECT_PUSH_REST_FORGOTTEN] = 2110, [DEFECT_GRAPH_OWN_TWICE] = 2133,
+    [DEFECT_GRAPH_OLD_FREQUENCY] = 2048, [DEFECT_LIST_CONFUSED] = 2034,
+    [DEFECT_JOIN_TWICE] = 2049,          [DEFECT_TURN_SKIPPED] = 2256,
+    [DEFECT_CATCH_UP_SKIPPED] = 2039,    [DEFECT_RETURNS_AT_ONCE] = 2018,
+    [DEFECT_WAIT_SHORT] = 2365,          [DEFECT_OPENING_BLAMED] = 2067,
+};
+
+static struct tern_sim_result run(enum defect which, uint64_t seed, uint64_t n_seeds)
 {
     const struct tern_sim_options options = {.struct_size = sizeof options,
                                              .n_nodes = 5,
                                              .n_steps = 30,
                                              .faults = TERN_SIM_ALL,
-                                             .seed = FIRST_SEED,
-                                             .n_seeds = which ? 8 * SEEDS : SEEDS};
+                                             .seed = seed,
+                                             .n_seeds = n_seeds};
     struct tern_sim_result result = {.struct_size = sizeof result};
     core_defect = which;
     assert_int_equal(tern_sim_run(&options, &result), TERN_OK);
@@ -203,22 +212,29 @@ static void nothing_is_found_without_defect(void **state)
     (void)state;
     if (only)
         skip();
-    struct tern_sim_result result = run(DEFECT_NONE);
+    struct tern_sim_result result = run(DEFECT_NONE, FIRST_SEED, SEEDS);
     assert_int_equal(result.n_violations, 0);
     assert_int_equal(result.n_seeds, SEEDS);
 }
 
-static __attribute__((unused)) void every_defect_is_found(void **state)
+static void every_defect_is_found(void **state)
 {
     (void)state;
     int n_missed = 0;
     for (int which = DEFECT_NONE + 1; which < N_DEFECTS; which++) {
         if (only && !strstr(names[which], only))
             continue;
-        struct tern_sim_result result = run((enum defect)which);
+        uint64_t first = tried_first[which];
+        struct tern_sim_result result = {.n_violations = 0};
+        if (first)
+            result = run((enum defect)which, first, 1);
+        if (!result.n_violations) {
+            first = FIRST_SEED;
+            result = run((enum defect)which, first, 8 * SEEDS);
+        }
         if (result.n_violations)
             print_message("%-44s seed %3ju: %s\n", names[which],
-                          (uintmax_t)(FIRST_SEED + result.n_seeds - 1), result.violation);
+                          (uintmax_t)(first + result.n_seeds - 1), result.violation);
         else
             print_error("%-44s not found\n", names[which]);
         n_missed += !result.n_violations;
@@ -231,12 +247,9 @@ int main(int n_arguments, char **arguments)
     only = n_arguments > 1 ? arguments[1] : NULL;
     /* Thousands of small tables: huge pages would only have to be cleared. */
     setenv("TERN_HUGE_PAGES", "off", 0);
-    const struct CMUnitTest tests[] =
-    { cmocka_unit_test(nothing_is_found_without_defect),
-#if !IS_SANITIZED
-      /* The plain builds look for them: they are mistakes of the protocol, not of memory, and many. */
-      cmocka_unit_test(every_defect_is_found),
-#endif
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_is_found_without_defect),
+        cmocka_unit_test(every_defect_is_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,7 +23,8 @@
  *  8. no call fails, what was read once is not taken back, and in the end no row is latched;
  *  9. the updater's state belongs to its row, and all rows are counted.
  *
- * Built with TERN_DEFECTS, together with the sources of src/store. `test_shared SEED [DEFECT]` runs one seed.
+ * Built with TERN_DEFECTS, together with the sources of src/store, and without a sanitizer, which does not follow coroutines.
+ * `test_shared SEED [DEFECT]` runs one seed.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -45,12 +46,6 @@
 #include "store/evict.h"
 #include "store/shared.h"
 #include "store/undo.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define IS_SANITIZED 1 /* which does not follow coroutines */
-#else
-#define IS_SANITIZED 0
-#endif
 
 enum {
     N_PROCESSES = 3,
@@ -542,8 +537,6 @@ static const char *simulate(uint64_t seed)
 static void survivors_see_old_new_or_errors(void **state)
 {
     (void)state;
-    if (IS_SANITIZED)
-        skip();
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         const char *violation = simulate(seed);
         if (violation)
@@ -578,16 +571,24 @@ static const char *simulate_apart(uint64_t seed)
     return n > 0 ? found : NULL;
 }
 
+/* Seeds that have found defects which few seeds find. They are tried before all others; a change may make one useless. */
+static const uint64_t tried_first[N_FAULTS] = {
+    [FAULT_TORN_ROW_READ] = 683, [FAULT_SLOT_LOST] = 22,        [FAULT_REMOVED_COUNTED] = 22,
+    [FAULT_REBUILD_UNSEEN] = 26, [FAULT_FLOOR_IGNORED] = 74,    [FAULT_UNDO_SKIPPED] = 93,
+    [FAULT_UNDO_LATE] = 702,     [FAULT_UNDO_LEFT] = 48,        [FAULT_UNDO_EARLY] = 21,
+    [FAULT_UNDO_NO_STATE] = 33,  [FAULT_UNDO_SLEEPER] = 21,     [FAULT_GATE_LEFT] = 99,
+    [FAULT_ROW_UNCOUNTED] = 144, [FAULT_CELL_MOVED_TWICE] = 78, [FAULT_KEY_WITHOUT_WORD] = 534,
+};
+
 static void every_defect_is_found(void **state)
 {
     (void)state;
-    if (IS_SANITIZED)
-        skip();
     int n_missed = 0;
     for (int defect = FAULT_NONE + 1; defect < N_FAULTS; defect++) {
-        const char *found = NULL;
-        uint64_t seed = 0;
         fault_defect = (enum fault_defect)defect;
+        uint64_t seed = tried_first[defect];
+        const char *found = seed ? simulate_apart(seed) : NULL;
+        seed = found ? seed : 0;
         const bool mends = defect >= FAULT_UNDO_SKIPPED;
         while (!found && ++seed <= 4 * SEEDS)
             found = !mends || is_mended(seed) ? simulate_apart(seed) : NULL;

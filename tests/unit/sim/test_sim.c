@@ -14,9 +14,9 @@
 /* The sanitizers make each many times as long. A simulation has one thread, so ThreadSanitizer has
  * nothing to find in it that the other builds do not: there are just as many as fire every fault. */
 #if defined(__SANITIZE_THREAD__)
-enum { SEEDS = 20, SOME_SEEDS = 6, FEW_SEEDS = 5 };
+enum { SEEDS = 25, SOME_SEEDS = 6, FEW_SEEDS = 5 };
 #elif defined(__SANITIZE_ADDRESS__)
-enum { SEEDS = 30, SOME_SEEDS = 16, FEW_SEEDS = 20 };
+enum { SEEDS = 50, SOME_SEEDS = 16, FEW_SEEDS = 20 };
 #else
 enum { SEEDS = 300, SOME_SEEDS = 100, FEW_SEEDS = 20 };
 #endif
