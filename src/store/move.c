@@ -120,6 +120,9 @@ void store_receive(struct store *store, uint64_t key, uint32_t location, const v
     *used = false;
     if (!entry) /* the table is lost */
         return;
+    /* Nobody can have moved the key on: no later move is known, unless numbers have wrapped around. */
+    invariant(!location_is_newer(known_location(store, word), location) ||
+              location_is_far_older(location, known_location(store, word)));
     bool was_replica = entry_state(word) == ENTRY_REPLICA;
     *used = !was_replica;
     if (was_replica) {
