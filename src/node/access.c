@@ -304,8 +304,8 @@ enum tern_status access_check_all(const struct tern_worker *worker, const struct
 }
 
 /* One of the three operations, as far as it can be done here. */
-enum tern_status access_here(struct tern_worker *worker, struct tern_table *table,
-                             enum frame_kind kind, const uint64_t *keys, size_t n, void *values)
+static enum tern_status do_here(struct tern_worker *worker, struct tern_table *table,
+                                enum frame_kind kind, const uint64_t *keys, size_t n, void *values)
 {
     enum tern_status status = access_check_all(worker, table);
     if (status)
@@ -323,6 +323,17 @@ enum tern_status access_here(struct tern_worker *worker, struct tern_table *tabl
     default:
         return set_here(worker, table, keys, n, values);
     }
+}
+
+enum tern_status access_begin(struct tern_worker *worker, struct tern_table *table,
+                              enum frame_kind kind, const uint64_t *keys, size_t n, void *values)
+{
+    access_drive(worker, n);
+    enum tern_status status =
+        worker->pending ? ticket_wait_for_turn(worker, table, keys, n) : TERN_OK;
+    if (!status && kind == FRAME_SET && worker->remote)
+        status = away_send_ahead(worker, table, keys, n);
+    return status ? status : do_here(worker, table, kind, keys, n, values);
 }
 
 void access_count(struct tern_worker *worker, const struct tern_table *table, enum frame_kind kind,
@@ -348,14 +359,7 @@ static __attribute__((noinline)) enum tern_status operate(struct tern_worker *wo
                                                           const uint64_t *keys, size_t n,
                                                           void *values)
 {
-    access_drive(worker, n);
-    enum tern_status status =
-        worker->pending ? ticket_wait_for_turn(worker, table, keys, n) : TERN_OK;
-    if (!status)
-        status =
-            kind == FRAME_SET && worker->remote ? away_send_ahead(worker, table, keys, n) : TERN_OK;
-    if (!status)
-        status = access_here(worker, table, kind, keys, n, values);
+    enum tern_status status = access_begin(worker, table, kind, keys, n, values);
     if (!status && worker->space->n_away) {
         struct op op;
         status = away_start(worker, table, kind, keys, n, values, &op);

@@ -36,16 +36,17 @@ typedef enum tern_status reserve_function(struct store *store, const uint64_t *k
 enum tern_status access_reserve_rows(struct tern_worker *worker, struct store *store,
                                      const uint64_t *keys, size_t n, reserve_function *reserve);
 
-/* The same as access_here in a sketch (sketch.c). */
+/* Does an operation here, in a sketch (sketch.c). */
 enum tern_status access_sketch(struct tern_worker *worker, struct tern_table *table,
                                enum frame_kind kind, const uint64_t *keys, size_t n, void *values);
 
 /* Notes that the key at `position` of a call is at another node. */
 enum tern_status access_add_away(struct workspace *space, size_t position);
 
-/* Does what can be done of an operation here, and notes the positions of the other keys in the workspace. */
-enum tern_status access_here(struct tern_worker *worker, struct tern_table *table,
-                             enum frame_kind kind, const uint64_t *keys, size_t n, void *values);
+/* Begins an operation, when its turn has come: does what can be done of it here, and notes the positions of the other keys
+ * in the workspace. */
+enum tern_status access_begin(struct tern_worker *worker, struct tern_table *table,
+                              enum frame_kind kind, const uint64_t *keys, size_t n, void *values);
 
 /* The same of a pull, without a bounded table's wait. */
 enum tern_status access_pull_here(struct tern_worker *worker, struct tern_table *table,

@@ -112,14 +112,7 @@ static enum tern_status operate_start(struct tern_worker *worker, struct tern_ta
 {
     if (!ticket)
         return fail(TERN_INVALID, "the pointer `ticket` for the result is NULL");
-    access_drive(worker, n);
-    enum tern_status status =
-        worker->pending ? ticket_wait_for_turn(worker, table, keys, n) : TERN_OK;
-    if (!status)
-        status =
-            kind == FRAME_SET && worker->remote ? away_send_ahead(worker, table, keys, n) : TERN_OK;
-    if (!status)
-        status = access_here(worker, table, kind, keys, n, values);
+    enum tern_status status = access_begin(worker, table, kind, keys, n, values);
     if (!status && worker->space->n_away)
         status = start_pending(worker, table, kind, keys, n, values);
     if (status)
