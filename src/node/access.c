@@ -231,7 +231,7 @@ static enum tern_status do_admitted(struct tern_worker *worker, struct tern_tabl
 static enum tern_status do_aged(struct tern_worker *worker, struct tern_table *table,
                                 enum frame_kind kind, const uint64_t *keys, size_t n, void *values)
 {
-    uint64_t *noted = &worker->space->counts[table->id].noted;
+    uint64_t *noted = &worker->space->noted[table->id];
     const enum tern_status status = access_check_keys(&table->core.store, keys, n);
     size_t i = 0;
     while (!status && i < n && !store_is_home(&table->core.store, keys[i]))

@@ -33,12 +33,12 @@ struct counts {
     _Atomic uint64_t pulled, pushed, set, pinned, remote, remote_bytes;
     /* Of tables with bounded reads: the time waited for others, and how far behind the values were. */
     _Atomic uint64_t waited_ns, ages[TERN_CLOCK_STEPS];
-    uint64_t noted; /* of tables with ages, by the worker's last pull here (core/age.h); 0: none */
 };
 
 /* What a worker needs room for; freed when it is closed. */
 struct workspace {
     struct counts counts[TERN_MAX_TABLES];
+    uint64_t noted[TERN_MAX_TABLES]; /* of tables with ages: by the last pull here (core/age.h) */
     uint32_t missed[BLOCK_KEYS];
     uint64_t keys[BLOCK_KEYS];
     struct entry *entries[BLOCK_KEYS];

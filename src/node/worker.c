@@ -195,6 +195,7 @@ enum tern_status tern_worker_advance(struct tern_worker *worker, uint64_t *clock
 void worker_forget_table(struct tern_worker *worker, uint32_t table)
 {
     worker->space->counts[table] = (struct counts){0};
+    worker->space->noted[table] = 0;
     worker->space->unseen[table] = (struct unseen){0};
 }
 
