@@ -280,31 +280,43 @@ TERN_API enum tern_status tern_module_score(struct tern_module *module,
 
 /* ---- Stores ---------------------------------------------------------------------------------- */
 
-/* Merges the sum of what all nodes pushed into the value of a key. Both arrays belong to Tern; the program changes `value`. */
-typedef void tern_store_function(void *context, const char *key, struct tern_array *sum,
-                                 struct tern_array *value);
+/* Merges the sum of what all nodes pushed into the value of a key. Both arrays belong to Tern; the program changes `value`.
+ * Called in a thread of the library; waiting for arrays is allowed, calls on stores are not. What it returns is the outcome of
+ * the pull. */
+typedef enum tern_status tern_store_function(void *context, const char *key, struct tern_array *sum,
+                                             struct tern_array *value);
 
 struct tern_store_options {
     size_t struct_size;     /* sizeof(struct tern_store_options) */
     struct tern_node *node; /* NULL: the store opens one, and the process joins its job (tern.h) */
     const char *name;       /* of its tables, at most 40 characters; NULL: "store" */
-    /* false: sequential. The first pull after pushes waits until all nodes have come so far; it sees the sum of all their
-     * pushes, merged once by the store's function. true: eventual. A push is merged at once, and after the first pull of a
-     * key nobody waits for anybody. */
-    bool eventual;
+    /* Of `eventual` and `bounded` at most one; neither: sequential. The first pull after pushes waits until all nodes have come
+     * so far; it sees the sum of all their pushes, merged once by the store's function.
+     * eventual: a push is merged at once, other nodes see it some time later, and after the first pull of a key nobody waits
+     * for anybody.
+     * bounded: likewise, but a pull sees all pushes of all nodes except those of their last `delay` rounds, and waits for them.
+     * A round ends at the first pull after pushes. */
+    bool eventual, bounded;
+    uint32_t delay; /* at most 1000 */
     double
-        rate; /* eventual only: a push is the gradient of a step of sgd with this rate; 0: it is added */
+        rate; /* not sequential: a push is the gradient of a step of sgd with this rate; 0: it is added */
 };
 
 /*
- * Opens a store. Its values are f32 arrays in a table with rows of 4 KiB, which spread over all nodes; processes of one host
- * share the rows. Every node opens the store, uses the same keys, and in a sequential store makes the same calls in the same
- * order. The calls are carried out when they return. A store belongs to one thread at a time.
+ * Opens a store. Its values are f32 arrays in a table with rows of 4 KiB. Processes of one host share the rows, so that their
+ * pushes are added up in memory and what leaves the host is one sum. Every node opens the store, uses the same keys, and, but in
+ * an eventual store, makes the same calls in the same order. Pushes and pulls are operations of the engine: the calls
+ * return at once, a pull has happened when its array can be read, and computations that do not need it go on. The program
+ * may change an array after it was pushed. No collective call of tern.h and no other store may be in progress in another thread;
+ * tern_store_wait comes before such a call. A store belongs to one thread at a time.
  */
 TERN_API enum tern_status tern_store_open(const struct tern_store_options *options,
                                           struct tern_store **store);
 
-/* Waits until all nodes close it. It is closed also when one of them is lost, which is told. */
+/* Waits until all pushes and pulls so far are done; the first failure of one. */
+TERN_API enum tern_status tern_store_wait(struct tern_store *store);
+
+/* Waits until all nodes close it. It is closed also when one of them is lost, or a push or a pull failed, which is told. */
 TERN_API enum tern_status tern_store_close(struct tern_store *store);
 
 /* What merges the pushes of a sequential store; at first they are added to the value. Called at one node per key. */

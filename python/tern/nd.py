@@ -745,6 +745,7 @@ class Node:
             _check(_lib.tern_node_close(ctypes.c_void_p(handle)))
 
     def barrier(self):
+        wait_all()
         _check(_lib.tern_barrier(ctypes.c_void_p(self._handle)))
 
     def __enter__(self):
@@ -796,21 +797,26 @@ class Embedding:
 
 class _StoreOptions(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_size_t), ("node", ctypes.c_void_p), ("name", ctypes.c_char_p),
-                ("eventual", ctypes.c_bool), ("rate", ctypes.c_double)]
+                ("eventual", ctypes.c_bool), ("bounded", ctypes.c_bool), ("delay", ctypes.c_uint32),
+                ("rate", ctypes.c_double)]
 
 
-_MERGE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p)
+_MERGE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p)
 
 
 class Store:
     """Arrays by key that the nodes of a job share, in Tern's tables. Keys are numbers or strings.
 
-    `eventual=False`: what all nodes pushed is summed and merged once, by the function of `set_updater` (at first: added).
-    `eventual=True`: a push is merged at once; `rate` makes it a step of sgd, else it is added.
+    Pushes and pulls return at once; reading an array waits for its pull.
+
+    By default a store is sequential: what all nodes pushed is summed and merged once, by the function of `set_updater` (at
+    first: added). `eventual=True`: a push is merged at once, and nobody waits. `delay=d`: likewise, but a pull waits for all
+    pushes of all nodes except those of their last d rounds. In these two, `rate` makes a push a step of sgd, else it is added.
     """
 
-    def __init__(self, name="store", *, eventual=False, rate=0.0, node=None):
-        options = _StoreOptions(ctypes.sizeof(_StoreOptions), node._handle if node else None, name.encode(), eventual, rate)
+    def __init__(self, name="store", *, eventual=False, delay=None, rate=0.0, node=None):
+        options = _StoreOptions(ctypes.sizeof(_StoreOptions), node._handle if node else None, name.encode(), eventual,
+                                delay is not None, delay or 0, rate)
         handle = ctypes.c_void_p()
         self._node = node
         self._handle = self._merge = self._failure = None
@@ -819,9 +825,10 @@ class Store:
         self._handle = handle.value
 
     def close(self):
+        """Waits for all nodes. Raises what a push or a pull failed with, or the updater raised."""
         if self._handle:
             handle, self._handle = self._handle, None
-            _check(_lib.tern_store_close(ctypes.c_void_p(handle)))
+            self._done(_lib.tern_store_close(ctypes.c_void_p(handle)))
 
     def __enter__(self):
         return self
@@ -831,26 +838,30 @@ class Store:
             self.close()
 
     def set_updater(self, update):
-        """`update(key, sum, value)` changes `value`. It runs at one node for each key."""
+        """`update(key, sum, value)` changes `value`. It runs at one node for each key, in a thread of the library."""
 
         def merge(_, key, total, value):
             try:
                 update(self._keys[key], _Borrowed(total, self), _Borrowed(value, self))
+                return 0
             except BaseException as failure:  # pylint: disable=broad-except
                 self._failure = failure
+                return _lib.tern_fail(getattr(failure, "status", 1), f"{type(failure).__name__}: {failure}".encode())
 
         function = _MERGE(merge)
         _check(_lib.tern_store_set_function(ctypes.c_void_p(self._handle), function, None))
         self._merge = function
 
-    def _call(self, function, key, array):
-        name = str(key).encode()
-        self._keys.setdefault(name, key)
-        status = function(ctypes.c_void_p(self._handle), name, ctypes.c_void_p(array._handle))
+    def _done(self, status):
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
         _check(status)
+
+    def _call(self, function, key, array):
+        name = str(key).encode()
+        self._keys.setdefault(name, key)
+        _check(function(ctypes.c_void_p(self._handle), name, ctypes.c_void_p(array._handle)))
 
     def push(self, key, array):
         self._call(_lib.tern_store_push, key, array)
@@ -858,6 +869,10 @@ class Store:
     def pull(self, key, array):
         """Writes the value into `array`."""
         self._call(_lib.tern_store_pull, key, array)
+
+    def wait(self):
+        """Waits until all pushes and pulls so far are done. Raises what one of them failed with, or the updater raised."""
+        self._done(_lib.tern_store_wait(ctypes.c_void_p(self._handle)))
 
 
 class kvstore:  # pylint: disable=invalid-name

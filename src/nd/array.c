@@ -393,6 +393,21 @@ static char *first_of(const struct node *node)
     return (char *)node->storage->data + node->offset * (int64_t)spec_type_bytes(node->spec.type);
 }
 
+enum tern_status array_operand(struct tern_array *array, bool writes, struct operand *operand,
+                               struct storage **storage)
+{
+    pthread_mutex_lock(&lock);
+    enum tern_status status = writes || !array->node->storage ? flush() : TERN_OK;
+    pthread_mutex_unlock(&lock);
+    if (status)
+        return status;
+    operand->data = first_of(array->node);
+    operand->type = array->node->spec.type;
+    strides_of(array->node, operand->strides);
+    *storage = storage_keep(array->node->storage);
+    return TERN_OK;
+}
+
 enum tern_status tern_array_data(struct tern_array *array, void **data, int64_t *strides)
 {
     CHECK(array);

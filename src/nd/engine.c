@@ -30,7 +30,12 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t work =
     PTHREAD_COND_INITIALIZER; /* something became ready, or threads shall leave */
 static pthread_cond_t ended = PTHREAD_COND_INITIALIZER; /* an operation, or a thread, has ended */
-static struct operation *ready_head, *ready_tail;
+static pthread_cond_t message =
+    PTHREAD_COND_INITIALIZER; /* an operation that communicates is ready */
+static struct queue {
+    struct operation *head, *tail;
+} ready, communicating; /* the second: ready operations that communicate */
+static bool has_communicator;
 static atomic_uint n_submitted; /* and not ended */
 static uint64_t n_ended;
 static unsigned n_wanted, n_workers, n_leaving, n_waiting;
@@ -78,13 +83,16 @@ static void missing_one_less(struct operation *operation)
 {
     if (--operation->n_missing)
         return;
+    /* Without the thread for them, operations that communicate run where the others do. */
+    const bool communicates = operation->communicates && has_communicator;
+    struct queue *queue = communicates ? &communicating : &ready;
     operation->next = NULL;
-    if (ready_tail)
-        ready_tail->next = operation;
+    if (queue->tail)
+        queue->tail->next = operation;
     else
-        ready_head = operation;
-    ready_tail = operation;
-    pthread_cond_signal(&work);
+        queue->head = operation;
+    queue->tail = operation;
+    pthread_cond_signal(communicates ? &message : &work);
 }
 
 /* Lets the first links of a variable's queue go on, as far as its users permit. */
@@ -121,13 +129,13 @@ static void release(struct operation *operation, struct failure *failure)
     }
 }
 
-/* Runs the first ready operation. Called and left with the lock. */
-static void run_one(void)
+/* Runs the first operation of a queue. Called and left with the lock. */
+static void run_one(struct queue *queue)
 {
-    struct operation *operation = ready_head;
-    ready_head = operation->next;
-    if (!ready_head)
-        ready_tail = NULL;
+    struct operation *operation = queue->head;
+    queue->head = operation->next;
+    if (!queue->head)
+        queue->tail = NULL;
     struct failure *failure = inherited(operation);
     if (!failure) {
         pthread_mutex_unlock(&lock);
@@ -151,8 +159,8 @@ static void run_one(void)
 /* Waits for an operation to end, or runs one. Called and left with the lock. */
 static void progress(void)
 {
-    if (ready_head) {
-        run_one();
+    if (ready.head) {
+        run_one(&ready);
         return;
     }
     n_waiting++;
@@ -173,13 +181,36 @@ static void *work_on(void *unused)
             pthread_cond_broadcast(&ended);
             break;
         }
-        if (ready_head)
-            run_one();
+        if (ready.head)
+            run_one(&ready);
         else
             pthread_cond_wait(&work, &lock);
     }
     pthread_mutex_unlock(&lock);
     return NULL;
+}
+
+static void *communicate(void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&lock);
+    for (;;) {
+        if (communicating.head)
+            run_one(&communicating);
+        else
+            pthread_cond_wait(&message, &lock);
+    }
+    return NULL;
+}
+
+/* Starts the thread of operations that communicate; called with the lock. */
+static void start_communicator(void)
+{
+    pthread_t thread;
+    if (has_communicator || thread_start(&thread, communicate, NULL))
+        return;
+    pthread_detach(thread);
+    has_communicator = true;
 }
 
 static unsigned threads_at_first(void)
@@ -241,6 +272,8 @@ void nd_engine_submit(struct operation *operation)
     pthread_mutex_lock(&lock);
     if (n_workers + 1 != n_wanted)
         (void)start_threads();
+    if (operation->communicates)
+        start_communicator();
     atomic_fetch_add(&n_submitted, 1);
     operation->n_missing = operation->n_links + 1;
     for (uint32_t i = 0; i < operation->n_links; i++) {

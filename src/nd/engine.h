@@ -9,6 +9,10 @@
  * `run` has returned and the operation has ended, and may then be submitted again. A thread that waits runs operations
  * meanwhile; with one thread nothing else does. `run` may not wait for the engine.
  *
+ * Operations that communicate, which mostly wait for other nodes, run one at a time in a thread of their own, in the order
+ * in which they become ready, so that no computation waits behind them. They alone may wait for others in `run`: for those
+ * that compute.
+ *
  * Failure: when `run` fails, the variables that the operation writes fail with its sentence and name. An operation that
  * reads or writes a failed variable does not run and fails alike, unless it overwrites it without reading. A wait for a
  * variable returns its failure. A write that succeeds ends it.
@@ -48,6 +52,7 @@ struct operation {
     void (*ended)(void *context); /* the operation is the submitter's again */
     void *context;
     const char *name;
+    bool communicates;
     struct link *links; /* no variable twice */
     uint32_t n_links;
     uint32_t n_missing;

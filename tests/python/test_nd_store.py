@@ -1,6 +1,8 @@
 """The store of tern.nd: Figure 4.5 of Li's thesis, and data parallelism on several nodes."""
 
 import json
+import os
+import subprocess
 
 import numpy as np
 import pytest
@@ -66,13 +68,29 @@ def test_store_alone():
         with pytest.raises(nd.Error, match="1 to 63 characters"):
             kv.push("k" * 64, z)
 
-        def broken(key, total, value):
-            raise KeyError(key)
+        kv.wait()
+    kv = nd.Store("broken")
 
-        kv.set_updater(broken)
-        kv.push("new", z)
-        with pytest.raises(KeyError, match="new"):
-            kv.pull("new", z)
+    def broken(key, total, value):
+        raise KeyError(key)
+
+    kv.set_updater(broken)
+    kv.push("new", z)
+    kv.pull("new", z)
+    with pytest.raises(nd.Error, match="KeyError: 'new'"):  # the wait for what depends on it
+        z.numpy()
+    with pytest.raises(KeyError, match="new"):
+        kv.close()
+    kv = nd.Store("failed")
+    kv.push("x", nd.take(nd.zeros(3), nd.array(np.array([7]))))  # the gradient fails, not the call
+    x = nd.zeros(1)
+    kv.pull("x", x)
+    with pytest.raises(nd.Error, match="take: .*7"):
+        x.numpy()
+    with pytest.raises(nd.Error, match="take: .*7"):
+        kv.wait()
+    with pytest.raises(nd.Error, match="take: .*7"):
+        kv.close()
     with nd.Store("eventual", eventual=True, rate=0.5) as kv:
         x = nd.array(np.ones(2000, np.float32))
         kv.pull(7, x)
@@ -81,6 +99,26 @@ def test_store_alone():
         assert np.array_equal(x.numpy(), np.zeros(2000, np.float32))
         with pytest.raises(nd.Error, match="eventual store merges by its rate"):
             kv.set_updater(lambda key, total, value: None)
+    with nd.Store("bounded", delay=2, rate=0.5) as kv:
+        x = nd.array(np.ones(2000, np.float32))
+        for i in range(5):
+            kv.pull(7, x)
+            assert np.array_equal(x.numpy(), np.full(2000, 1.0 - i, np.float32))  # its own pushes at once
+            kv.push(7, nd.full(2000, 2.0))
+    with pytest.raises(nd.Error, match="sequential, eventual or bounded"):
+        nd.Store("both", eventual=True, delay=1)
+
+
+def test_views_and_changes_after_a_push():
+    with nd.Store("views") as kv:
+        x = nd.array(np.arange(12, dtype=np.float32).reshape(3, 4))
+        kv.push("t", x.T)
+        x += 100  # the push has the value of its call
+        y = nd.zeros((8, 3))
+        kv.pull("t", y[::2])
+        expected = np.zeros((8, 3), np.float32)
+        expected[::2] = np.arange(12).reshape(3, 4).T
+        assert np.array_equal(y.numpy(), expected)
 
 
 PARALLEL = """
@@ -128,3 +166,94 @@ def test_two_workers_with_half_the_batch_have_the_losses_of_one(run, tern_comman
     parts = np.array([json.loads(line) for line in two.stdout.splitlines()])
     assert parts.shape == (2, 100) and alone[99] < 0.5 * alone[0]
     np.testing.assert_allclose(parts.sum(0), alone, rtol=1e-5)
+
+
+BOUNDED = """
+import os
+from tern import nd
+
+nodes = int(os.environ["TERN_NODES"])
+rounds = 30
+x = nd.zeros(3000)
+with nd.Store(delay=2) as kv:
+    kv.pull("x", x)
+    for i in range(rounds):
+        kv.push("x", nd.full(3000, 1.0))
+        kv.pull("x", x)
+        value = x.numpy()
+        # All that this node pushed, and what others pushed but for their last two rounds; nobody is further ahead.
+        low, high = i + 1 + (nodes - 1) * max(0, i + 1 - 2 - 1), i + 1 + (nodes - 1) * (i + 1 + 2 + 1)
+        assert value.min() >= low and value.max() <= high, (i, low, value.min(), value.max(), high)
+    kv.wait()
+"""
+
+
+def test_bounded_delay(run, tern_command):
+    for share in "10":
+        job = run(BOUNDED, [tern_command, "run", "-n", "3", "--no-prefix", "--"], TERN_SHARE=share)
+        assert job.returncode == 0, job.stderr
+
+
+EVENTUAL = """
+import os, time
+from tern import nd
+
+nodes = int(os.environ["TERN_NODES"])
+x = nd.zeros(3000)
+with nd.Store(eventual=True) as kv:
+    kv.pull("x", x)
+    for i in range(20):
+        kv.push("x", nd.full(3000, 1.0))
+        kv.pull("x", x)
+        assert x.numpy().min() >= i + 1
+    while x.numpy().min() < 20 * nodes:  # the others' pushes come some time
+        time.sleep(0.01)
+        kv.pull("x", x)
+    assert x.numpy().max() == 20 * nodes
+"""
+
+
+def test_eventual(run, tern_command):
+    for share in "10":
+        job = run(EVENTUAL, [tern_command, "run", "-n", "3", "--no-prefix", "--"], TERN_SHARE=share)
+        assert job.returncode == 0, job.stderr
+
+
+BYTES = """
+import os
+from tern import nd
+
+def sent():
+    rows = [line.partition(":") for line in open("/proc/net/dev")]
+    return sum(int(rest.split()[8]) for name, _, rest in rows if rest and name.strip() != "lo")
+
+xs, gradient = [nd.zeros(60000) for _ in range(2)], nd.full(60000, 0.5)
+with nd.Store() as kv:
+    for i, x in enumerate(xs):
+        kv.pull(i, x)
+    kv.wait()
+    before = sent()
+    for _ in range(8):
+        for i in range(2):
+            kv.push(i, gradient)
+        for i, x in enumerate(xs):
+            kv.pull(i, x)
+    kv.wait()
+    assert abs(float(xs[1].numpy()[0]) - 4 * int(os.environ["TERN_NODES"])) < 1e-4
+    os.write(1, b"%d " % (sent() - before))  # one piece: lines of processes must not mix
+"""
+
+
+def test_bytes_between_hosts_do_not_depend_on_the_processes_of_a_host(run, tern_command):
+    link = [tern_command, "run", "--hosts", "2", "--link", "1gbit,0.1ms", "--no-prefix"]
+    if os.geteuid() or subprocess.run([*link, "-n", "2", "--", "true"], capture_output=True).returncode:
+        pytest.skip("network namespaces need root and ip")
+    sent = []
+    for workers in (1, 2, 4):
+        job = run(BYTES, [*link, "-n", str(2 * workers), "--"])
+        assert job.returncode == 0, job.stderr
+        counts = [int(line) for line in job.stdout.split()]
+        assert len(counts) == 2 * workers
+        # Each process counts what its host has sent: the two hosts differ, those of one do not.
+        sent.append((max(counts) + min(counts)) / 1e6)
+    assert max(sent) < 1.05 * min(sent), sent
