@@ -7,17 +7,23 @@
 #include "base/status.h"
 #include "nd/elementwise.h"
 
-enum { CLASSES = 48 }; /* of sizes: powers of 2 */
+/* A part of the arena, and the unit that had it last. */
+struct segment {
+    size_t begin, end;
+    uint32_t unit;
+};
 
 /* What planning needs besides its result. */
 struct planning {
     const struct graph *graph;
     struct plan *plan;
     bool sharing;
-    uint32_t *n_uses;       /* of each node's value, still to come */
-    uint32_t *next_free;    /* of each unit: lists */
-    uint32_t free[CLASSES]; /* the unit freed last, of each class */
-    size_t alive;           /* bytes of values that are still needed */
+    uint32_t *n_uses;  /* of each node's value, still to come */
+    uint32_t *by_size; /* units, the largest first */
+    uint32_t *placed;  /* units that have an offset, in the order of these */
+    struct segment *segments;
+    size_t n_segments;
+    size_t alive; /* bytes of values that are still needed */
 };
 
 void plan_fini(struct plan *plan)
@@ -25,39 +31,15 @@ void plan_fini(struct plan *plan)
     free(plan->unit_of);
     free(plan->scratch_of);
     free(plan->units);
+    free(plan->before);
     memset(plan, 0, sizeof *plan);
 }
 
-static unsigned class_of(size_t bytes)
-{
-    return (unsigned)(63 - __builtin_clzll(bytes | 1));
-}
+/* ---- Units: which there are, and when they are needed -------------------------------------------- */
 
-static void free_unit(struct planning *planning, uint32_t unit)
+static uint32_t new_unit(struct plan *plan, size_t bytes, uint32_t node)
 {
-    if (!planning->sharing)
-        return;
-    const unsigned class = class_of(planning->plan->units[unit].bytes);
-    planning->next_free[unit] = planning->free[class];
-    planning->free[class] = unit;
-}
-
-/* A free unit of about the size, the one freed last: it is most likely on the same path. */
-static uint32_t take_unit(struct planning *planning, size_t bytes)
-{
-    struct plan *plan = planning->plan;
-    const unsigned class = class_of(bytes);
-    const unsigned order[] = {class, class + 1, class ? class - 1 : class};
-    for (unsigned i = 0; i < 3; i++) {
-        const uint32_t unit = order[i] < CLASSES ? planning->free[order[i]] : PLAN_NONE;
-        if (unit == PLAN_NONE)
-            continue;
-        planning->free[order[i]] = planning->next_free[unit];
-        if (plan->units[unit].bytes < bytes)
-            plan->units[unit].bytes = bytes;
-        return unit;
-    }
-    plan->units[plan->n_units].bytes = bytes;
+    plan->units[plan->n_units] = (struct unit){.bytes = bytes, .begin = node, .end = node};
     return plan->n_units++;
 }
 
@@ -83,6 +65,7 @@ static void count_alive(struct planning *planning, size_t bytes)
         planning->plan->alive_bytes = planning->alive;
 }
 
+/* Gives the node's value and its scratch a unit. */
 static void plan_node(struct planning *planning, uint32_t v)
 {
     struct plan *plan = planning->plan;
@@ -95,7 +78,7 @@ static void plan_node(struct planning *planning, uint32_t v)
             if (may_overwrite(planning, v, i, sources[i]))
                 plan->unit_of[v] = plan->unit_of[sources[i]];
         if (plan->unit_of[v] == PLAN_NONE) {
-            plan->unit_of[v] = take_unit(planning, spec_bytes(&node->spec));
+            plan->unit_of[v] = new_unit(plan, spec_bytes(&node->spec), v);
             count_alive(planning, spec_bytes(&node->spec));
         }
         plan->separate_bytes += spec_bytes(&node->spec);
@@ -105,27 +88,129 @@ static void plan_node(struct planning *planning, uint32_t v)
         for (unsigned i = 0; i < n_sources; i++)
             specs[i] = planning->graph->nodes[sources[i]].spec;
         const size_t bytes = node->op->scratch_bytes(&node->attributes, specs, &node->spec);
-        plan->scratch_of[v] = take_unit(planning, bytes);
+        plan->scratch_of[v] = new_unit(plan, bytes, v);
         count_alive(planning, bytes);
         planning->alive -= bytes;
         plan->separate_bytes += bytes;
-        free_unit(planning, plan->scratch_of[v]);
     }
     for (unsigned i = 0; i < n_sources; i++) {
         const uint32_t unit = plan->unit_of[sources[i]];
-        if (--planning->n_uses[sources[i]] || unit == PLAN_NONE || unit == plan->unit_of[v])
+        if (unit == PLAN_NONE)
             continue;
-        free_unit(planning, unit);
-        planning->alive -= spec_bytes(&planning->graph->nodes[sources[i]].spec);
+        plan->units[unit].end = v;
+        if (!--planning->n_uses[sources[i]] && unit != plan->unit_of[v])
+            planning->alive -= spec_bytes(&planning->graph->nodes[sources[i]].spec);
     }
 }
 
-static void lay_out(struct plan *plan)
+/* ---- Places ---------------------------------------------------------------------------------------- */
+
+/* Sorts units by size, the largest first; those of one size stay in the order of time. `spare` has room for them too. */
+static void sort_units(const struct unit *units, uint32_t *list, uint32_t n, uint32_t *spare)
 {
-    for (uint32_t i = 0; i < plan->n_units; i++) {
-        plan->units[i].offset = plan->arena_bytes;
-        plan->arena_bytes += (plan->units[i].bytes + 63) / 64 * 64;
+    if (n < 2)
+        return;
+    const uint32_t half = n / 2;
+    sort_units(units, list, half, spare);
+    sort_units(units, list + half, n - half, spare);
+    for (uint32_t i = 0, left = 0, right = half; i < n; i++) {
+        const bool is_left =
+            right == n || (left < half && units[list[left]].bytes >= units[list[right]].bytes);
+        spare[i] = list[is_left ? left++ : right++];
     }
+    memcpy(list, spare, n * sizeof *list);
+}
+
+static size_t size_of(const struct unit *unit)
+{
+    return (unit->bytes + 63) / 64 * 64;
+}
+
+/* The offset of the smallest gap for a unit between the n placed ones that are needed at the same time. */
+static size_t find_gap(const struct planning *planning, const struct unit *unit, uint32_t n)
+{
+    const struct unit *units = planning->plan->units;
+    size_t end = 0, best = 0, least = SIZE_MAX;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct unit *other = &units[planning->placed[i]];
+        if (planning->sharing && (other->end < unit->begin || other->begin > unit->end))
+            continue;
+        if (other->offset >= end + size_of(unit) && other->offset - end < least) {
+            least = other->offset - end;
+            best = end;
+        }
+        if (end < other->offset + size_of(other))
+            end = other->offset + size_of(other);
+    }
+    return least < SIZE_MAX ? best : end;
+}
+
+static void place_units(struct planning *planning)
+{
+    struct plan *plan = planning->plan;
+    for (uint32_t i = 0; i < plan->n_units; i++)
+        planning->by_size[i] = i;
+    sort_units(plan->units, planning->by_size, plan->n_units, planning->placed);
+    for (uint32_t i = 0; i < plan->n_units; i++) {
+        struct unit *unit = &plan->units[planning->by_size[i]];
+        unit->offset = planning->sharing ? find_gap(planning, unit, i) : plan->arena_bytes;
+        if (plan->arena_bytes < unit->offset + size_of(unit))
+            plan->arena_bytes = unit->offset + size_of(unit);
+        uint32_t at = i;
+        for (; at > 0 && plan->units[planning->placed[at - 1]].offset > unit->offset; at--)
+            planning->placed[at] = planning->placed[at - 1];
+        planning->placed[at] = planning->by_size[i];
+    }
+}
+
+/* ---- What was there before ------------------------------------------------------------------------- */
+
+/* Gives a unit its part of the arena, and lists the units that had it. Segments are sorted, and cover the arena. */
+static bool take_segments(struct planning *planning, uint32_t unit)
+{
+    struct plan *plan = planning->plan;
+    const size_t begin = plan->units[unit].offset, end = begin + size_of(&plan->units[unit]);
+    size_t first = 0, last;
+    while (first < planning->n_segments && planning->segments[first].end <= begin)
+        first++;
+    for (last = first; last < planning->n_segments && planning->segments[last].begin < end; last++)
+        ;
+    plan->units[unit].first_before = (uint32_t)plan->n_before;
+    uint32_t *before = realloc(plan->before, (plan->n_before + last - first + 1) * sizeof *before);
+    if (!before)
+        return false;
+    plan->before = before;
+    for (size_t i = first; i < last; i++)
+        if (planning->segments[i].unit != PLAN_NONE)
+            before[plan->n_before++] = planning->segments[i].unit;
+    plan->units[unit].n_before = (uint32_t)plan->n_before - plan->units[unit].first_before;
+    /* What is left of the first and the last one, around the unit. */
+    struct segment parts[3];
+    size_t n = 0;
+    if (planning->segments[first].begin < begin)
+        parts[n++] = (struct segment){planning->segments[first].begin, begin,
+                                      planning->segments[first].unit};
+    parts[n++] = (struct segment){begin, end, unit};
+    if (planning->segments[last - 1].end > end)
+        parts[n++] = (struct segment){end, planning->segments[last - 1].end,
+                                      planning->segments[last - 1].unit};
+    memmove(planning->segments + first + n, planning->segments + last,
+            (planning->n_segments - last) * sizeof *parts);
+    memcpy(planning->segments + first, parts, n * sizeof *parts);
+    planning->n_segments += n - (last - first);
+    return true;
+}
+
+/* Units were made in the order in which they are needed first. */
+static bool list_before(struct planning *planning)
+{
+    struct plan *plan = planning->plan;
+    planning->segments[0] = (struct segment){0, plan->arena_bytes, PLAN_NONE};
+    planning->n_segments = plan->arena_bytes > 0;
+    for (uint32_t i = 0; i < plan->n_units; i++)
+        if (!take_segments(planning, i))
+            return false;
+    return true;
 }
 
 enum tern_status plan_make(const struct graph *graph, bool sharing, struct plan *plan)
@@ -138,11 +223,12 @@ enum tern_status plan_make(const struct graph *graph, bool sharing, struct plan 
                                 .plan = plan,
                                 .sharing = sharing,
                                 .n_uses = calloc(n, sizeof(uint32_t)),
-                                .next_free = malloc(2 * n * sizeof(uint32_t))};
-    memset(planning.free, 0xff, sizeof planning.free);
+                                .by_size = malloc(2 * n * sizeof(uint32_t)),
+                                .placed = malloc(2 * n * sizeof(uint32_t)),
+                                .segments = malloc((4 * n + 3) * sizeof(struct segment))};
     enum tern_status status = TERN_OK;
     if (!plan->unit_of || !plan->scratch_of || !plan->units || !planning.n_uses ||
-        !planning.next_free) {
+        !planning.by_size || !planning.placed || !planning.segments) {
         status =
             fail(TERN_NO_MEMORY, "there is no memory to plan a graph of %u nodes", graph->n_nodes);
         plan_fini(plan);
@@ -160,9 +246,15 @@ enum tern_status plan_make(const struct graph *graph, bool sharing, struct plan 
     for (uint32_t v = 0; v < graph->n_nodes; v++)
         if (graph_is_run(graph, v))
             plan_node(&planning, v);
-    lay_out(plan);
+    place_units(&planning);
+    if (!list_before(&planning)) {
+        status = fail(TERN_NO_MEMORY, "there is no memory for the plan of %u units", plan->n_units);
+        plan_fini(plan);
+    }
 done:
     free(planning.n_uses);
-    free(planning.next_free);
+    free(planning.by_size);
+    free(planning.placed);
+    free(planning.segments);
     return status;
 }

@@ -1,12 +1,14 @@
 /*
  * plan - which memory each value between the leaves and the outputs of a graph uses.
  *
- * A unit is a piece of one arena. Two heuristics, both linear in the nodes (thesis, 4.3.2):
+ * A unit is a piece of one arena, for values that follow each other in place, or for the scratch of a node:
  *
  *   in place  the output of a node takes the unit of an input that nobody reads later, if the operator allows it
- *   co-share  a unit that nobody needs any more is used again for a value of similar size
+ *   co-share  units that are needed at different times lie over each other: the largest are placed first, each into the
+ *             smallest gap between those that are needed at the same time (thesis, 4.3.2)
  *
- * A unit is a variable of the engine, so that nodes which use it one after the other also run so. Call graph_fuse first.
+ * A unit is a variable of the engine. Its first writer also waits until nobody needs the units any more that had its memory
+ * before: it writes them too. Call graph_fuse first.
  */
 #ifndef ND_PLAN_H
 #define ND_PLAN_H
@@ -22,14 +24,19 @@ struct plan {
     uint32_t n_units;
     struct unit {
         size_t bytes, offset;
+        uint32_t begin, end; /* the first node that writes it, and the last that needs it */
+        uint32_t first_before, n_before;
     } * units;
+    uint32_t *
+        before; /* units first_before .. first_before + n_before - 1 of a unit had parts of its memory last */
+    size_t n_before;
     size_t arena_bytes;
     size_t separate_bytes; /* what one piece of memory per value would take */
     size_t
         alive_bytes; /* the most that values and scratch take at a time, in the order of the nodes */
 };
 
-/* Without `sharing`, each value has a unit of its own. */
+/* Without `sharing`, each value has a unit of its own, and no unit lies over another. */
 enum tern_status plan_make(const struct graph *graph, bool sharing, struct plan *plan);
 void plan_fini(struct plan *plan);
 

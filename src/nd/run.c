@@ -19,7 +19,7 @@ struct run_node {
     uint32_t node;
     uint32_t n_links;
     struct operation operation;
-    struct link links[PROGRAM_MAX_INPUTS + OP_MAX_INPUTS]; /* sources, output, scratch */
+    struct link *links; /* sources, output, scratch, and what had their memory before */
 };
 
 struct run {
@@ -31,6 +31,7 @@ struct run {
     struct variable *units;
     uint32_t *index; /* of a node in `nodes` */
     struct run_node *nodes;
+    struct link *links; /* of all nodes */
     uint32_t n_nodes;
     uint64_t step;
     atomic_uint n_left; /* operations that have not ended */
@@ -125,6 +126,27 @@ static struct variable *variable_of(struct run *run, uint32_t v)
     return unit == PLAN_NONE ? &run->values[v].storage->variable : &run->units[unit];
 }
 
+/* A unit's first writer writes what had its memory before, so that nobody needs that any more. */
+static void add_unit(struct run *run, struct run_node *node, uint32_t unit)
+{
+    const struct unit *own = unit == PLAN_NONE ? NULL : &run->plan.units[unit];
+    for (uint32_t i = 0; own && own->begin == node->node && i < own->n_before; i++)
+        add_link(node, &run->units[run->plan.before[own->first_before + i]], true);
+}
+
+/* The most links that a node has. */
+static size_t count_links(const struct run *run, uint32_t v)
+{
+    const uint32_t units[] = {run->plan.unit_of[v], run->plan.scratch_of[v]};
+    unsigned n_sources;
+    (void)graph_sources(&run->graph, v, &n_sources);
+    size_t n = n_sources + (size_t)2;
+    for (int i = 0; i < 2; i++)
+        if (units[i] != PLAN_NONE && run->plan.units[units[i]].begin == v)
+            n += run->plan.units[units[i]].n_before;
+    return n;
+}
+
 /* The links depend on the storages, so they are made when all are bound. */
 static void connect(struct run *run, struct run_node *node)
 {
@@ -140,6 +162,8 @@ static void connect(struct run *run, struct run_node *node)
         node->links[node->n_links - 1].keeps = true;
     if (run->plan.scratch_of[v] != PLAN_NONE)
         add_link(node, &run->units[run->plan.scratch_of[v]], true);
+    add_unit(run, node, run->plan.unit_of[v]);
+    add_unit(run, node, run->plan.scratch_of[v]);
     node->operation = (struct operation){.run = run_node,
                                          .ended = node_ended,
                                          .context = node,
@@ -151,26 +175,33 @@ static void connect(struct run *run, struct run_node *node)
 static enum tern_status allocate(struct run *run)
 {
     const size_t n = run->graph.n_nodes + (size_t)1;
-    for (uint32_t v = 0; v < run->graph.n_nodes; v++)
+    size_t n_links = 0;
+    for (uint32_t v = 0; v < run->graph.n_nodes; v++) {
         run->n_nodes += graph_is_run(&run->graph, v);
+        n_links += graph_is_run(&run->graph, v) ? count_links(run, v) : 0;
+    }
     run->values = calloc(n, sizeof *run->values);
     run->index = malloc(n * sizeof *run->index);
     run->units = calloc(run->plan.n_units + (size_t)1, sizeof *run->units);
     run->nodes = calloc(run->n_nodes + (size_t)1, sizeof *run->nodes);
+    run->links = calloc(n_links + 1, sizeof *run->links);
     if (run->plan.arena_bytes)
         run->arena = aligned_alloc(64, run->plan.arena_bytes);
-    if (!run->values || !run->index || !run->units || !run->nodes ||
+    if (!run->values || !run->index || !run->units || !run->nodes || !run->links ||
         (run->plan.arena_bytes && !run->arena))
         return fail(TERN_NO_MEMORY,
                     "there is no memory to run a graph of %u nodes with %zu bytes of values",
                     run->graph.n_nodes, run->plan.arena_bytes);
     uint32_t next = 0;
+    struct link *links = run->links;
     for (uint32_t v = 0; v < run->graph.n_nodes; v++) {
         run->index[v] = next;
         if (run->plan.unit_of[v] != PLAN_NONE)
             run->values[v].data = run->arena + run->plan.units[run->plan.unit_of[v]].offset;
-        if (graph_is_run(&run->graph, v))
-            run->nodes[next++] = (struct run_node){.run = run, .node = v};
+        if (!graph_is_run(&run->graph, v))
+            continue;
+        run->nodes[next++] = (struct run_node){.run = run, .node = v, .links = links};
+        links += count_links(run, v);
     }
     run->index[run->graph.n_nodes] = next;
     return TERN_OK;
@@ -187,6 +218,7 @@ static void destroy(struct run *run)
     free(run->units);
     free(run->index);
     free(run->nodes);
+    free(run->links);
     plan_fini(&run->plan);
     graph_fini(&run->graph);
     free(run);

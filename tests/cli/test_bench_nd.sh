@@ -21,7 +21,7 @@ for name in step_ms arena_bytes fma_ms loop_ms operation_ns parameter_bytes plan
 done
 check 'bench nd: steps of training leave nothing allocated' [ "$(grep -o '"grown_bytes":0' "$out" | wc -l)" -eq 2 ]
 
-# Plans depend on the code alone: training takes at most half, predicting a third, of one piece of memory per value.
+# Plans depend on the code alone: training takes at most half, predicting a quarter, of one piece of memory per value.
 ratios() {
     grep -o "\"$1\":{[^}]*" "$out" | grep -o '"ratio":[0-9.]*' | cut -d: -f2
 }
@@ -30,9 +30,13 @@ at_least() {
     awk -v least="$1" -v n="$2" '$1 < least { bad = 1 } END { exit bad || NR != n }'
 }
 training_ratios() { ratios training | at_least 2.0 4; }
-predicting_ratios() { ratios predicting | at_least 3.2 4; }
+predicting_ratios() { ratios predicting | at_least 4.0 4; }
+over_alive() {
+    grep -o '"over_alive":[0-9.]*' "$out" | cut -d: -f2 | awk '$1 > 1.15 { bad = 1 } END { exit bad || NR != 8 }'
+}
+check 'bench nd: plans take at most 1.15 of the bytes alive' over_alive
 check 'bench nd: training takes at most half the memory' training_ratios
-check 'bench nd: predicting takes at most 1 / 3.2 of the memory' predicting_ratios
+check 'bench nd: predicting takes at most a quarter of the memory' predicting_ratios
 
 try env TERN_ND_LIBRARY=/nowhere/libternnd.so "$tern" bench nd
 check 'bench nd names the library that is missing' grep -q '/nowhere/libternnd.so' "$err"
