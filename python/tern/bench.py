@@ -3,7 +3,8 @@
 Rows are uniform keys of a million unless stated. Each figure is the median of five, which take turns with those of the
 baseline; times of one thread are its CPU time, so that other programs disturb them less. `--json` prints one object per line:
 what was measured, both times, their ratio, and the ratio it should have. The exit status is 1 when `--check` is given and a
-ratio is not met. The part `nodes`, which is only measured if it is named, compares jobs of tern.ctr:
+ratio is not met. Two parts are only measured if they are named: `nd` compares tern.nd with numpy and torch, and `nodes`
+compares jobs of tern.ctr:
 
     python3 -m tern.bench nodes --data ml-1m
 """
@@ -291,23 +292,27 @@ def main():
     parser.add_argument("--json", action="store_true", help="one JSON object per line")
     parser.add_argument("--check", action="store_true", help="fail when a ratio is not met")
     parser.add_argument("--quick", action="store_true", help="short measurements, which mean little")
-    parser.add_argument("parts", nargs="*", metavar="PART", help="pull, push, threads, memory, import, layers; default: all; or nodes")
+    parser.add_argument("parts", nargs="*", metavar="PART", help="pull, push, threads, memory, import, layers; default: all; or nd, nodes")
     _nodes.add_options(parser)
     arguments = parser.parse_args()
     global SECONDS, REPEATS
     if arguments.quick:
         SECONDS, REPEATS = 0.001, 1
     parts = arguments.parts or ["import", "memory", "pull", "push", "threads", "layers"]
-    unknown = set(parts) - {"import", "memory", "pull", "push", "threads", "layers", "nodes"}
+    unknown = set(parts) - {"import", "memory", "pull", "push", "threads", "layers", "nd", "nodes"}
     if unknown:
         parser.error(f"there is no part {sorted(unknown)[0]!r}")
     if "nodes" in parts and not arguments.data:
         parser.error("the part nodes needs --data")
     report, torch = Report(arguments.json), None
-    if {"push", "layers"} & set(parts):
+    if {"push", "layers", "nd"} & set(parts):
         torch = import_torch()
         if not torch:
             print("tern.bench: there is no torch; what needs it is left out", file=sys.stderr)
+    if "nd" in parts:
+        from tern import _nd_bench  # tern.nd is another library
+
+        _nd_bench.bench(report, torch, medians)
     with tern.Node() as node:
         worker = node.worker()
         if "import" in parts:
