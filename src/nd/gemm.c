@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "nd/clones.h"
+
 #ifdef TERN_OPENBLAS
 #include <cblas.h>
 
@@ -29,14 +31,6 @@ const char *gemm_name(void)
     return "OpenBLAS";
 }
 #else
-
-/* Where the compiler has the registers for it, the innermost loop is also compiled for AVX2. All give the same bits. */
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__clang__)
-#define GEMM_CLONES __attribute__((target_clones("avx2", "default")))
-#else
-#define GEMM_CLONES
-#endif
 
 static int64_t least(int64_t a, int64_t b)
 {

@@ -33,8 +33,8 @@ static void NAME(pack_b)(const struct gemm *p, int64_t depth, int64_t k, int64_t
 }
 
 /* Adds the product of 4 packed rows and 2 * LANES packed columns to the corner of c with `rows` and `columns`. */
-GEMM_CLONES static void NAME(corner)(const REAL *a, const REAL *b, int64_t k, REAL *c,
-                                     int64_t stride, int64_t rows, int64_t columns)
+CLONES static void NAME(corner)(const REAL *a, const REAL *b, int64_t k, REAL *c, int64_t stride,
+                                int64_t rows, int64_t columns)
 {
     NAME(vector) sum[4][2] = {0};
     for (int64_t d = 0; d < k; d++, a += 4, b += NAME(WIDTH)) {

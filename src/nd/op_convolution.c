@@ -14,11 +14,12 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "nd/clones.h"
 #include "nd/gemm.h"
 #include "nd/graph.h"
 #include "nd/window.h"
 
-enum { TILE_COLUMNS = 768 };
+enum { TILE_COLUMNS = 1024 };
 
 /* The shapes of one convolution. */
 struct convolution {

@@ -9,6 +9,7 @@
 
 #include "base/rand.h"
 #include "base/status.h"
+#include "nd/clones.h"
 #include "nd/graph.h"
 #include "nd/op.h"
 
@@ -90,63 +91,63 @@ static enum tern_status infer_made(const struct attributes *attributes, struct s
     }
 
 /* Real types only: inputs were converted. */
-#define BODY1_REAL(name, E)                            \
-    static void body_##name(const struct block *block) \
-    {                                                  \
-        switch (block->type) {                         \
-        case TERN_ND_F32:                              \
-            LOOP1(float, float, E)                     \
-        default:                                       \
-            LOOP1(double, double, E)                   \
-        }                                              \
+#define BODY1_REAL(name, E)                                   \
+    CLONES static void body_##name(const struct block *block) \
+    {                                                         \
+        switch (block->type) {                                \
+        case TERN_ND_F32:                                     \
+            LOOP1(float, float, E)                            \
+        default:                                              \
+            LOOP1(double, double, E)                          \
+        }                                                     \
     }
-#define BODY2_REAL(name, E)                            \
-    static void body_##name(const struct block *block) \
-    {                                                  \
-        switch (block->type) {                         \
-        case TERN_ND_F32:                              \
-            LOOP2(float, float, E)                     \
-        default:                                       \
-            LOOP2(double, double, E)                   \
-        }                                              \
+#define BODY2_REAL(name, E)                                   \
+    CLONES static void body_##name(const struct block *block) \
+    {                                                         \
+        switch (block->type) {                                \
+        case TERN_ND_F32:                                     \
+            LOOP2(float, float, E)                            \
+        default:                                              \
+            LOOP2(double, double, E)                          \
+        }                                                     \
     }
 
 /* All types: E for real ones, I for integers, where the arithmetic is unsigned and wraps around. */
-#define BODY_ALL(LOOP, name, E, I)                     \
-    static void body_##name(const struct block *block) \
-    {                                                  \
-        switch (block->type) {                         \
-        case TERN_ND_F32:                              \
-            LOOP(float, float, E)                      \
-        case TERN_ND_F64:                              \
-            LOOP(double, double, E)                    \
-        case TERN_ND_I32:                              \
-            LOOP(int32_t, int32_t, I)                  \
-        case TERN_ND_I64:                              \
-            LOOP(int64_t, int64_t, I)                  \
-        case TERN_ND_U8:                               \
-            LOOP(uint8_t, uint8_t, I)                  \
-        }                                              \
+#define BODY_ALL(LOOP, name, E, I)                            \
+    CLONES static void body_##name(const struct block *block) \
+    {                                                         \
+        switch (block->type) {                                \
+        case TERN_ND_F32:                                     \
+            LOOP(float, float, E)                             \
+        case TERN_ND_F64:                                     \
+            LOOP(double, double, E)                           \
+        case TERN_ND_I32:                                     \
+            LOOP(int32_t, int32_t, I)                         \
+        case TERN_ND_I64:                                     \
+            LOOP(int64_t, int64_t, I)                         \
+        case TERN_ND_U8:                                      \
+            LOOP(uint8_t, uint8_t, I)                         \
+        }                                                     \
     }
 #define BODY1(name, E, I) BODY_ALL(LOOP1, name, E, I)
 #define BODY2(name, E, I) BODY_ALL(LOOP2, name, E, I)
 
 /* All types; the result is 0 or 1. */
-#define BODY_TRUTH(LOOP, name, E)                      \
-    static void body_##name(const struct block *block) \
-    {                                                  \
-        switch (block->type) {                         \
-        case TERN_ND_F32:                              \
-            LOOP(float, uint8_t, E)                    \
-        case TERN_ND_F64:                              \
-            LOOP(double, uint8_t, E)                   \
-        case TERN_ND_I32:                              \
-            LOOP(int32_t, uint8_t, E)                  \
-        case TERN_ND_I64:                              \
-            LOOP(int64_t, uint8_t, E)                  \
-        case TERN_ND_U8:                               \
-            LOOP(uint8_t, uint8_t, E)                  \
-        }                                              \
+#define BODY_TRUTH(LOOP, name, E)                             \
+    CLONES static void body_##name(const struct block *block) \
+    {                                                         \
+        switch (block->type) {                                \
+        case TERN_ND_F32:                                     \
+            LOOP(float, uint8_t, E)                           \
+        case TERN_ND_F64:                                     \
+            LOOP(double, uint8_t, E)                          \
+        case TERN_ND_I32:                                     \
+            LOOP(int32_t, uint8_t, E)                         \
+        case TERN_ND_I64:                                     \
+            LOOP(int64_t, uint8_t, E)                         \
+        case TERN_ND_U8:                                      \
+            LOOP(uint8_t, uint8_t, E)                         \
+        }                                                     \
     }
 
 #define WORD(x) ((uint64_t)(x))
@@ -199,7 +200,7 @@ BODY1_REAL(floor, floor(x))
 BODY1_REAL(ceil, ceil(x))
 BODY1_REAL(rint, rint(x))
 
-static void body_where(const struct block *block)
+CLONES static void body_where(const struct block *block)
 {
     const uint8_t *which = block->in[0];
 #define CHOOSE(T)                                            \
@@ -225,7 +226,7 @@ static void body_where(const struct block *block)
 #undef CHOOSE
 }
 
-static void body_clip(const struct block *block)
+CLONES static void body_clip(const struct block *block)
 {
     const double low = block->attributes->numbers[0], high = block->attributes->numbers[1];
     if (block->type == TERN_ND_F32) {
@@ -281,7 +282,7 @@ static int64_t integer_of(double x, double low, double high)
         integer_of((double)x, 0, 255)
 #define CONVERT_REAL(FROM, ...) CONVERT_FROM(FROM, __VA_ARGS__)
 
-static void body_cast(const struct block *block)
+CLONES static void body_cast(const struct block *block)
 {
     switch (block->type) {
     case TERN_ND_F32:
@@ -365,7 +366,7 @@ static void body_random_normal(const struct block *block)
 }
 
 /* Zeros some elements and scales the others; the gradient is the same with the same numbers. */
-static void body_dropout(const struct block *block)
+CLONES static void body_dropout(const struct block *block)
 {
     const uint64_t stream = stream_of(block, 0);
     const double rate = block->attributes->numbers[0];

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "nd/clones.h"
 #include "nd/graph.h"
 
 /* Data as images x channels x elements. */
@@ -77,7 +78,7 @@ static double sum_lanes(const double *lanes)
     }
 
 #define LOOPS(T)                                                                               \
-    static void moments_##T(struct channels c, const T *x, T *out)                             \
+    CLONES static void moments_##T(struct channels c, const T *x, T *out)                      \
     {                                                                                          \
         const double n = (double)(c.images * c.elements);                                      \
         for (int64_t channel = 0; channel < c.channels; channel++) {                           \
@@ -91,8 +92,8 @@ static double sum_lanes(const double *lanes)
     }                                                                                          \
                                                                                                \
     /* The sums of g, and of g times the normalised data: the gradients of beta and gamma. */  \
-    static void sums_##T(struct channels c, double eps, const T *g, const T *x,                \
-                         const T *statistics, T *out)                                          \
+    CLONES static void sums_##T(struct channels c, double eps, const T *g, const T *x,         \
+                                const T *statistics, T *out)                                   \
     {                                                                                          \
         for (int64_t channel = 0; channel < c.channels; channel++) {                           \
             const double mean = (double)statistics[channel];                                   \
@@ -104,7 +105,7 @@ static double sum_lanes(const double *lanes)
         }                                                                                      \
     }                                                                                          \
                                                                                                \
-    static void normalise_##T(struct channels c, double eps, const struct call *call)          \
+    CLONES static void normalise_##T(struct channels c, double eps, const struct call *call)   \
     {                                                                                          \
         const T *gamma = call->in[1].data, *beta = call->in[2].data,                           \
                 *statistics = call->in[3].data;                                                \

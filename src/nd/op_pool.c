@@ -5,6 +5,7 @@
  * gradient. `pool_gradient` takes the gradient of the output, and for the largest also the data and the output.
  */
 #include "base/status.h"
+#include "nd/clones.h"
 #include "nd/graph.h"
 #include "nd/window.h"
 
@@ -56,66 +57,81 @@ static void under(const struct window *w, int axis, int64_t at, int64_t *first, 
     *first = *first < 0 ? 0 : *first;
 }
 
+enum { COLUMNS = 256 };
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 /* The output of one image; spread adds the gradient of an output to that of its data. Both loops run along rows. */
-#define POOL(T)                                                                                   \
-    static void pool_##T(const struct window *w, bool average, const T *in, T *out)               \
-    {                                                                                             \
-        for (int64_t place = 0; place < w->out[0]; place++, out += w->out[1]) {                   \
-            int64_t y, end_y, first, end;                                                         \
-            under(w, 0, place, &y, &end_y);                                                       \
-            const int64_t rows = end_y - y;                                                       \
-            for (int64_t x = 0; x < w->out[1]; x++)                                               \
-                out[x] = average ? 0 : -(T)__builtin_inf();                                       \
-            for (; y < end_y; y++) {                                                              \
-                for (int64_t k = 0; k < w->kernel[1]; k++) {                                      \
-                    const T *from = in + y * w->in[1] + k - w->pad[1];                            \
-                    window_inside(w, 1, k, &first, &end);                                         \
-                    for (int64_t x = first; x < end && average; x++)                              \
-                        out[x] += from[x * w->stride[1]];                                         \
-                    for (int64_t x = first; x < end && !average; x++) {                           \
-                        const T value = from[x * w->stride[1]];                                   \
-                        out[x] = ((value > out[x]) | (value != value)) ? value : out[x];          \
-                    }                                                                             \
-                }                                                                                 \
-            }                                                                                     \
-            for (int64_t x = 0; x < w->out[1] && average; x++) {                                  \
-                under(w, 1, x, &first, &end);                                                     \
-                out[x] /= (T)(rows * (end - first));                                              \
-            }                                                                                     \
-        }                                                                                         \
-    }                                                                                             \
-                                                                                                  \
-    static void spread_mean_##T(const struct window *w, const T *g, T *out)                       \
-    {                                                                                             \
-        for (int64_t place = 0; place < w->out[0]; place++)                                       \
-            for (int64_t at = 0; at < w->out[1]; at++, g++) {                                     \
-                int64_t first_y, end_y, first_x, end_x;                                           \
-                under(w, 0, place, &first_y, &end_y);                                             \
-                under(w, 1, at, &first_x, &end_x);                                                \
-                const T share = *g / (T)((end_y - first_y) * (end_x - first_x));                  \
-                for (int64_t y = first_y; y < end_y; y++)                                         \
-                    for (int64_t x = first_x; x < end_x; x++)                                     \
-                        out[y * w->in[1] + x] += share;                                           \
-            }                                                                                     \
-    }                                                                                             \
-                                                                                                  \
-    static void spread_most_##T(const struct window *w, const T *g, const T *in, const T *pooled, \
-                                T *out)                                                           \
-    {                                                                                             \
-        for (int64_t place = 0; place < w->out[0]; place++)                                       \
-            for (int64_t at = 0; at < w->out[1]; at++, g++, pooled++) {                           \
-                int64_t y, end_y, first_x, end_x;                                                 \
-                under(w, 0, place, &y, &end_y);                                                   \
-                under(w, 1, at, &first_x, &end_x);                                                \
-                int64_t x = first_x;                                                              \
-                while (y < end_y && in[y * w->in[1] + x] != *pooled)                              \
-                    if (++x == end_x) {                                                           \
-                        x = first_x;                                                              \
-                        y++;                                                                      \
-                    }                                                                             \
-                if (y < end_y)                                                                    \
-                    out[y * w->in[1] + x] += *g;                                                  \
-            }                                                                                     \
+#define POOL(T)                                                                                       \
+    CLONES static void pool_##T(const struct window *w, bool average, const T *in, T *out)            \
+    {                                                                                                 \
+        for (int64_t place = 0; place < w->out[0]; place++, out += w->out[1]) {                       \
+            int64_t y, end_y, first, end;                                                             \
+            under(w, 0, place, &y, &end_y);                                                           \
+            const int64_t rows = end_y - y;                                                           \
+            for (int64_t x = 0; x < w->out[1]; x++)                                                   \
+                out[x] = average ? 0 : -(T)__builtin_inf();                                           \
+            for (; y < end_y; y++) {                                                                  \
+                for (int64_t k = 0; k < w->kernel[1]; k++) {                                          \
+                    const T *from = in + y * w->in[1] + k - w->pad[1];                                \
+                    window_inside(w, 1, k, &first, &end);                                             \
+                    for (int64_t x = first; x < end && average; x++)                                  \
+                        out[x] += from[x * w->stride[1]];                                             \
+                    for (int64_t x = first; x < end && !average; x++) {                               \
+                        const T value = from[x * w->stride[1]];                                       \
+                        out[x] = ((value > out[x]) | (value != value)) ? value : out[x];              \
+                    }                                                                                 \
+                }                                                                                     \
+            }                                                                                         \
+            for (int64_t x = 0; x < w->out[1] && average; x++) {                                      \
+                under(w, 1, x, &first, &end);                                                         \
+                out[x] /= (T)(rows * (end - first));                                                  \
+            }                                                                                         \
+        }                                                                                             \
+    }                                                                                                 \
+                                                                                                      \
+    CLONES static void spread_mean_##T(const struct window *w, const T *g, T *out)                    \
+    {                                                                                                 \
+        for (int64_t place = 0; place < w->out[0]; place++)                                           \
+            for (int64_t at = 0; at < w->out[1]; at++, g++) {                                         \
+                int64_t first_y, end_y, first_x, end_x;                                               \
+                under(w, 0, place, &first_y, &end_y);                                                 \
+                under(w, 1, at, &first_x, &end_x);                                                    \
+                const T share = *g / (T)((end_y - first_y) * (end_x - first_x));                      \
+                for (int64_t y = first_y; y < end_y; y++)                                             \
+                    for (int64_t x = first_x; x < end_x; x++)                                         \
+                        out[y * w->in[1] + x] += share;                                               \
+            }                                                                                         \
+    }                                                                                                 \
+                                                                                                      \
+    /* To the first element of each window that is the largest: `left` is what nobody has got yet. */ \
+    CLONES static void spread_most_##T(const struct window *w, const T *g, const T *in,               \
+                                       const T *pooled, T *out)                                       \
+    {                                                                                                 \
+        T left[COLUMNS];                                                                              \
+        for (int64_t place = 0; place < w->out[0]; place++, g += w->out[1], pooled += w->out[1])      \
+            for (int64_t begin = 0; begin < w->out[1]; begin += COLUMNS) {                            \
+                const int64_t n = least(COLUMNS, w->out[1] - begin);                                  \
+                int64_t y, end_y, first, end;                                                         \
+                under(w, 0, place, &y, &end_y);                                                       \
+                memcpy(left, g + begin, (size_t)n * sizeof *left);                                    \
+                for (; y < end_y; y++)                                                                \
+                    for (int64_t k = 0; k < w->kernel[1]; k++) {                                      \
+                        const int64_t at = y * w->in[1] + k - w->pad[1];                              \
+                        window_inside(w, 1, k, &first, &end);                                         \
+                        first = first < begin ? begin : first;                                        \
+                        end = least(end, begin + n);                                                  \
+                        for (int64_t x = first; x < end; x++) {                                       \
+                            const int64_t i = at + x * w->stride[1];                                  \
+                            const bool is_it = in[i] == pooled[x];                                    \
+                            out[i] += is_it ? left[x - begin] : 0;                                    \
+                            left[x - begin] = is_it ? 0 : left[x - begin];                            \
+                        }                                                                             \
+                    }                                                                                 \
+            }                                                                                         \
     }
 POOL(float)
 POOL(double)

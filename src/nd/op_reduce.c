@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "nd/clones.h"
 #include "nd/graph.h"
 #include "nd/op.h"
 
@@ -167,9 +168,13 @@ static void groups_of(const struct spec *in, unsigned mask, struct groups *group
 #define REDUCE_RUN(T, A)                                                      \
     {                                                                         \
         const T *x = (const T *)data + offset;                                \
+        int64_t k = 0;                                                        \
+        for (; k + 4 <= n && how == REDUCE_SUM; k += 4)                       \
+            for (int64_t j = 0; j < 4; j++)                                   \
+                acc[j] = (A)(acc[j] + (A)x[k + j]);                           \
         if (how == REDUCE_SUM)                                                \
-            for (int64_t j = 0; j < n; j++)                                   \
-                acc[j & 3] = (A)(acc[j & 3] + (A)x[j]);                       \
+            for (int64_t j = 0; k + j < n; j++)                               \
+                acc[j] = (A)(acc[j] + (A)x[k + j]);                           \
         else if (how == REDUCE_MAX)                                           \
             for (int64_t j = 0; j < n; j++)                                   \
                 acc[0] = (A)x[j] > acc[0] || x[j] != x[j] ? (A)x[j] : acc[0]; \
@@ -193,23 +198,23 @@ static void groups_of(const struct spec *in, unsigned mask, struct groups *group
                 acc[j] = (A)x[j] < acc[j] || x[j] != x[j] ? (A)x[j] : acc[j]; \
         return;                                                               \
     }
-#define REDUCE_REAL(name, LOOP)                                                           \
-    static void name##_real(enum reduction how, enum tern_nd_type type, const void *data, \
-                            int64_t offset, int64_t n, double *acc)                       \
-    {                                                                                     \
-        if (type == TERN_ND_F32)                                                          \
-            LOOP(float, double)                                                           \
-        LOOP(double, double)                                                              \
+#define REDUCE_REAL(name, LOOP)                                                                  \
+    CLONES static void name##_real(enum reduction how, enum tern_nd_type type, const void *data, \
+                                   int64_t offset, int64_t n, double *acc)                       \
+    {                                                                                            \
+        if (type == TERN_ND_F32)                                                                 \
+            LOOP(float, double)                                                                  \
+        LOOP(double, double)                                                                     \
     }
-#define REDUCE_INTEGER(name, LOOP)                                                           \
-    static void name##_integer(enum reduction how, enum tern_nd_type type, const void *data, \
-                               int64_t offset, int64_t n, int64_t *acc)                      \
-    {                                                                                        \
-        if (type == TERN_ND_I32)                                                             \
-            LOOP(int32_t, int64_t)                                                           \
-        if (type == TERN_ND_U8)                                                              \
-            LOOP(uint8_t, int64_t)                                                           \
-        LOOP(int64_t, int64_t)                                                               \
+#define REDUCE_INTEGER(name, LOOP)                                                               \
+    CLONES static void name##_integer(enum reduction how, enum tern_nd_type type,                \
+                                      const void *data, int64_t offset, int64_t n, int64_t *acc) \
+    {                                                                                            \
+        if (type == TERN_ND_I32)                                                                 \
+            LOOP(int32_t, int64_t)                                                               \
+        if (type == TERN_ND_U8)                                                                  \
+            LOOP(uint8_t, int64_t)                                                               \
+        LOOP(int64_t, int64_t)                                                                   \
     }
 REDUCE_REAL(run, REDUCE_RUN)
 REDUCE_REAL(columns, REDUCE_COLUMNS)
