@@ -79,13 +79,63 @@ static enum tern_status make_graph(const struct node_list *list, struct graph *g
     return TERN_OK;
 }
 
+/* The memory of an input that nobody but the elementwise node `v` of the run reads any more, such as that of c in c = a * b + c;
+ * NULL if there is none. `n_reads` says how often the run's nodes read each, `n_users` how many nodes have each as an input. */
+static struct storage *inherited(const struct run *run, uint32_t v, const uint32_t *n_reads,
+                                 const uint32_t *n_users)
+{
+    const struct graph *graph = run_graph(run);
+    unsigned n;
+    const uint32_t *sources = graph_sources(graph, v, &n);
+    for (unsigned i = 0; i < n && graph->nodes[v].program; i++) {
+        const struct node *node = graph->nodes[sources[i]].origin;
+        if (graph->nodes[sources[i]].op || !node || n_reads[sources[i]] != 1 || node->has_strides ||
+            node->offset || !spec_same_shape(&node->spec, &graph->nodes[v].spec) ||
+            node->spec.type != graph->nodes[v].spec.type)
+            continue;
+        if (atomic_load(&node->refs) == n_users[sources[i]] &&
+            atomic_load(&node->storage->refs) == 1 && !atomic_load(&node->storage->is_exposed))
+            return node->storage;
+    }
+    return NULL;
+}
+
+/* Counts for `inherited`, for each node of the run's graph. */
+static void count_readers(const struct node_list *list, const struct run *run, uint32_t *n_reads,
+                          uint32_t *n_users)
+{
+    const struct graph *graph = run_graph(run);
+    for (uint32_t v = 0; v < graph->n_nodes; v++) {
+        unsigned n = 0;
+        const uint32_t *sources = graph_is_run(graph, v) ? graph_sources(graph, v, &n) : NULL;
+        for (unsigned i = 0; i < n; i++)
+            n_reads[sources[i]]++;
+    }
+    for (uint32_t i = 0; i < list->n; i++)
+        for (uint32_t k = 0; k < list->nodes[i]->n_inputs; k++)
+            n_users[list->nodes[i]->inputs[k]->index]++;
+}
+
 /* Gives memory to all outputs. After a failure, none of them keeps any. */
-static enum tern_status give_storages(const struct node_list *list)
+static enum tern_status give_storages(const struct node_list *list, const struct run *run)
 {
     enum tern_status status = TERN_OK;
-    for (uint32_t i = 0; i < list->n && !status; i++)
-        if (list->nodes[i]->n_handles > 0)
-            status = storage_new(spec_bytes(&list->nodes[i]->spec), &list->nodes[i]->storage);
+    uint32_t *counts = calloc(2 * (size_t)run_graph(run)->n_nodes, sizeof *counts);
+    uint32_t *n_users = counts + run_graph(run)->n_nodes;
+    if (!counts)
+        return fail(TERN_NO_MEMORY, "there is no memory to carry out %u calls", n_pending_arrays);
+    count_readers(list, run, counts, n_users);
+    for (uint32_t i = 0; i < list->n && !status; i++) {
+        struct node *node = list->nodes[i];
+        if (!node->n_handles)
+            continue;
+        struct storage *storage = inherited(run, node->index, counts, n_users);
+        if (storage)
+            node->storage = storage_keep(storage);
+        else
+            status = storage_new(spec_bytes(&node->spec), &node->storage);
+    }
+    free(counts);
     for (uint32_t i = 0; i < list->n && status; i++) {
         if (list->nodes[i]->n_handles > 0) {
             storage_drop(list->nodes[i]->storage);
@@ -136,7 +186,7 @@ static enum tern_status flush(void)
             &graph, (struct run_options){.fusing = is_fusing, .sharing = true, .is_single = true},
             &run);
     if (!status)
-        status = give_storages(&list);
+        status = give_storages(&list, run);
     if (status) {
         run_free(run);
         graph_fini(&graph);

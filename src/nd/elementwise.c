@@ -155,6 +155,16 @@ static void join_dimensions(struct spec *shape, struct operand *inputs, unsigned
     }
 }
 
+/* So many elements fill the buffers: more of them if none is larger than 4 bytes. */
+static size_t block_of(const struct program *program)
+{
+    bool is_small = true;
+    for (unsigned s = 0; s < program->n_steps; s++)
+        is_small = is_small && spec_type_bytes(program->steps[s].type) <= 4 &&
+                   spec_type_bytes(program->steps[s].out_type) <= 4;
+    return is_small ? 2 * ELEMENTWISE_BLOCK : ELEMENTWISE_BLOCK;
+}
+
 void elementwise_run(const struct program *program, const struct spec *given,
                      const struct operand *given_inputs, const struct operand *given_out,
                      uint64_t step)
@@ -173,19 +183,19 @@ void elementwise_run(const struct program *program, const struct spec *given,
     const unsigned result = program->n_inputs + program->n_steps - 1;
     for (unsigned r = 0; r <= result; r++)
         registers[r] = buffers.bytes[buffer_of[r]];
-    const size_t count = spec_count(shape);
+    const size_t count = spec_count(shape), most = block_of(program);
     for (unsigned i = 0; i < program->n_inputs; i++) {
         layouts[i] = layout_of(shape, inputs[i].strides);
         if (layouts[i] == LAYOUT_SINGLE)
             move(spec_type_bytes(inputs[i].type), inputs[i].data, 0, (char *)buffers.bytes[i], 1,
-                 (int64_t)(count < ELEMENTWISE_BLOCK ? count : ELEMENTWISE_BLOCK));
+                 (int64_t)(count < most ? count : most));
     }
     const bool is_direct = layout_of(shape, out->strides) == LAYOUT_DENSE;
     const size_t out_bytes = spec_type_bytes(out->type);
     struct block block = {.step = step};
     for (size_t first = 0; first < count; first += block.n) {
         block.first = first;
-        block.n = count - first < ELEMENTWISE_BLOCK ? count - first : ELEMENTWISE_BLOCK;
+        block.n = count - first < most ? count - first : most;
         for (unsigned i = 0; i < program->n_inputs; i++) {
             if (layouts[i] == LAYOUT_DENSE)
                 registers[i] = inputs[i].data + first * spec_type_bytes(inputs[i].type);

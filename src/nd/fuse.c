@@ -18,6 +18,8 @@ struct fusion {
     uint32_t *consumer; /* the group of all consumers; GRAPH_NONE: there are none, MANY: several */
     uint16_t *n_steps;  /* of the group with this root */
     uint16_t *n_inputs; /* at most so many values come from outside */
+    uint16_t *
+        n_reads; /* how often its consumers read a node: these are no inputs any more once it joins them */
 };
 #define MANY (GRAPH_NONE - 1)
 
@@ -55,10 +57,10 @@ static bool joins(struct fusion *fusion, uint32_t node)
     unsigned n_steps, n_inputs;
     count(graph, node, &n_steps, &n_inputs);
     if (fusion->n_steps[root] + n_steps > PROGRAM_MAX_STEPS ||
-        fusion->n_inputs[root] + n_inputs > PROGRAM_MAX_INPUTS)
+        fusion->n_inputs[root] + n_inputs - fusion->n_reads[node] > PROGRAM_MAX_INPUTS)
         return false;
     fusion->n_steps[root] = (uint16_t)(fusion->n_steps[root] + n_steps);
-    fusion->n_inputs[root] = (uint16_t)(fusion->n_inputs[root] + n_inputs);
+    fusion->n_inputs[root] = (uint16_t)(fusion->n_inputs[root] + n_inputs - fusion->n_reads[node]);
     return true;
 }
 
@@ -84,7 +86,10 @@ static void choose_groups(struct fusion *fusion, bool fusing)
             fusion->n_inputs[v] = (uint16_t)n_inputs;
         }
         for (uint32_t i = 0; i < node->n_inputs; i++) {
-            uint32_t *of = &fusion->consumer[graph_inputs(graph, v)[i]];
+            const uint32_t input = graph_inputs(graph, v)[i];
+            uint32_t *of = &fusion->consumer[input];
+            if (fusion->n_reads[input] < UINT16_MAX)
+                fusion->n_reads[input]++;
             *of = *of == GRAPH_NONE || *of == node->group ? node->group : MANY;
         }
     }
@@ -162,9 +167,10 @@ enum tern_status graph_fuse(struct graph *graph, bool fusing)
 {
     const uint32_t n = graph->n_nodes;
     struct fusion fusion = {graph, malloc((n + 1) * sizeof(uint32_t)),
-                            calloc(n + 1, sizeof(uint16_t)), calloc(n + 1, sizeof(uint16_t))};
+                            calloc(n + 1, sizeof(uint16_t)), calloc(n + 1, sizeof(uint16_t)),
+                            calloc(n + 1, sizeof(uint16_t))};
     enum tern_status status = TERN_OK;
-    if (fusion.consumer && fusion.n_steps && fusion.n_inputs) {
+    if (fusion.consumer && fusion.n_steps && fusion.n_inputs && fusion.n_reads) {
         memset(fusion.consumer, 0xff, (n + 1) * sizeof(uint32_t));
         inline_numbers(graph);
         choose_groups(&fusion, fusing);
@@ -176,6 +182,7 @@ enum tern_status graph_fuse(struct graph *graph, bool fusing)
     free(fusion.consumer);
     free(fusion.n_steps);
     free(fusion.n_inputs);
+    free(fusion.n_reads);
     return status;
 }
 

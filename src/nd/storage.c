@@ -1,9 +1,63 @@
 /* storage - see storage.h. */
 #include "nd/storage.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "base/status.h"
+
+/*
+ * Large pieces of memory that were given back wait here for the next array: the system would zero their pages again, which
+ * takes longer than most operators. The one that waits longest goes when the others need its place.
+ */
+enum { SPARE_PIECES = 4, SPARE_LEAST = 1 << 20, SPARE_MOST = 1 << 26 };
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct piece {
+    void *data;
+    size_t bytes;
+} spare[SPARE_PIECES];
+static size_t spare_bytes;
+
+/* Takes a piece out of the list; called with the lock. */
+static void *take_piece(unsigned i)
+{
+    void *data = spare[i].data;
+    spare_bytes -= spare[i].bytes;
+    for (; i + 1 < SPARE_PIECES; i++)
+        spare[i] = spare[i + 1];
+    spare[i] = (struct piece){NULL, 0};
+    return data;
+}
+
+static void *new_memory(size_t bytes)
+{
+    void *data = NULL;
+    if (bytes >= SPARE_LEAST && bytes <= SPARE_MOST) {
+        pthread_mutex_lock(&lock);
+        for (unsigned i = 0; i < SPARE_PIECES && !data; i++)
+            if (spare[i].bytes == bytes)
+                data = take_piece(i);
+        pthread_mutex_unlock(&lock);
+    }
+    return data ? data : aligned_alloc(64, bytes);
+}
+
+static void give_memory_back(void *data, size_t bytes)
+{
+    if (bytes < SPARE_LEAST || bytes > SPARE_MOST) {
+        free(data);
+        return;
+    }
+    pthread_mutex_lock(&lock);
+    while (spare[0].data && (spare[SPARE_PIECES - 1].data || spare_bytes + bytes > SPARE_MOST))
+        free(take_piece(0));
+    unsigned i = 0;
+    while (spare[i].data)
+        i++;
+    spare[i] = (struct piece){data, bytes};
+    spare_bytes += bytes;
+    pthread_mutex_unlock(&lock);
+}
 
 static enum tern_status make(void *data, struct storage **storage)
 {
@@ -23,12 +77,15 @@ static void leave(void *context)
 
 enum tern_status storage_new(size_t bytes, struct storage **storage)
 {
-    void *data = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    const size_t rounded = (bytes + 63) / 64 * 64;
+    void *data = new_memory(rounded);
     if (!data)
         return fail(TERN_NO_MEMORY, "there is no memory for an array of %zu bytes", bytes);
     enum tern_status status = make(data, storage);
     if (status)
         free(data);
+    else
+        (*storage)->bytes = rounded;
     return status;
 }
 
@@ -59,6 +116,6 @@ void storage_drop(struct storage *storage)
     if (storage->release)
         storage->release(storage->context);
     else
-        free(storage->data);
+        give_memory_back(storage->data, storage->bytes);
     free(storage);
 }

@@ -16,6 +16,7 @@ struct storage {
     atomic_uint refs;
     atomic_bool is_exposed; /* the program has a pointer to it, or it is the program's own */
     void *data;
+    size_t bytes; /* of the library's memory */
     struct variable variable;
     void (*release)(
         void *context); /* gives memory of the program back; NULL: it is the library's */

@@ -329,3 +329,40 @@ def test_failures_have_sentences():
     with pytest.raises(nd.Error, match="was closed"):
         nd._check(
             nd._lib.tern_array_shape(ctypes.c_void_p(handle), ctypes.byref(nd._Shape())))
+
+
+def test_memory_of_what_nobody_reads_any_more_is_used_again():
+    rng = np.random.default_rng(5)
+    a, b, c = (rng.random((300, 1000)).astype(np.float32) for _ in range(3))
+    x, y, z = nd.array(a), nd.array(b), nd.array(c)
+    nd.wait_all()
+    for _ in range(5):  # in place: nobody else has z
+        z = x * y + z
+        c = a * b + c
+        nd.wait_all()
+    kept = z
+    z = z * x  # not in place: `kept` has it
+    nd.wait_all()
+    assert np.array_equal(kept.numpy(), c) and np.array_equal(z.numpy(), c * a)
+    both = nd.array(c)
+    p, q = both + x, both * y  # two read it
+    del both
+    assert np.array_equal(p.numpy(), c + a) and np.array_equal(q.numpy(), c * b)
+    row = nd.array(c)
+    first = row[:1]  # a view
+    row = row + x
+    nd.wait_all()
+    assert np.array_equal(first.numpy(), c[:1]) and np.array_equal(row.numpy(), c + a)
+    wide = nd.array(c[:1])
+    wide = wide + x  # another shape
+    assert np.array_equal(wide.numpy(), c[:1] + a)
+
+
+def test_long_chains_are_one_operation():
+    x, y, z = nd.ones(1000), nd.full(1000, 2.0), nd.full(1000, 3.0)
+    nd.wait_all()
+    before = nd._lib.tern_nd_operations()
+    value = ((x * y + z) * x - y) * z + x * (y - 0.5)
+    nd.wait_all()
+    assert nd._lib.tern_nd_operations() - before == 1
+    assert value.numpy().tolist() == [((1 * 2 + 3) * 1 - 2) * 3 + 1 * 1.5] * 1000
