@@ -107,6 +107,16 @@ missing_options() {
 }
 check 'commands in the documents have the options that they are given' is_silent missing_options
 
+# What tern.h says of forked children, it says of every call that takes a handle; the list of the test must not fall behind.
+untried_calls() {
+    tr '\n' ' ' <include/tern/tern.h |
+        grep -oE 'enum tern_status +tern_[a-z_]+\(struct tern_(node|worker|table|dist) \*[a-z]' |
+        grep -oE 'tern_[a-z_]+\(' | sort -u | while read -r call; do
+        grep -qF "forked($call" tests/unit/node/test_process.c || echo "$call)"
+    done
+}
+check 'each call is tried in a forked child' is_silent untried_calls
+
 # The first program of README is a part of the one that is compiled and run (test_examples.sh); that in Python is a whole one.
 listing() {
     awk -v from="^\`\`\`$1\$" '$0 ~ from { code = 1; next } /^```$/ { if (code) exit } code' README.md

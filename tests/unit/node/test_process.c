@@ -139,6 +139,37 @@ static void use_tables(void)
     forked(tern_table_close(table));
 }
 
+static bool keep_all(void *context, uint64_t key, const void *value)
+{
+    (void)context, (void)key, (void)value;
+    return true;
+}
+
+static void use_special_tables(void)
+{
+    const uint64_t keys[2] = {1, 2};
+    const uint32_t weights[2] = {1, 1};
+    float values[4] = {1, 1, 1, 1};
+    bool are[2];
+    uint64_t top[2], ticket, n_swept;
+    int64_t cells[2] = {0}, errors[2];
+    size_t n;
+    forked(tern_localize_start(worker, table, keys, 2, &ticket));
+    forked(tern_pull_if_local(worker, table, keys, 2, values, are, &n));
+    forked(tern_pull_present(worker, table, keys, 2, values, are));
+    forked(tern_count(worker, table, keys, 2, weights));
+    forked(tern_sweep(worker, table, keep_all, NULL, &n_swept));
+    forked(tern_top(worker, table, 2, top, cells, errors, &n));
+    forked(tern_sketch_read_cells(worker, table, 0, 2, cells));
+    forked(tern_sketch_add_cells(worker, table, 0, 2, cells));
+    forked(tern_table_get_served(table, 0, &n_swept));
+    forked(tern_checkpoint_start(nodes[0], "checkpoint", NULL, 0));
+    forked(tern_checkpoint_start_changes(nodes[0], "checkpoint", NULL, 0));
+    forked(tern_checkpoint_wait(nodes[0]));
+    forked(tern_checkpoint_restore(table, NULL));
+    forked(tern_checkpoint_restore_clock(worker, NULL));
+}
+
 static void use_the_rest(void)
 {
     uint32_t self, count;
@@ -185,6 +216,7 @@ static void children_are_refused(void **state)
     assert_true(child >= 0);
     if (child == 0) {
         use_tables();
+        use_special_tables();
         use_the_rest();
         /* A node of its own, in no cluster, is allowed; one in the parent's cluster is not. */
         struct tern_node *own;
