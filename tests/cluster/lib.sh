@@ -7,7 +7,7 @@
 #                           $err all they printed
 #   until_says K WORD       waits until node K has printed WORD; fails after 60 paced seconds
 #   end PID                 kills a process of the script's own and waits for it
-#   new_unix, new_tcp       set $coordinator to a fresh address
+#   new_unix, new_tcp       set $coordinator to a fresh address; of the second, $port is the port
 #   intercept PATH [OPT...] a proxy ($proxy) takes the place of a node's socket, once that is there; pass_on PATH [OPT...] starts
 #                           a further one. Options are those of proxy.c
 #   run_cut N COMMAND...    runs N nodes while their connections are cut, $cut_ms paced milliseconds apart on average (5), for

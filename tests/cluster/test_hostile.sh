@@ -120,12 +120,12 @@ end $silent
 # slowly ATTACK...: node 0 is there first, then those who attack it, then node 1 joins.
 slowly() {
     $prefix 0 start 0 2 "$programs/sums" dense 10000 2 $steps
-    sleep 1
+    soon is_port_used "$port"
     crowd "$@" >"$tmp/slow.out" 2>&1 &
     slow=$!
     running="$running $slow"
     until_says slow connected
-    TERN_DEADLINE=5 TERN_JOIN_DEADLINE=5 $prefix 1 start 1 2 "$programs/sums" dense 10000 2 $steps
+    TERN_DEADLINE=$(paced 5) TERN_JOIN_DEADLINE=$(paced 5) $prefix 1 start 1 2 "$programs/sums" dense 10000 2 $steps
 }
 
 steps=50
@@ -133,7 +133,7 @@ many=2500
 $quick && many=1200
 new_tcp
 prefix=with_tls
-slowly slow 60 $many "$coordinator"
+slowly slow "$(paced 60)" $many "$coordinator"
 collect 0 1
 check "a node joins over TLS beside $many connections that send a byte now and then" exact
 check 'they were there all the while, too' kill -0 $slow
@@ -141,7 +141,7 @@ end $slow
 
 new_tcp
 prefix=plainly
-slowly slow 60 $many "$coordinator"
+slowly slow "$(paced 60)" $many "$coordinator"
 collect 0 1
 check "and so it does over TCP" exact
 end $slow

@@ -45,7 +45,7 @@ launched() {
     k=$1
     shift
     env RANK="$k" WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29501 \
-        TMPDIR="$tmp/open" TERN_DEADLINE=3 TERN_JOIN_DEADLINE=3 "$@" \
+        TMPDIR="$tmp/open" TERN_DEADLINE="$(paced 3)" TERN_JOIN_DEADLINE="$(paced 3)" "$@" \
         >"$tmp/$k.out" 2>"$tmp/$k.err" </dev/null &
     eval "pid_$k=$!"
     running="$running $!"
@@ -85,18 +85,18 @@ rmdir "$folder"
 
 # The other user listens where node 0 is expected.
 coordinator=unix:$tmp/open/c
-as_other 0 TERN_NODE=0 TERN_NODES=2 TERN_COORDINATOR=$coordinator TERN_DEADLINE=8 TERN_JOIN_DEADLINE=8 \
-    "$sums" dense 1000 1 20
+as_other 0 TERN_NODE=0 TERN_NODES=2 TERN_COORDINATOR=$coordinator TERN_DEADLINE="$(paced 8)" \
+    TERN_JOIN_DEADLINE="$(paced 8)" "$sums" dense 1000 1 20
 until_socket "$tmp/open/c"
-TERN_DEADLINE=3 TERN_JOIN_DEADLINE=3 start 1 2 "$sums" dense 1000 1 20
+TERN_DEADLINE=$(paced 3) TERN_JOIN_DEADLINE=$(paced 3) start 1 2 "$sums" dense 1000 1 20
 check "another user's node 0 is not joined" refused 1 "another user (uid $other"
 end "$pid_0"
 
 # A node of the other user is called by this one, who may open every file: it does not answer.
-as_other 0 TERN_NODE=0 TERN_NODES=2 TERN_COORDINATOR=unix:$tmp/open/d TERN_DEADLINE=30 TERN_JOIN_DEADLINE=30 \
-    "$sums" dense 1000 1 20
+as_other 0 TERN_NODE=0 TERN_NODES=2 TERN_COORDINATOR=unix:$tmp/open/d TERN_DEADLINE="$(paced 30)" \
+    TERN_JOIN_DEADLINE="$(paced 30)" "$sums" dense 1000 1 20
 until_socket "$tmp/open/d"
-try timeout 20 "$programs/crowd" welcome 3 tern 2 0 "unix:$tmp/open/d"
+try timeout "$(paced 20)" "$programs/crowd" welcome 3 tern 2 0 "unix:$tmp/open/d"
 check 'a node answers no other user' grep -q '^0 of 3 were welcomed' "$out"
 end "$pid_0"
 
@@ -112,10 +112,10 @@ collect 0 1
 check 'and the job goes on' [ "$statuses" = '0 0' ]
 
 new_tcp
-as_other 0 TERN_NODE=0 TERN_NODES=2 TERN_COORDINATOR="$coordinator" TERN_DEADLINE=8 TERN_JOIN_DEADLINE=8 \
-    "$sums" dense 1000 1 20
-sleep 0.5
-TERN_DEADLINE=3 TERN_JOIN_DEADLINE=3 start 1 2 "$sums" dense 1000 1 20
+as_other 0 TERN_NODE=0 TERN_NODES=2 TERN_COORDINATOR="$coordinator" TERN_DEADLINE="$(paced 8)" \
+    TERN_JOIN_DEADLINE="$(paced 8)" "$sums" dense 1000 1 20
+soon is_port_used "$port"
+TERN_DEADLINE=$(paced 3) TERN_JOIN_DEADLINE=$(paced 3) start 1 2 "$sums" dense 1000 1 20
 check "another user's node 0 is not joined on loopback TCP" refused 1 TERN_TOKEN
 end "$pid_0"
 secret=${TMPDIR:-/tmp}/tern-$(id -u)/secret
