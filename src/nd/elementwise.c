@@ -3,6 +3,10 @@
 
 #include <string.h>
 
+#include "nd/engine.h"
+
+enum { PART_ELEMENTS = 1 << 16 }; /* the least of a part, times steps */
+
 void elementwise_strides(const struct spec *own, const int64_t *strides, const struct spec *shape,
                          int64_t *along)
 {
@@ -165,47 +169,79 @@ static size_t block_of(const struct program *program)
     return is_small ? 2 * ELEMENTWISE_BLOCK : ELEMENTWISE_BLOCK;
 }
 
+/* What all parts of a run share. */
+struct passage {
+    const struct program *program;
+    const struct spec *shape;
+    const struct operand *inputs, *out;
+    uint64_t step;
+    size_t count, most; /* elements, and those of a block */
+    unsigned n_parts;
+    enum layout layouts[PROGRAM_MAX_INPUTS];
+    bool is_direct;
+    uint8_t buffer_of[PROGRAM_BUFFERS];
+};
+
+static void run_block(const struct passage *p, struct block *block, const void **registers,
+                      struct buffers *buffers)
+{
+    const unsigned result = p->program->n_inputs + p->program->n_steps - 1;
+    for (unsigned i = 0; i < p->program->n_inputs; i++) {
+        const struct operand *input = &p->inputs[i];
+        if (p->layouts[i] == LAYOUT_DENSE)
+            registers[i] = input->data + block->first * spec_type_bytes(input->type);
+        else if (p->layouts[i] == LAYOUT_STRIDED)
+            move_strided(p->shape, input, block->first, block->n, (char *)buffers->bytes[i], true);
+    }
+    if (p->is_direct)
+        registers[result] = p->out->data + block->first * spec_type_bytes(p->out->type);
+    run_steps(p->program, registers, block);
+    if (!p->is_direct)
+        move_strided(p->shape, p->out, block->first, block->n, (char *)(uintptr_t)registers[result],
+                     false);
+}
+
+/* Some of the blocks. */
+static void run_part(void *context, unsigned part)
+{
+    const struct passage *p = context;
+    const int64_t n_blocks = (int64_t)((p->count + p->most - 1) / p->most);
+    const size_t begin = (size_t)nd_engine_begin(n_blocks, p->n_parts, part) * p->most,
+                 end = (size_t)nd_engine_begin(n_blocks, p->n_parts, part + 1) * p->most;
+    struct buffers buffers;
+    const void *registers[PROGRAM_BUFFERS];
+    for (unsigned r = 0; r < p->program->n_inputs + p->program->n_steps; r++)
+        registers[r] = buffers.bytes[p->buffer_of[r]];
+    for (unsigned i = 0; i < p->program->n_inputs; i++)
+        if (p->layouts[i] == LAYOUT_SINGLE)
+            move(spec_type_bytes(p->inputs[i].type), p->inputs[i].data, 0, (char *)buffers.bytes[i],
+                 1, (int64_t)(p->count < p->most ? p->count : p->most));
+    struct block block = {.step = p->step};
+    for (block.first = begin; block.first < end && block.first < p->count; block.first += block.n) {
+        block.n = p->count - block.first < p->most ? p->count - block.first : p->most;
+        run_block(p, &block, registers, &buffers);
+    }
+}
+
 void elementwise_run(const struct program *program, const struct spec *given,
                      const struct operand *given_inputs, const struct operand *given_out,
                      uint64_t step)
 {
-    struct spec own = *given;
-    struct operand inputs[PROGRAM_MAX_INPUTS], own_out = *given_out;
+    struct spec shape = *given;
+    struct operand inputs[PROGRAM_MAX_INPUTS], out = *given_out;
     memcpy(inputs, given_inputs, program->n_inputs * sizeof *inputs);
-    join_dimensions(&own, inputs, program->n_inputs, &own_out);
-    const struct spec *shape = &own;
-    const struct operand *out = &own_out;
-    struct buffers buffers;
-    uint8_t buffer_of[PROGRAM_BUFFERS];
-    const void *registers[PROGRAM_BUFFERS];
-    enum layout layouts[PROGRAM_MAX_INPUTS];
-    choose_buffers(program, buffer_of);
-    const unsigned result = program->n_inputs + program->n_steps - 1;
-    for (unsigned r = 0; r <= result; r++)
-        registers[r] = buffers.bytes[buffer_of[r]];
-    const size_t count = spec_count(shape), most = block_of(program);
-    for (unsigned i = 0; i < program->n_inputs; i++) {
-        layouts[i] = layout_of(shape, inputs[i].strides);
-        if (layouts[i] == LAYOUT_SINGLE)
-            move(spec_type_bytes(inputs[i].type), inputs[i].data, 0, (char *)buffers.bytes[i], 1,
-                 (int64_t)(count < most ? count : most));
-    }
-    const bool is_direct = layout_of(shape, out->strides) == LAYOUT_DENSE;
-    const size_t out_bytes = spec_type_bytes(out->type);
-    struct block block = {.step = step};
-    for (size_t first = 0; first < count; first += block.n) {
-        block.first = first;
-        block.n = count - first < most ? count - first : most;
-        for (unsigned i = 0; i < program->n_inputs; i++) {
-            if (layouts[i] == LAYOUT_DENSE)
-                registers[i] = inputs[i].data + first * spec_type_bytes(inputs[i].type);
-            else if (layouts[i] == LAYOUT_STRIDED)
-                move_strided(shape, &inputs[i], first, block.n, (char *)buffers.bytes[i], true);
-        }
-        if (is_direct)
-            registers[result] = out->data + first * out_bytes;
-        run_steps(program, registers, &block);
-        if (!is_direct)
-            move_strided(shape, out, first, block.n, (char *)(uintptr_t)registers[result], false);
-    }
+    join_dimensions(&shape, inputs, program->n_inputs, &out);
+    struct passage passage = {.program = program,
+                              .shape = &shape,
+                              .inputs = inputs,
+                              .out = &out,
+                              .step = step,
+                              .count = spec_count(&shape),
+                              .most = block_of(program),
+                              .is_direct = layout_of(&shape, out.strides) == LAYOUT_DENSE};
+    choose_buffers(program, passage.buffer_of);
+    for (unsigned i = 0; i < program->n_inputs; i++)
+        passage.layouts[i] = layout_of(&shape, inputs[i].strides);
+    passage.n_parts = nd_engine_split((int64_t)passage.count * program->n_steps, PART_ELEMENTS);
+    nd_engine_parts(passage.n_parts, run_part, &passage);
 }

@@ -36,6 +36,15 @@ static struct queue {
     struct operation *head, *tail;
 } ready, communicating; /* the second: ready operations that communicate */
 static bool has_communicator;
+
+/* The parts of an operation, in the memory of the thread that waits for them. */
+struct batch {
+    void (*part)(void *context, unsigned i);
+    void *context;
+    unsigned n, n_begun, n_left;
+    struct batch *next;
+};
+static struct batch *batches;   /* those of which not all parts have begun */
 static atomic_uint n_submitted; /* and not ended */
 static uint64_t n_ended;
 static unsigned n_wanted, n_workers, n_leaving, n_waiting;
@@ -156,9 +165,62 @@ static void run_one(struct queue *queue)
         pthread_cond_broadcast(&ended);
 }
 
+/* Runs the next part of a batch. Called and left with the lock; the batch may be gone then. */
+static void run_part(struct batch *batch)
+{
+    const unsigned i = batch->n_begun++;
+    if (batch->n_begun == batch->n) {
+        struct batch **link = &batches;
+        while (*link != batch)
+            link = &(*link)->next;
+        *link = batch->next;
+    }
+    pthread_mutex_unlock(&lock);
+    batch->part(batch->context, i);
+    pthread_mutex_lock(&lock);
+    if (!--batch->n_left && n_waiting)
+        pthread_cond_broadcast(&ended);
+}
+
+void nd_engine_parts(unsigned n, void (*part)(void *context, unsigned i), void *context)
+{
+    if (n == 1) {
+        part(context, 0);
+        return;
+    }
+    struct batch batch = {.part = part, .context = context, .n = n, .n_left = n};
+    pthread_mutex_lock(&lock);
+    batch.next = batches;
+    batches = &batch;
+    pthread_cond_broadcast(&work);
+    if (n_waiting)
+        pthread_cond_broadcast(&ended);
+    while (batch.n_begun < n)
+        run_part(&batch);
+    while (batch.n_left) {
+        n_waiting++;
+        pthread_cond_wait(&ended, &lock);
+        n_waiting--;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+unsigned nd_engine_split(int64_t size, int64_t least)
+{
+    if (size < 2 * least)
+        return 1;
+    const unsigned threads = nd_engine_threads(),
+                   most = threads < ENGINE_PARTS ? threads : ENGINE_PARTS;
+    return size / least < most ? (unsigned)(size / least) : most;
+}
+
 /* Waits for an operation to end, or runs one. Called and left with the lock. */
 static void progress(void)
 {
+    if (batches) {
+        run_part(batches);
+        return;
+    }
     if (ready.head) {
         run_one(&ready);
         return;
@@ -181,7 +243,9 @@ static void *work_on(void *unused)
             pthread_cond_broadcast(&ended);
             break;
         }
-        if (ready.head)
+        if (batches)
+            run_part(batches);
+        else if (ready.head)
             run_one(&ready);
         else
             pthread_cond_wait(&work, &lock);

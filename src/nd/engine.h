@@ -61,6 +61,21 @@ struct operation {
 
 void nd_engine_submit(struct operation *operation);
 
+/*
+ * An operation may divide its work: runs part(context, 0) .. part(context, n - 1), in any order, on the calling thread and on
+ * threads that have nothing else to do, and returns when all have ended. Parts wait for nothing and do not fail.
+ * nd_engine_split says into how many parts work of this size is worth dividing, if each has at least `least` of it.
+ */
+enum { ENGINE_PARTS = 16 };
+void nd_engine_parts(unsigned n, void (*part)(void *context, unsigned i), void *context);
+unsigned nd_engine_split(int64_t work, int64_t least);
+
+/* Where the i-th of n parts of so many things begins. */
+static inline int64_t nd_engine_begin(int64_t count, unsigned n, unsigned i)
+{
+    return count * i / n;
+}
+
 /* Waits until everything that writes the variable has ended; then returns its failure. */
 enum tern_status nd_engine_wait(struct variable *variable);
 

@@ -16,8 +16,8 @@ static void NAME(pack_a)(const struct gemm *p, int64_t row, int64_t m, int64_t d
         for (int64_t d = 0; d < k; d++)
             for (int64_t r = i; r < i + 4; r++)
                 *to++ = r >= m ? 0
-                               : a[p->transpose_a ? (depth + d) * p->m + row + r
-                                                  : (row + r) * p->k + depth + d];
+                               : a[p->transpose_a ? (depth + d) * p->row_a + row + r
+                                                  : (row + r) * p->row_a + depth + d];
 }
 
 static void NAME(pack_b)(const struct gemm *p, int64_t depth, int64_t k, int64_t column, int64_t n,
@@ -28,8 +28,8 @@ static void NAME(pack_b)(const struct gemm *p, int64_t depth, int64_t k, int64_t
         for (int64_t d = 0; d < k; d++)
             for (int64_t c = j; c < j + NAME(WIDTH); c++)
                 *to++ = c >= n ? 0
-                               : b[p->transpose_b ? (column + c) * p->k + depth + d
-                                                  : (depth + d) * p->n + column + c];
+                               : b[p->transpose_b ? (column + c) * p->row_b + depth + d
+                                                  : (depth + d) * p->row_b + column + c];
 }
 
 /* Adds the product of 4 packed rows and 2 * LANES packed columns to the corner of c with `rows` and `columns`. */
@@ -53,8 +53,8 @@ CLONES static void NAME(corner)(const REAL *a, const REAL *b, int64_t k, REAL *c
 static void NAME(multiply)(const struct gemm *p)
 {
     REAL *packed_b = p->scratch, *packed_a = packed_b + GEMM_COLUMNS * GEMM_DEPTH, *c = p->c;
-    if (!p->adds)
-        memset(c, 0, (size_t)(p->m * p->n) * sizeof *c);
+    for (int64_t i = 0; i < p->m && !p->adds; i++)
+        memset(c + i * p->row_c, 0, (size_t)p->n * sizeof *c);
     for (int64_t column = 0; column < p->n; column += GEMM_COLUMNS) {
         const int64_t n = least(p->n - column, GEMM_COLUMNS);
         for (int64_t depth = 0; depth < p->k; depth += GEMM_DEPTH) {
@@ -66,8 +66,8 @@ static void NAME(multiply)(const struct gemm *p)
                 for (int64_t j = 0; j < n; j += NAME(WIDTH))
                     for (int64_t i = 0; i < m; i += 4)
                         NAME(corner)
-                (packed_a + i * k, packed_b + j * k, k, c + (row + i) * p->n + column + j, p->n,
-                 least(m - i, 4), least(n - j, NAME(WIDTH)));
+                (packed_a + i * k, packed_b + j * k, k, c + (row + i) * p->row_c + column + j,
+                 p->row_c, least(m - i, 4), least(n - j, NAME(WIDTH)));
             }
         }
     }

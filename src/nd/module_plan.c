@@ -46,7 +46,7 @@ enum tern_status tern_symbol_plan(struct tern_symbol *symbol, size_t n, const ch
     if (!status)
         status = graph_fuse(&graph, true);
     if (!status)
-        status = plan_make(&graph, true, &plan);
+        status = plan_make(&graph, true, 1, &plan);
     if (!status) {
         *result = (struct tern_nd_plan){.struct_size = sizeof *result,
                                         .n_nodes = graph.n_nodes,

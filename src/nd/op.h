@@ -82,7 +82,10 @@ struct call {
     unsigned n_inputs;
     const struct tensor *in;
     struct tensor out;
-    void *scratch; /* as many bytes as op->scratch_bytes said */
+    void *
+        scratch; /* for each of n_parts as many bytes as op->scratch_bytes said, rounded up to 64 */
+    unsigned n_parts; /* into which the operator may divide its work (nd_engine_parts) */
+    size_t part_bytes;
 };
 
 /* The gradient of `node`: `out` is the gradient of its output. Fills in[i], or leaves it at GRAPH_NONE where there is none. */
@@ -107,6 +110,7 @@ struct op {
     op_gradient *gradient; /* NULL: the operator is constant almost everywhere, or has no inputs */
     unsigned overwrites;
     bool completes; /* infer fills in the shapes of inputs that are not known */
+    bool divides;   /* needs its scratch once for each part of its work */
     bool is_random; /* two equal nodes differ, and each run differs */
 };
 

@@ -15,6 +15,7 @@
 
 #include "base/status.h"
 #include "nd/clones.h"
+#include "nd/engine.h"
 #include "nd/gemm.h"
 #include "nd/graph.h"
 #include "nd/window.h"
@@ -25,8 +26,9 @@ enum { TILE_COLUMNS = 1024 };
 struct convolution {
     struct window window;
     int64_t images, channels, filters;
-    int64_t depth;  /* channels times elements of the kernel */
-    int64_t places; /* of the window in an image */
+    int64_t all_channels; /* of an image in memory; `channels` of them are looked at */
+    int64_t depth;        /* channels times elements of the kernel */
+    int64_t places;       /* of the window in an image */
     int64_t tile_images, tile_rows;
 };
 
@@ -43,8 +45,10 @@ static enum tern_status convolution_read(const struct attributes *attributes,
     if (!spec_is_known(data) || data->n_dims != 4)
         return fail(TERN_INVALID, "the data must have a known shape: images x channels x height x "
                                   "width");
-    *c = (struct convolution){
-        .images = data->dims[0], .channels = data->dims[1], .filters = filters};
+    *c = (struct convolution){.images = data->dims[0],
+                              .channels = data->dims[1],
+                              .all_channels = data->dims[1],
+                              .filters = filters};
     enum tern_status status = window_read(attributes, data->dims + 2, &c->window);
     if (status)
         return status;
@@ -80,6 +84,66 @@ static size_t scratch_of(const struct convolution *c, enum tern_nd_type type)
     return GEMM_SCRATCH_BYTES +
            (size_t)((c->depth + c->filters) * c->tile_images * c->tile_rows * c->window.out[1]) *
                spec_type_bytes(type);
+}
+
+/* ---- Parts: some images each; of the gradient of weights, some channels --------------------------- */
+
+struct division {
+    struct convolution c;
+    const struct call *call;
+    void (*convolve)(const struct convolution *c, const struct call *call);
+    bool by_channels;
+    int64_t n_parts;
+};
+
+static void *shifted(void *data, int64_t n, enum tern_nd_type type)
+{
+    return (char *)data + n * (int64_t)spec_type_bytes(type);
+}
+
+static void convolve_part(void *context, unsigned i)
+{
+    const struct division *d = context;
+    struct convolution c = d->c;
+    struct call call = *d->call;
+    struct tensor in[3];
+    memcpy(in, call.in, call.n_inputs * sizeof *in);
+    call.in = in;
+    call.scratch = (char *)call.scratch + i * call.part_bytes;
+    const enum tern_nd_type type = call.out.spec.type;
+    const int64_t count = d->by_channels ? c.channels : c.images,
+                  begin = nd_engine_begin(count, (unsigned)d->n_parts, i),
+                  n = nd_engine_begin(count, (unsigned)d->n_parts, i + 1) - begin;
+    if (d->by_channels) {
+        const int64_t window = c.depth / c.channels;
+        in[1].data = shifted(in[1].data, begin * c.window.in[0] * c.window.in[1], type);
+        call.out.data = shifted(call.out.data, begin * window, type);
+        c.channels = n;
+        c.depth = n * window;
+    } else {
+        in[0].data = shifted(in[0].data,
+                             begin * (int64_t)spec_count(&in[0].spec) / in[0].spec.dims[0], type);
+        call.out.data =
+            shifted(call.out.data,
+                    begin * (int64_t)spec_count(&call.out.spec) / call.out.spec.dims[0], type);
+        c.images = n;
+        c.tile_images = c.tile_images < n ? c.tile_images : n;
+    }
+    d->convolve(&c, &call);
+}
+
+enum { PART_PRODUCTS = 1 << 20 }; /* multiplications, the least of a part */
+
+static void divide(const struct convolution *c, const struct call *call, bool by_channels,
+                   void (*convolve)(const struct convolution *c, const struct call *call))
+{
+    struct division d = {*c, call, convolve, by_channels, 1};
+    const int64_t work = c->images * c->filters * c->depth * c->places,
+                  most = by_channels ? c->channels : c->images;
+    d.n_parts = nd_engine_split(work, PART_PRODUCTS);
+    d.n_parts = d.n_parts < call->n_parts ? d.n_parts : call->n_parts;
+    d.n_parts = d.n_parts < most ? d.n_parts : most;
+    nd_engine_parts((unsigned)d.n_parts, convolve_part, &d);
 }
 
 #define REAL float
@@ -141,7 +205,7 @@ static enum tern_status forward_convolution(const struct call *call)
         convolution_read(call->attributes, &call->in[0].spec, call->out.spec.dims[1], &c);
     if (status)
         return status;
-    (call->out.spec.type == TERN_ND_F32 ? convolve_f32 : convolve_f64)(&c, call);
+    divide(&c, call, false, call->out.spec.type == TERN_ND_F32 ? convolve_f32 : convolve_f64);
     return TERN_OK;
 }
 
@@ -217,6 +281,7 @@ const struct op op_convolution = {
     .infer = infer_convolution,
     .forward = forward_convolution,
     .scratch_bytes = scratch_convolution,
+    .divides = true,
     .gradient = gradient_convolution,
     .completes = true};
 
@@ -256,7 +321,7 @@ static enum tern_status forward_convolution_data(const struct call *call)
     enum tern_status status = read_data(call->attributes, in, &data, &c);
     if (status)
         return status;
-    (data.type == TERN_ND_F32 ? convolve_data_f32 : convolve_data_f64)(&c, call);
+    divide(&c, call, false, data.type == TERN_ND_F32 ? convolve_data_f32 : convolve_data_f64);
     return TERN_OK;
 }
 
@@ -288,6 +353,7 @@ const struct op op_convolution_data = {
     .infer = infer_convolution_data,
     .forward = forward_convolution_data,
     .scratch_bytes = scratch_convolution_data,
+    .divides = true,
     .gradient = gradient_convolution_data};
 
 /* ---- convolution_weight: the gradient of the output, and data ------------------------------------ */
@@ -314,7 +380,8 @@ static enum tern_status forward_convolution_weight(const struct call *call)
         convolution_read(call->attributes, &call->in[1].spec, call->out.spec.dims[0], &c);
     if (status)
         return status;
-    (call->out.spec.type == TERN_ND_F32 ? convolve_weight_f32 : convolve_weight_f64)(&c, call);
+    divide(&c, call, true,
+           call->out.spec.type == TERN_ND_F32 ? convolve_weight_f32 : convolve_weight_f64);
     return TERN_OK;
 }
 
@@ -343,4 +410,5 @@ const struct op op_convolution_weight = {.name = "convolution_weight",
                                          .infer = infer_convolution_weight,
                                          .forward = forward_convolution_weight,
                                          .scratch_bytes = scratch_convolution_weight,
+                                         .divides = true,
                                          .gradient = gradient_convolution_weight};

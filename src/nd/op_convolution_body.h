@@ -69,8 +69,9 @@ static void NAME(unfold)(const struct convolution *c, const struct tile *tile, c
             const int64_t n = r.end - r.begin, shift = k % w->kernel[1] - w->pad[1];
             for (int64_t i = tile->first; i < tile->first + tile->n;
                  i++, columns += tile->rows * width) {
-                const REAL *from =
-                    images + ((i * c->channels + channel) * w->in[0] + r.row) * w->in[1] + shift;
+                const REAL *from = images +
+                                   ((i * c->all_channels + channel) * w->in[0] + r.row) * w->in[1] +
+                                   shift;
                 REAL *to = columns + r.begin * width;
                 memset(columns, 0, (size_t)(r.begin * width) * sizeof *columns);
                 if (r.is_plane && n > 0) {
@@ -99,8 +100,8 @@ CLONES static void NAME(fold)(const struct convolution *c, const struct tile *ti
             const int64_t n = r.end - r.begin, shift = k % w->kernel[1] - w->pad[1];
             for (int64_t i = tile->first; i < tile->first + tile->n;
                  i++, columns += tile->rows * width) {
-                REAL *to =
-                    images + ((i * c->channels + channel) * w->in[0] + r.row) * w->in[1] + shift;
+                REAL *to = images +
+                           ((i * c->all_channels + channel) * w->in[0] + r.row) * w->in[1] + shift;
                 REAL *from = columns + r.begin * width;
                 if (r.is_plane && n > 0) {
                     NAME(clear_edges)(w, n, r.first, r.last, from);
@@ -165,7 +166,8 @@ static void NAME(convolve)(const struct convolution *c, const struct call *call)
 static void NAME(convolve_data)(const struct convolution *c, const struct call *call)
 {
     REAL *matrix = (REAL *)((char *)call->scratch + GEMM_SCRATCH_BYTES);
-    memset(call->out.data, 0, spec_bytes(&call->out.spec));
+    memset(call->out.data, 0,
+           (size_t)(c->images * c->channels * c->window.in[0] * c->window.in[1]) * sizeof *matrix);
     for (struct tile tile = {0}; tile_next(c, &tile);) {
         REAL *columns = matrix + c->filters * tile.columns;
         NAME(gather)(c, &tile, call->in[0].data, matrix);
@@ -195,6 +197,7 @@ static void NAME(convolve_weight)(const struct convolution *c, const struct call
                             .adds = adds,
                             .m = c->filters,
                             .n = c->depth,
+                            .row_c = c->depth / c->channels * c->all_channels,
                             .k = tile.columns,
                             .a = matrix,
                             .b = columns,

@@ -35,16 +35,17 @@ static enum tern_status forward_dot(const struct call *call)
 {
     const bool ta = call->attributes->integers[0] != 0, tb = call->attributes->integers[1] != 0;
     const int64_t *out = call->out.spec.dims;
-    gemm(&(struct gemm){.type = call->out.spec.type,
-                        .transpose_a = ta,
-                        .transpose_b = tb,
-                        .m = out[0],
-                        .n = out[1],
-                        .k = call->in[0].spec.dims[!ta],
-                        .a = call->in[0].data,
-                        .b = call->in[1].data,
-                        .c = call->out.data,
-                        .scratch = call->scratch});
+    gemm_parts(&(struct gemm){.type = call->out.spec.type,
+                              .transpose_a = ta,
+                              .transpose_b = tb,
+                              .m = out[0],
+                              .n = out[1],
+                              .k = call->in[0].spec.dims[!ta],
+                              .a = call->in[0].data,
+                              .b = call->in[1].data,
+                              .c = call->out.data,
+                              .scratch = call->scratch},
+               call->n_parts, call->part_bytes);
     return TERN_OK;
 }
 
@@ -76,6 +77,7 @@ const struct op op_dot = {.name = "dot",
                           .infer = infer_dot,
                           .forward = forward_dot,
                           .scratch_bytes = scratch_bytes,
+                          .divides = true,
                           .gradient = gradient_dot};
 
 /* ---- fully_connected: data (n x ...) times weight (hidden x ...) transposed, plus bias (hidden) -- */
@@ -115,15 +117,16 @@ static enum tern_status infer_fully_connected(const struct attributes *attribute
 static enum tern_status forward_fully_connected(const struct call *call)
 {
     const int64_t rows = call->out.spec.dims[0], columns = call->out.spec.dims[1];
-    gemm(&(struct gemm){.type = call->out.spec.type,
-                        .transpose_b = true,
-                        .m = rows,
-                        .n = columns,
-                        .k = call->in[1].spec.dims[1],
-                        .a = call->in[0].data,
-                        .b = call->in[1].data,
-                        .c = call->out.data,
-                        .scratch = call->scratch});
+    gemm_parts(&(struct gemm){.type = call->out.spec.type,
+                              .transpose_b = true,
+                              .m = rows,
+                              .n = columns,
+                              .k = call->in[1].spec.dims[1],
+                              .a = call->in[0].data,
+                              .b = call->in[1].data,
+                              .c = call->out.data,
+                              .scratch = call->scratch},
+               call->n_parts, call->part_bytes);
     if (call->out.spec.type == TERN_ND_F32)
         ADD_BIAS(float)
     else
@@ -155,5 +158,6 @@ const struct op op_fully_connected = {
     .infer = infer_fully_connected,
     .forward = forward_fully_connected,
     .scratch_bytes = scratch_bytes,
+    .divides = true,
     .gradient = gradient_fully_connected,
     .completes = true};

@@ -14,6 +14,7 @@
 
 #include "base/status.h"
 #include "nd/clones.h"
+#include "nd/engine.h"
 #include "nd/graph.h"
 
 /* Data as images x channels x elements. */
@@ -77,51 +78,98 @@ static double sum_lanes(const double *lanes)
         second[lane] += (double)g[place] * ((double)x[place] - mean); \
     }
 
-#define LOOPS(T)                                                                               \
-    CLONES static void moments_##T(struct channels c, const T *x, T *out)                      \
-    {                                                                                          \
-        const double n = (double)(c.images * c.elements);                                      \
-        for (int64_t channel = 0; channel < c.channels; channel++) {                           \
-            double first[LANES] = {0}, second[LANES] = {0};                                    \
-            FOR_CHANNEL(TERM_SUM)                                                              \
-            const double mean = sum_lanes(first) / n;                                          \
-            FOR_CHANNEL(TERM_SQUARE)                                                           \
-            out[channel] = (T)mean;                                                            \
-            out[c.channels + channel] = (T)(sum_lanes(second) / n);                            \
-        }                                                                                      \
-    }                                                                                          \
-                                                                                               \
-    /* The sums of g, and of g times the normalised data: the gradients of beta and gamma. */  \
-    CLONES static void sums_##T(struct channels c, double eps, const T *g, const T *x,         \
-                                const T *statistics, T *out)                                   \
-    {                                                                                          \
-        for (int64_t channel = 0; channel < c.channels; channel++) {                           \
-            const double mean = (double)statistics[channel];                                   \
-            double first[LANES] = {0}, second[LANES] = {0};                                    \
-            FOR_CHANNEL(TERM_BOTH)                                                             \
-            out[channel] = (T)sum_lanes(first);                                                \
-            out[c.channels + channel] =                                                        \
-                (T)(sum_lanes(second) / sqrt((double)statistics[c.channels + channel] + eps)); \
-        }                                                                                      \
-    }                                                                                          \
-                                                                                               \
-    CLONES static void normalise_##T(struct channels c, double eps, const struct call *call)   \
-    {                                                                                          \
-        const T *gamma = call->in[1].data, *beta = call->in[2].data,                           \
-                *statistics = call->in[3].data;                                                \
-        for (int64_t row = 0; row < c.images * c.channels; row++) {                            \
-            const int64_t channel = row % c.channels;                                          \
-            const T *x = (const T *)call->in[0].data + row * c.elements;                       \
-            T *out = (T *)call->out.data + row * c.elements;                                   \
-            const T mean = statistics[channel], shift = beta[channel];                         \
-            const T scale = (T)((double)gamma[channel] /                                       \
-                                sqrt((double)statistics[c.channels + channel] + eps));         \
-            for (int64_t k = 0; k < c.elements; k++)                                           \
-                out[k] = (x[k] - mean) * scale + shift;                                        \
-        }                                                                                      \
+#define LOOPS(T)                                                                                \
+    CLONES static void moments_##T(struct channels c, int64_t begin, int64_t end, const T *x,   \
+                                   T *out)                                                      \
+    {                                                                                           \
+        const double n = (double)(c.images * c.elements);                                       \
+        for (int64_t channel = begin; channel < end; channel++) {                               \
+            double first[LANES] = {0}, second[LANES] = {0};                                     \
+            FOR_CHANNEL(TERM_SUM)                                                               \
+            const double mean = sum_lanes(first) / n;                                           \
+            FOR_CHANNEL(TERM_SQUARE)                                                            \
+            out[channel] = (T)mean;                                                             \
+            out[c.channels + channel] = (T)(sum_lanes(second) / n);                             \
+        }                                                                                       \
+    }                                                                                           \
+                                                                                                \
+    /* The sums of g, and of g times the normalised data: the gradients of beta and gamma. */   \
+    CLONES static void sums_##T(struct channels c, int64_t begin, int64_t end, double eps,      \
+                                const T *g, const T *x, const T *statistics, T *out)            \
+    {                                                                                           \
+        for (int64_t channel = begin; channel < end; channel++) {                               \
+            const double mean = (double)statistics[channel];                                    \
+            double first[LANES] = {0}, second[LANES] = {0};                                     \
+            FOR_CHANNEL(TERM_BOTH)                                                              \
+            out[channel] = (T)sum_lanes(first);                                                 \
+            out[c.channels + channel] =                                                         \
+                (T)(sum_lanes(second) / sqrt((double)statistics[c.channels + channel] + eps));  \
+        }                                                                                       \
+    }                                                                                           \
+                                                                                                \
+    CLONES static void normalise_##T(struct channels c, int64_t begin, int64_t end, double eps, \
+                                     const struct call *call)                                   \
+    {                                                                                           \
+        const T *gamma = call->in[1].data, *beta = call->in[2].data,                            \
+                *statistics = call->in[3].data;                                                 \
+        for (int64_t row = begin; row < end; row++) {                                           \
+            const int64_t channel = row % c.channels;                                           \
+            const T *x = (const T *)call->in[0].data + row * c.elements;                        \
+            T *out = (T *)call->out.data + row * c.elements;                                    \
+            const T mean = statistics[channel], shift = beta[channel];                          \
+            const T scale = (T)((double)gamma[channel] /                                        \
+                                sqrt((double)statistics[c.channels + channel] + eps));          \
+            for (int64_t k = 0; k < c.elements; k++)                                            \
+                out[k] = (x[k] - mean) * scale + shift;                                         \
+        }                                                                                       \
     }
 LOOPS(float)
 LOOPS(double)
+
+/* Some of the channels, or of the rows of elements. */
+struct division {
+    const struct call *call;
+    struct channels c;
+    int64_t count;
+    unsigned n_parts;
+};
+
+enum { PART_ELEMENTS = 1 << 16 };
+
+static enum tern_status divide(const struct call *call, bool by_rows,
+                               void (*part)(void *context, unsigned i))
+{
+    struct division d = {.call = call, .c = channels_of(&call->in[0].spec)};
+    d.count = by_rows ? d.c.images * d.c.channels : d.c.channels;
+    const unsigned n = nd_engine_split((int64_t)spec_count(&call->in[0].spec), PART_ELEMENTS);
+    d.n_parts = d.count < n ? (unsigned)d.count : n;
+    nd_engine_parts(d.n_parts, part, &d);
+    return TERN_OK;
+}
+
+#define PART(name, FLOAT, DOUBLE)                                         \
+    static void name(void *context, unsigned i)                           \
+    {                                                                     \
+        const struct division *d = context;                               \
+        const struct call *call = d->call;                                \
+        const double eps = call->attributes->numbers[0];                  \
+        const int64_t begin = nd_engine_begin(d->count, d->n_parts, i),   \
+                      end = nd_engine_begin(d->count, d->n_parts, i + 1); \
+        (void)eps;                                                        \
+        if (call->out.spec.type == TERN_ND_F32)                           \
+            FLOAT;                                                        \
+        else                                                              \
+            DOUBLE;                                                       \
+    }
+PART(moments_part, moments_float(d->c, begin, end, call->in[0].data, call->out.data),
+     moments_double(d->c, begin, end, call->in[0].data, call->out.data))
+PART(sums_part,
+     sums_float(d->c, begin, end, eps, call->in[0].data, call->in[1].data, call->in[2].data,
+                call->out.data),
+     sums_double(d->c, begin, end, eps, call->in[0].data, call->in[1].data, call->in[2].data,
+                 call->out.data))
+PART(normalise_part, normalise_float(d->c, begin, end, eps, call),
+     normalise_double(d->c, begin, end, eps, call))
 
 /* ---- Gradients ----------------------------------------------------------------------------------- */
 
@@ -225,12 +273,7 @@ static enum tern_status infer_moments(const struct attributes *attributes, struc
 
 static enum tern_status forward_moments(const struct call *call)
 {
-    const struct channels c = channels_of(&call->in[0].spec);
-    if (call->out.spec.type == TERN_ND_F32)
-        moments_float(c, call->in[0].data, call->out.data);
-    else
-        moments_double(c, call->in[0].data, call->out.data);
-    return TERN_OK;
+    return divide(call, false, moments_part);
 }
 
 static enum tern_status infer_batch_norm(const struct attributes *attributes, struct spec *in,
@@ -257,12 +300,7 @@ static enum tern_status infer_batch_norm(const struct attributes *attributes, st
 
 static enum tern_status forward_batch_norm(const struct call *call)
 {
-    const struct channels c = channels_of(&call->in[0].spec);
-    if (call->out.spec.type == TERN_ND_F32)
-        normalise_float(c, call->attributes->numbers[0], call);
-    else
-        normalise_double(c, call->attributes->numbers[0], call);
-    return TERN_OK;
+    return divide(call, true, normalise_part);
 }
 
 static enum tern_status infer_sums(const struct attributes *attributes, struct spec *in, unsigned n,
@@ -276,13 +314,7 @@ static enum tern_status infer_sums(const struct attributes *attributes, struct s
 
 static enum tern_status forward_sums(const struct call *call)
 {
-    const struct channels c = channels_of(&call->in[0].spec);
-    const double eps = call->attributes->numbers[0];
-    if (call->out.spec.type == TERN_ND_F32)
-        sums_float(c, eps, call->in[0].data, call->in[1].data, call->in[2].data, call->out.data);
-    else
-        sums_double(c, eps, call->in[0].data, call->in[1].data, call->in[2].data, call->out.data);
-    return TERN_OK;
+    return divide(call, false, sums_part);
 }
 
 #define NORM_ATTRIBUTES                                         \

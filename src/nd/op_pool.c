@@ -6,6 +6,7 @@
  */
 #include "base/status.h"
 #include "nd/clones.h"
+#include "nd/engine.h"
 #include "nd/graph.h"
 #include "nd/window.h"
 
@@ -136,48 +137,74 @@ static int64_t least(int64_t a, int64_t b)
 POOL(float)
 POOL(double)
 
-static enum tern_status forward_pool(const struct call *call)
-{
+/* Pools, or their gradients, of some of the planes. */
+struct division {
+    const struct call *call;
     struct window w;
-    const int64_t *dims = call->in[0].spec.dims;
-    enum tern_status status = window_read(call->attributes, dims + 2, &w);
-    const bool average = call->attributes->integers[0] != 0;
-    const int64_t in = dims[2] * dims[3], out = w.out[0] * w.out[1];
-    for (int64_t i = 0; i < dims[0] * dims[1] && !status; i++) {
-        if (call->out.spec.type == TERN_ND_F32)
-            pool_float(&w, average, (const float *)call->in[0].data + i * in,
-                       (float *)call->out.data + i * out);
-        else
-            pool_double(&w, average, (const double *)call->in[0].data + i * in,
-                        (double *)call->out.data + i * out);
+    bool average;
+    int64_t n_planes, in, out; /* elements of a plane of the data and of the output */
+    unsigned n_parts;
+};
+
+#define PLANE(T, i, n) ((T *)call->in[i].data + plane * d->n)
+#define POOL_PART(T)                                                                               \
+    static void pool_part_##T(void *context, unsigned part)                                        \
+    {                                                                                              \
+        const struct division *d = context;                                                        \
+        const struct call *call = d->call;                                                         \
+        const int64_t end = nd_engine_begin(d->n_planes, d->n_parts, part + 1);                    \
+        for (int64_t plane = nd_engine_begin(d->n_planes, d->n_parts, part); plane < end; plane++) \
+            pool_##T(&d->w, d->average, PLANE(const T, 0, in),                                     \
+                     (T *)call->out.data + plane * d->out);                                        \
+    }                                                                                              \
+                                                                                                   \
+    static void spread_part_##T(void *context, unsigned part)                                      \
+    {                                                                                              \
+        const struct division *d = context;                                                        \
+        const struct call *call = d->call;                                                         \
+        const int64_t end = nd_engine_begin(d->n_planes, d->n_parts, part + 1);                    \
+        for (int64_t plane = nd_engine_begin(d->n_planes, d->n_parts, part); plane < end;          \
+             plane++) {                                                                            \
+            T *to = (T *)call->out.data + plane * d->in;                                           \
+            memset(to, 0, (size_t)d->in * sizeof *to);                                             \
+            if (d->average)                                                                        \
+                spread_mean_##T(&d->w, PLANE(const T, 0, out), to);                                \
+            else                                                                                   \
+                spread_most_##T(&d->w, PLANE(const T, 0, out), PLANE(const T, 1, in),              \
+                                PLANE(const T, 2, out), to);                                       \
+        }                                                                                          \
     }
-    return status;
+POOL_PART(float)
+POOL_PART(double)
+
+enum { PART_ELEMENTS = 1 << 16 };
+
+static enum tern_status divide(const struct call *call, const struct spec *data,
+                               void (*part)(void *context, unsigned i))
+{
+    struct division d = {.call = call, .average = call->attributes->integers[0] != 0};
+    const int64_t *dims = data->dims;
+    enum tern_status status = window_read(call->attributes, dims + 2, &d.w);
+    if (status)
+        return status;
+    d.n_planes = dims[0] * dims[1];
+    d.in = dims[2] * dims[3];
+    d.out = d.w.out[0] * d.w.out[1];
+    d.n_parts = nd_engine_split((int64_t)spec_count(data), PART_ELEMENTS);
+    nd_engine_parts(d.n_parts, part, &d);
+    return TERN_OK;
 }
 
-#define SPREAD(T)                                                                                 \
-    if (average)                                                                                  \
-        spread_mean_##T(&w, (const T *)call->in[0].data + i * out, (T *)call->out.data + i * in); \
-    else                                                                                          \
-        spread_most_##T(&w, (const T *)call->in[0].data + i * out,                                \
-                        (const T *)call->in[1].data + i * in,                                     \
-                        (const T *)call->in[2].data + i * out, (T *)call->out.data + i * in);
+static enum tern_status forward_pool(const struct call *call)
+{
+    return divide(call, &call->in[0].spec,
+                  call->out.spec.type == TERN_ND_F32 ? pool_part_float : pool_part_double);
+}
 
 static enum tern_status forward_pool_gradient(const struct call *call)
 {
-    struct window w;
-    const int64_t *dims = call->out.spec.dims;
-    enum tern_status status = window_read(call->attributes, dims + 2, &w);
-    const bool average = call->attributes->integers[0] != 0;
-    const int64_t in = dims[2] * dims[3], out = w.out[0] * w.out[1];
-    memset(call->out.data, 0, spec_bytes(&call->out.spec));
-    for (int64_t i = 0; i < dims[0] * dims[1] && !status; i++) {
-        if (call->out.spec.type == TERN_ND_F32) {
-            SPREAD(float)
-        } else {
-            SPREAD(double)
-        }
-    }
-    return status;
+    return divide(call, &call->out.spec,
+                  call->out.spec.type == TERN_ND_F32 ? spread_part_float : spread_part_double);
 }
 
 static enum tern_status gradient_pool(struct graph *graph, uint32_t node, uint32_t out,

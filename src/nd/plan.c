@@ -65,6 +65,15 @@ static void count_alive(struct planning *planning, size_t bytes)
         planning->plan->alive_bytes = planning->alive;
 }
 
+size_t plan_scratch(const struct graph *graph, uint32_t v)
+{
+    const struct graph_node *node = &graph->nodes[v];
+    struct spec specs[OP_MAX_INPUTS];
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        specs[i] = graph->nodes[graph_inputs(graph, v)[i]].spec;
+    return (node->op->scratch_bytes(&node->attributes, specs, &node->spec) + 63) / 64 * 64;
+}
+
 /* Gives the node's value and its scratch a unit. */
 static void plan_node(struct planning *planning, uint32_t v)
 {
@@ -84,10 +93,8 @@ static void plan_node(struct planning *planning, uint32_t v)
         plan->separate_bytes += spec_bytes(&node->spec);
     }
     if (!node->program && node->op->scratch_bytes) {
-        struct spec specs[OP_MAX_INPUTS];
-        for (unsigned i = 0; i < n_sources; i++)
-            specs[i] = planning->graph->nodes[sources[i]].spec;
-        const size_t bytes = node->op->scratch_bytes(&node->attributes, specs, &node->spec);
+        const size_t bytes =
+            plan_scratch(planning->graph, v) * (node->op->divides ? plan->n_parts : 1);
         plan->scratch_of[v] = new_unit(plan, bytes, v);
         count_alive(planning, bytes);
         planning->alive -= bytes;
@@ -213,10 +220,12 @@ static bool list_before(struct planning *planning)
     return true;
 }
 
-enum tern_status plan_make(const struct graph *graph, bool sharing, struct plan *plan)
+enum tern_status plan_make(const struct graph *graph, bool sharing, unsigned n_parts,
+                           struct plan *plan)
 {
     const size_t n = graph->n_nodes + (size_t)1;
-    *plan = (struct plan){.unit_of = malloc(n * sizeof(uint32_t)),
+    *plan = (struct plan){.n_parts = n_parts,
+                          .unit_of = malloc(n * sizeof(uint32_t)),
                           .scratch_of = malloc(n * sizeof(uint32_t)),
                           .units = calloc(2 * n, sizeof(struct unit))};
     struct planning planning = {.graph = graph,

@@ -21,6 +21,7 @@ struct plan {
     uint32_t
         *unit_of; /* of a node's value; PLAN_NONE: it is a leaf, an output, or nowhere in memory */
     uint32_t *scratch_of; /* of a node's scratch */
+    unsigned n_parts;     /* of an operator that divides its work: each has a scratch */
     uint32_t n_units;
     struct unit {
         size_t bytes, offset;
@@ -37,7 +38,11 @@ struct plan {
 };
 
 /* Without `sharing`, each value has a unit of its own, and no unit lies over another. */
-enum tern_status plan_make(const struct graph *graph, bool sharing, struct plan *plan);
+enum tern_status plan_make(const struct graph *graph, bool sharing, unsigned n_parts,
+                           struct plan *plan);
+
+/* The scratch of one part of a node's work. */
+size_t plan_scratch(const struct graph *graph, uint32_t node);
 void plan_fini(struct plan *plan);
 
 #endif

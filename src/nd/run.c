@@ -77,7 +77,10 @@ static enum tern_status run_operator(struct run *run, uint32_t v)
         in[i] = (struct tensor){run->graph.nodes[source].spec, run->values[source].data};
     }
     const uint32_t scratch = run->plan.scratch_of[v];
+    const bool divides = node->op->divides;
     return node->op->forward(&(struct call){
+        .n_parts = divides ? run->plan.n_parts : 1,
+        .part_bytes = divides ? plan_scratch(&run->graph, v) : 0,
         .attributes = &node->attributes,
         .n_inputs = node->n_inputs,
         .in = in,
@@ -244,7 +247,8 @@ enum tern_status run_make(struct graph *graph, struct run_options options, struc
     made->is_single = options.is_single;
     enum tern_status status = graph_fuse(&made->graph, options.fusing);
     if (!status)
-        status = plan_make(&made->graph, options.sharing, &made->plan);
+        status =
+            plan_make(&made->graph, options.sharing, nd_engine_split(ENGINE_PARTS, 1), &made->plan);
     if (!status)
         status = allocate(made);
     if (status) {

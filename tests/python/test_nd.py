@@ -366,3 +366,59 @@ def test_long_chains_are_one_operation():
     nd.wait_all()
     assert nd._lib.tern_nd_operations() - before == 1
     assert value.numpy().tolist() == [((1 * 2 + 3) * 1 - 2) * 3 + 1 * 1.5] * 1000
+
+
+def large_results():
+    """What operators that divide their work give for large arrays."""
+    rng = np.random.default_rng(3)
+
+    def random(*shape):
+        return nd.array(rng.normal(size=shape).astype(np.float32))
+
+    a, b, images, weights, bias = random(300, 400), random(400, 500), random(9, 8, 28, 28), random(16, 8, 3, 3), random(16)
+    out = random(9, 16, 28, 28)
+    pooled = nd.pool(images, kernel=2, stride=2)
+    statistics = nd.moments(images)
+    results = [nd.dot(a, b), nd.dot(a.T, random(300, 500)), nd.dot(random(2, 600), random(600, 3000)),
+               nd.fully_connected(a, random(700, 400), random(700), hidden=700), nd.exp(a) * a + nd.sum(a, axis=0),
+               nd.random_normal(shape=(400, 500), seed=3), random(500, 600).T * 2,
+               nd.convolution(images, weights, bias, kernel=3, pad=1, filters=16),
+               nd.convolution_data(out, weights, kernel=3, pad=1, height=28, width=28),
+               nd.convolution_weight(out, images, kernel=3, pad=1),
+               pooled, nd.pool_gradient(pooled, images, pooled, kernel=2, stride=2, height=28, width=28), statistics,
+               nd.batch_norm(images, nd.ones(8), nd.zeros(8), statistics),
+               nd.batch_norm_sums(images, images, statistics)]
+    return [r.numpy().copy() for r in results]
+
+
+def test_large_operators_do_not_depend_on_threads():
+    results = []
+    for threads in (1, 2, 5):
+        nd.set_threads(threads)
+        results.append(large_results())
+    plain = nd._lib.tern_nd_gemm() == b"plain"
+    for one, two, five in zip(*results):
+        if plain:
+            assert np.array_equal(one, two) and np.array_equal(one, five)
+        np.testing.assert_allclose(two, one, rtol=1e-4, atol=1e-3)
+        np.testing.assert_allclose(five, one, rtol=1e-4, atol=1e-3)
+
+
+THREADS = """
+import os
+import numpy as np
+from tern import nd
+
+a = nd.array(np.ones((700, 700), np.float32))
+for _ in range(20):
+    a = nd.dot(a, a) * 1e-3
+nd.wait_all()
+print(len(os.listdir("/proc/self/task")))
+"""
+
+
+def test_no_more_threads_than_asked_for(run):
+    for n in (1, 2, 3):
+        job = run(THREADS, TERN_THREADS=str(n), OPENBLAS_NUM_THREADS="1")  # numpy may bring a BLAS with threads of its own
+        assert job.returncode == 0, job.stderr
+        assert int(job.stdout) == n

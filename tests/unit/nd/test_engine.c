@@ -136,6 +136,62 @@ static void test_failure(void **state)
     nd_engine_forget(&b);
 }
 
+enum { N_PARTS = 40, N_DIVIDED = 300 };
+
+struct divided {
+    struct operation operation;
+    struct link links[1];
+    struct variable variable;
+    atomic_uint times[N_PARTS], *left;
+};
+
+static void count_part(void *context, unsigned i)
+{
+    atomic_fetch_add(&((struct divided *)context)->times[i], 1);
+}
+
+static enum tern_status divide(void *context)
+{
+    nd_engine_parts(N_PARTS, count_part, context);
+    return TERN_OK;
+}
+
+static void divided_ended(void *context)
+{
+    atomic_fetch_sub(((struct divided *)context)->left, 1);
+}
+
+/* Operations that divide their work run each part once, with any number of threads, and communicating ones too. */
+static void test_parts(void **state)
+{
+    (void)state;
+    for (unsigned threads = 1; threads <= 4; threads++) {
+        ok(nd_engine_set_threads(threads));
+        assert_int_equal(nd_engine_split(100, 101), 1);
+        assert_int_equal(nd_engine_split(1000, 1), threads);
+        static atomic_uint left;
+        struct divided *all = array_of(N_DIVIDED, sizeof *all);
+        atomic_store(&left, N_DIVIDED);
+        for (size_t i = 0; i < N_DIVIDED; i++) {
+            all[i].left = &left;
+            all[i].links[0] = (struct link){.variable = &all[i].variable, .writes = true};
+            all[i].operation = (struct operation){.run = divide,
+                                                  .ended = divided_ended,
+                                                  .context = &all[i],
+                                                  .name = "divided",
+                                                  .communicates = i % 3 == 0,
+                                                  .links = all[i].links,
+                                                  .n_links = 1};
+            nd_engine_submit(&all[i].operation);
+        }
+        nd_engine_wait_for(&left);
+        for (size_t i = 0; i < N_DIVIDED; i++)
+            for (unsigned k = 0; k < N_PARTS; k++)
+                assert_int_equal(atomic_load(&all[i].times[k]), 1);
+        free(all);
+    }
+}
+
 static void test_threads_are_checked(void **state)
 {
     (void)state;
@@ -150,6 +206,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_failure),
+        cmocka_unit_test(test_parts),
         cmocka_unit_test(test_threads_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
