@@ -1,9 +1,10 @@
 /*
- * evict - rows that leave a table (docs/tables.md, "Eviction").
+ * evict - rows that leave a table, and those that come late (docs/tables.md).
  *
  *   xz -dc TRACE | build/bench/evict trace    pushes that find their row, beside an exact order, with room for a tenth of the keys
  *   build/bench/evict new [MILLIONS]          pushes of new keys into a table of 64 MiB
  *   build/bench/evict sweep                   latency of accesses beside a sweep of a million rows, and without
+ *   build/bench/evict admit                   processor time of pulls from a table with admission, beside one without
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -241,6 +242,60 @@ static int measure_sweep(void)
     return 0;
 }
 
+/* ---- Admission ---------------------------------------------------------------------------------- */
+
+enum { N_ADMITTED = 200000, N_PULLED = 2000000, N_TURNS = 9 };
+
+static struct tern_table *open_admitting(const char *name, uint32_t admit)
+{
+    struct tern_table *table;
+    const struct tern_table_options options = {.struct_size = sizeof options,
+                                               .index = TERN_SPARSE,
+                                               .type = TERN_F32,
+                                               .length = LENGTH,
+                                               .admit = admit,
+                                               .expected_keys = admit ? N_ADMITTED : 0};
+    check(tern_table_open(node, name, &options, &table));
+    for (uint64_t key = 0; key < N_ADMITTED; key++)
+        for (uint32_t i = 0; i <= admit; i++)
+            push_one(table, key);
+    return table;
+}
+
+/* Processor time of pulls of keys that have rows. */
+static double pull_s(struct tern_table *table, size_t batch)
+{
+    static float rows[BATCH * LENGTH];
+    uint64_t keys[BATCH], state = 1;
+    struct timespec begun, ended;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begun);
+    for (size_t i = 0; i < N_PULLED; i += batch) {
+        for (size_t k = 0; k < batch; k++) {
+            state = state * UINT64_C(6364136223846793005) + 1;
+            keys[k] = (state >> 33) % N_ADMITTED;
+        }
+        check(tern_pull(worker, table, keys, batch, rows));
+    }
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ended);
+    return (double)(ended.tv_sec - begun.tv_sec) + (double)(ended.tv_nsec - begun.tv_nsec) / 1e9;
+}
+
+static int measure_admission(void)
+{
+    struct tern_table *const tables[2] = {open_admitting("plain", 0), open_admitting("admits", 1)};
+    for (size_t batch = 1; batch <= BATCH; batch *= BATCH) {
+        double ratios[N_TURNS];
+        for (int i = 0; i < N_TURNS; i++) {
+            const double plain = pull_s(tables[0], batch);
+            ratios[i] = pull_s(tables[1], batch) / plain;
+        }
+        qsort(ratios, N_TURNS, sizeof *ratios, compare_times);
+        printf("pulls of %zu keys: %.2f of the time without admission (%.2f to %.2f)\n", batch,
+               ratios[N_TURNS / 2], ratios[0], ratios[N_TURNS - 1]);
+    }
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     check(tern_node_open(NULL, &node));
@@ -251,6 +306,8 @@ int main(int argc, char **argv)
         return measure_new(argc > 2 ? atof(argv[2]) : 100);
     if (argc > 1 && !strcmp(argv[1], "sweep"))
         return measure_sweep();
-    fprintf(stderr, "usage: evict trace < TRACE | new [MILLIONS] | sweep\n");
+    if (argc > 1 && !strcmp(argv[1], "admit"))
+        return measure_admission();
+    fprintf(stderr, "usage: evict trace < TRACE | new [MILLIONS] | sweep | admit\n");
     return 2;
 }

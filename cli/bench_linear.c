@@ -150,16 +150,17 @@ static bool repeat(struct linear_bench *bench, const struct setting *setting, st
 /* ---- Objective ------------------------------------------------------------------------------- */
 
 /* The median of the seconds at each tolerance, and its objective, which is always the same. */
-static void add_baseline(struct linear_bench *bench, const char *name,
-                         bool (*run)(const char *data, struct curve *curve), int64_t n_repeats)
+static void add_baseline(struct linear_bench *bench, const char *name, baseline *run,
+                         int64_t n_repeats)
 {
     struct curve *curve = bench_linear_curve(bench, name), last;
     double seconds[CURVE_MAX_POINTS][LINEAR_MAX_REPEATS] = {{0}};
+    const double enough = bench->best * (1 + LEVELS[N_LEVELS - 1]);
     bool ok = true;
     for (int64_t r = 0; ok && r < n_repeats; r++) {
         steps_next("%s, repeat %lld", name, (long long)r + 1);
         last = (struct curve){0};
-        ok = run(bench->data, &last);
+        ok = run(bench->data, enough, &last);
         for (size_t i = 0; i < last.n; i++)
             seconds[i][r] = last.x[i];
     }

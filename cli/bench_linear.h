@@ -74,10 +74,10 @@ bool bench_linear_stragglers(struct linear_bench *bench, const struct linear_set
 bool bench_linear_draw(const char *path, const struct linear_figure *figure,
                        const struct curve *curves, size_t n);
 
-/* Adds points of seconds and objective, one for each tolerance from loose to strict, of liblinear (by its library, one
- * thread) and of scikit-learn (its saga) on L1 logistic regression without an intercept, lambda 1. False, without a
- * message, if they are not installed. */
-bool baseline_liblinear(const char *data, struct curve *curve);
-bool baseline_sklearn(const char *data, struct curve *curve);
+/* Adds points of seconds and objective, one for each tolerance from loose to strict, until the objective is at most `enough`:
+ * of liblinear (by its library, one thread) and of scikit-learn (its saga) on L1 logistic regression without an intercept,
+ * lambda 1. False, without a message, if they are not installed. */
+typedef bool baseline(const char *data, double enough, struct curve *curve);
+baseline baseline_liblinear, baseline_sklearn;
 
 #endif

@@ -148,7 +148,7 @@ static void run_liblinear(const struct liblinear *liblinear, const struct exampl
     free(weights);
 }
 
-bool baseline_liblinear(const char *data, struct curve *curve)
+bool baseline_liblinear(const char *data, double enough, struct curve *curve)
 {
     static const double tolerances[] = {0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3};
     struct liblinear liblinear = {0};
@@ -157,7 +157,9 @@ bool baseline_liblinear(const char *data, struct curve *curve)
     struct feature_node *nodes = NULL;
     bool ok = open_library(&liblinear) && read_examples(data, &list) &&
               make_problem(&list, &problem, &nodes);
-    for (size_t i = 0; ok && i < sizeof tolerances / sizeof *tolerances; i++) {
+    for (size_t i = 0; ok && i < sizeof tolerances / sizeof *tolerances &&
+                       (i == 0 || curve->y[curve->n - 1] > enough);
+         i++) {
         liblinear.set_print(say_nothing);
         run_liblinear(&liblinear, &list, &problem, tolerances[i], curve);
     }
@@ -170,7 +172,7 @@ bool baseline_liblinear(const char *data, struct curve *curve)
     return ok;
 }
 
-/* Prints seconds and objective for 1, 2, 5 ... passes of saga. */
+/* Prints seconds and objective for 1, 2, 5 ... passes of saga, until the objective is low enough. */
 static const char SCRIPT[] =
     "import os, time, warnings, numpy as np\n"
     "from sklearn.datasets import load_svmlight_file\n"
@@ -183,12 +185,16 @@ static const char SCRIPT[] =
     "max_iter=n)\n"
     "    start = time.monotonic(); model.fit(X, y); end = time.monotonic()\n"
     "    w = model.coef_[0]\n"
-    "    print(end - start, np.logaddexp(0, -y * (X @ w)).sum() + abs(w).sum(), flush=True)\n";
+    "    value = np.logaddexp(0, -y * (X @ w)).sum() + abs(w).sum()\n"
+    "    print(end - start, value, flush=True)\n"
+    "    if value <= float(os.environ['TERN_BENCH_ENOUGH']): break\n";
 
-bool baseline_sklearn(const char *data, struct curve *curve)
+bool baseline_sklearn(const char *data, double enough, struct curve *curve)
 {
-    char command[sizeof SCRIPT + 64], line[128];
+    char command[sizeof SCRIPT + 64], line[128], text[32];
+    snprintf(text, sizeof text, "%.17g", enough);
     (void)setenv("TERN_BENCH_DATA", data, 1);
+    (void)setenv("TERN_BENCH_ENOUGH", text, 1);
     for (int i = 0; i < 2 && curve->n == 0; i++) {
         snprintf(command, sizeof command, "%s -c \"%s\" 2>/dev/null",
                  i == 0 ? "python3" : "/usr/bin/python3", SCRIPT);
