@@ -76,17 +76,47 @@ static size_t rank_of(const double *upto, size_t n, double weight)
     return low;
 }
 
+bool key_law_init(struct key_law *law, size_t n_rows)
+{
+    *law = (struct key_law){
+        .n_rows = n_rows, .upto = zipf_cumulative(n_rows), .row_of = permutation(n_rows)};
+    if (law->upto != NULL && law->row_of != NULL)
+        return true;
+    key_law_fini(law);
+    return false;
+}
+
+void key_law_fini(struct key_law *law)
+{
+    free(law->upto);
+    free(law->row_of);
+    *law = (struct key_law){0};
+}
+
+uint64_t key_law_draw(const struct key_law *law, double unit)
+{
+    return law->row_of[rank_of(law->upto, law->n_rows, unit * law->upto[law->n_rows - 1])];
+}
+
+static double unit_of(uint64_t random)
+{
+    return (double)(random >> 11) * 0x1p-53;
+}
+
+double keys_unit(uint64_t stream, uint64_t i)
+{
+    uint64_t random = mix(stream + 1) + i * UINT64_C(0x9e3779b97f4a7c15);
+    return unit_of(next_random(&random));
+}
+
 static bool draw_zipf(const struct keys *keys, size_t n_rows, uint64_t random)
 {
-    double *upto = zipf_cumulative(n_rows);
-    uint64_t *row_of = permutation(n_rows);
-    bool ok = upto != NULL && row_of != NULL;
-    for (size_t i = 0; ok && i < keys->n; i++) {
-        double unit = (double)(next_random(&random) >> 11) * 0x1p-53;
-        keys->rows[i] = row_of[rank_of(upto, n_rows, unit * upto[n_rows - 1])];
-    }
-    free(upto);
-    free(row_of);
+    struct key_law law;
+    const bool ok = key_law_init(&law, n_rows);
+    for (size_t i = 0; ok && i < keys->n; i++)
+        keys->rows[i] = key_law_draw(&law, unit_of(next_random(&random)));
+    if (ok)
+        key_law_fini(&law);
     return ok;
 }
 

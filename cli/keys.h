@@ -29,6 +29,20 @@ bool keys_init(struct keys *keys, enum keys_distribution distribution, size_t n_
                uint64_t stream);
 void keys_fini(struct keys *keys);
 
+/* The rows themselves, one at a time: a law of KEYS_ZIPF, and the row for a number from 0 to below 1. */
+struct key_law {
+    size_t n_rows;
+    double *upto;     /* by rank, the sum of the weights up to it */
+    uint64_t *row_of; /* by rank */
+};
+
+bool key_law_init(struct key_law *law, size_t n_rows);
+void key_law_fini(struct key_law *law);
+uint64_t key_law_draw(const struct key_law *law, double unit);
+
+/* The i-th number from 0 to below 1 of a stream. */
+double keys_unit(uint64_t stream, uint64_t i);
+
 /* A 64-bit key for a row: random-looking and unique. */
 uint64_t keys_sparse(uint64_t row);
 

@@ -9,6 +9,7 @@
 
 #include "command.h"
 #include "options.h"
+#include "sim_cost.h"
 #include "steps.h"
 
 enum { ENOUGH_SEEDS = 100 }; /* for every fault to occur */
@@ -19,7 +20,7 @@ static const char *const fault_names[] = {"delay",  "break",   "pause",  "partit
                                           "freeze", "all",     "none",   NULL};
 
 static struct {
-    bool json;
+    bool json, is_cost;
     int64_t n_nodes, per_host, n_shards, n_seeds, seed, n_steps;
     struct string_list faults;
 } args;
@@ -40,6 +41,9 @@ static const struct option options[] = {
     {"faults", OPTION_STRINGS, &args.faults, "all", "LIST", "faults that may occur, see below",
      .choices = fault_names},
     {"json", OPTION_FLAG, &args.json, .help = "one JSON object instead of lines"},
+    {"cost", OPTION_FLAG, &args.is_cost,
+     .help = "predict the speed of clusters instead, with options of its own: 'tern sim --cost "
+             "--help'"},
 };
 
 static const struct option_set option_set = {
@@ -182,10 +186,21 @@ static void show_progress(void *context, uint64_t n_done)
     steps_at((size_t)n_done, "seed %" PRIu64, (uint64_t)args.seed + n_done - 1);
 }
 
+/* Whether a word of the command line asks for predictions, which have options of their own. */
+static bool asks_cost(int argc, char **argv)
+{
+    bool asks = false;
+    for (int i = 1; i < argc; i++)
+        asks |= strcmp(argv[i], "--cost") == 0;
+    return asks;
+}
+
 int sim_command(int argc, char **argv)
 {
     int status;
     uint32_t faults;
+    if (asks_cost(argc, argv))
+        return sim_cost_command(argc, argv);
     if (!options_read(&option_set, argc, argv, &status))
         return status;
     if (!read_faults(&faults))

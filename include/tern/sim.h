@@ -72,6 +72,92 @@ struct tern_sim_result {
 TERN_API enum tern_status tern_sim_run(const struct tern_sim_options *options,
                                        struct tern_sim_result *result);
 
+/* ---- Predictions ------------------------------------------------------------------------------- */
+
+/* What takes CPU time at a node; each has a cost per unit. */
+enum tern_sim_cost {
+    TERN_COST_STEP,     /* a step of a worker in one process, less what it computes */
+    TERN_COST_ACCESS,   /* what a key that is pulled and pushed costs more in a cluster */
+    TERN_COST_SIGNAL,   /* a key of an intent, when it is signalled */
+    TERN_COST_INTENT,   /* a key that begins or ends to be wanted */
+    TERN_COST_ROUND,    /* a round: its begin and end */
+    TERN_COST_PEER,     /* another node, whenever a round looks at all of them */
+    TERN_COST_CHANGE,   /* a changed row that is collected */
+    TERN_COST_MESSAGE,  /* a message that is made, served or taken */
+    TERN_COST_KEY,      /* a key without a value in a message, at each end */
+    TERN_COST_ROW,      /* a key with a value in a message, at each end */
+    TERN_COST_LOOK,     /* a look whether there are requests, or an answer on a connection */
+    TERN_COST_TRANSFER, /* a message that is sent or received */
+    TERN_COST_BYTE,     /* a byte of it */
+    TERN_SIM_COSTS,
+};
+
+struct tern_sim_costs {
+    double ns[TERN_SIM_COSTS]; /* for one unit of each */
+};
+
+#define TERN_SIM_COST_MAX_NODES 4096
+#define TERN_SIM_COST_MAX_BATCH 1024
+
+/*
+ * A cluster whose nodes have one worker each. In each step the worker signals intent for a later batch of keys, pulls a
+ * batch, computes, and pushes, as in `tern bench loop`. The managers, rounds and lanes of the nodes are those of real
+ * nodes. Threads, sockets and the time they take are the costs.
+ */
+struct tern_sim_workload {
+    size_t struct_size; /* sizeof(struct tern_sim_workload) */
+    uint32_t n_nodes;   /* 1 .. TERN_SIM_COST_MAX_NODES */
+    uint32_t
+        n_cores; /* that all nodes share, node i on core i modulo n_cores; 0: each has its own */
+    uint64_t slice_ns;  /* of those that share a core each runs so long, in turns */
+    const char *policy; /* one whose keys stay or move, such as "adaptive" or "static" */
+    bool is_sparse;     /* a sparse table: less memory with many nodes */
+    uint64_t n_keys;
+    uint32_t length; /* floats of a value */
+    uint32_t batch;  /* keys of a step, at most TERN_SIM_COST_MAX_BATCH */
+    uint64_t ahead;  /* steps between intent and use; 0: no intent */
+    uint32_t staleness_ms;
+    uint64_t compute_ns; /* in each step */
+    double ns_per_byte;  /* of each node's link, each way; 0: no limit */
+    uint64_t delay_ns;   /* from one node to another */
+    uint64_t n_warm_up;  /* steps of each worker before those that are measured */
+    uint64_t n_steps;    /* steps that are measured */
+    struct tern_sim_costs costs;
+    /* The batch of a worker's step: always the same for the same worker and step. */
+    void (*draw)(void *context, uint32_t worker, uint64_t step, uint64_t *keys);
+    void (*progress)(void *context, uint64_t n_done); /* steps of all workers; or NULL */
+    void *context;                                    /* for both */
+};
+
+/* Of the measured steps of all nodes. */
+struct tern_sim_prediction {
+    size_t struct_size;  /* sizeof(struct tern_sim_prediction); the others are outputs */
+    double steps_s;      /* steps of all workers per second of virtual time */
+    double bytes;        /* of a step, as statistics of tables count them */
+    double remote_share; /* of accesses */
+    double messages;     /* of a step that were sent */
+    double rounds_s;     /* of a node */
+    double staleness_ms_mean;
+    double step_ns;     /* of the time of a step: computing and access to rows, */
+    double rounds_ns;   /* wanting keys, rounds, and the making and serving of messages, */
+    double transfer_ns; /* sending and receiving, */
+    double wait_ns;     /* and the rest: waits for answers, and for a core */
+    double link_mean,
+        link_busiest; /* share of the time that links were in use: all, and the busiest */
+    double amounts[TERN_SIM_COSTS]; /* of a step */
+    uint64_t n_events;
+};
+
+/* Runs the cluster on virtual time. The same workload gives the same prediction. */
+TERN_API enum tern_status tern_sim_predict(const struct tern_sim_workload *workload,
+                                           struct tern_sim_prediction *prediction);
+
+/* Finds the costs on this machine, all but TERN_COST_STEP, which it leaves as it is: it runs small clusters of the workload and
+ * measures how long what they do takes, and sends messages through streams as nodes have them: `is_linked`, TCP; else through
+ * shared memory. */
+TERN_API enum tern_status tern_sim_calibrate(const struct tern_sim_workload *workload,
+                                             bool is_linked, struct tern_sim_costs *costs);
+
 #ifdef __cplusplus
 }
 #endif
