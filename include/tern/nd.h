@@ -374,6 +374,10 @@ TERN_API enum tern_status tern_nd_set_threads(uint32_t n);
 /* For tests and comparisons: whether elementwise chains are fused (true at first). The numbers do not depend on it. */
 TERN_API enum tern_status tern_nd_set_fusion(bool on);
 
+/* Whether an operator fails when it makes NaN of numbers that have none; a wait then names the first one that did. Calls that
+ * are carried out and modules that are bound meanwhile are not fused. Takes time; false at first. */
+TERN_API enum tern_status tern_nd_check_nan(bool on);
+
 /* The names of all operators, in order; NULL if there are no more. */
 TERN_API const char *tern_nd_operator(size_t i);
 

@@ -897,6 +897,11 @@ def set_fusion(on):
     _check(_lib.tern_nd_set_fusion(ctypes.c_bool(on)))
 
 
+def check_nan(on=True):
+    """Whether an operator that makes NaN of numbers fails. Slow; modules must be bound after this call."""
+    _check(_lib.tern_nd_check_nan(ctypes.c_bool(on)))
+
+
 def _binary(name):
     def forward(self, other):
         return _apply(name, _operands((self, other)))

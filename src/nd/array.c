@@ -705,6 +705,12 @@ enum tern_status tern_nd_set_fusion(bool on)
     return TERN_OK;
 }
 
+enum tern_status tern_nd_check_nan(bool on)
+{
+    run_check_nan(on);
+    return TERN_OK;
+}
+
 const char *tern_nd_operator(size_t i)
 {
     size_t n = 0;

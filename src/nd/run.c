@@ -1,6 +1,7 @@
 /* run - see run.h. */
 #include "nd/run.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,6 +37,13 @@ struct run {
     uint64_t step;
     atomic_uint n_left; /* operations that have not ended */
 };
+
+static atomic_bool checks_nan;
+
+void run_check_nan(bool on)
+{
+    atomic_store(&checks_nan, on);
+}
 
 const struct graph *run_graph(const struct run *run)
 {
@@ -88,13 +96,64 @@ static enum tern_status run_operator(struct run *run, uint32_t v)
         .scratch = scratch == PLAN_NONE ? NULL : run->arena + run->plan.units[scratch].offset});
 }
 
+/* The first element of a value that is NaN; the number of elements if there is none. */
+static size_t find_nan(const struct run *run, uint32_t v)
+{
+    const struct spec *spec = &run->graph.nodes[v].spec;
+    const struct value *value = &run->values[v];
+    const size_t n = spec_count(spec);
+    int64_t strides[SPEC_DIMS];
+    if (!spec_is_real(spec->type) || !value->data)
+        return n;
+    spec_strides(spec, strides);
+    for (size_t i = 0; i < n; i++) {
+        size_t rest = i;
+        int64_t at = 0;
+        for (int d = spec->n_dims - 1; d >= 0; d--) {
+            at += (int64_t)(rest % (size_t)spec->dims[d]) *
+                  (value->has_strides ? value->strides : strides)[d];
+            rest /= (size_t)spec->dims[d];
+        }
+        if (spec->type == TERN_ND_F32 ? isnan(((const float *)value->data)[at])
+                                      : isnan(((const double *)value->data)[at]))
+            return i;
+    }
+    return n;
+}
+
+static bool reads_nan(const struct run *run, uint32_t v)
+{
+    unsigned n;
+    const uint32_t *sources = graph_sources(&run->graph, v, &n);
+    bool found = false;
+    for (unsigned i = 0; i < n && !found; i++)
+        found = find_nan(run, sources[i]) < spec_count(&run->graph.nodes[sources[i]].spec);
+    return found;
+}
+
+static enum tern_status compute(struct run *run, uint32_t v)
+{
+    if (!run->graph.nodes[v].program)
+        return run_operator(run, v);
+    run_program(run, v);
+    return TERN_OK;
+}
+
 static enum tern_status run_node(void *context)
 {
-    struct run_node *node = context;
-    if (!node->run->graph.nodes[node->node].program)
-        return run_operator(node->run, node->node);
-    run_program(node->run, node->node);
-    return TERN_OK;
+    const struct run_node *node = context;
+    const struct graph_node *of = &node->run->graph.nodes[node->node];
+    /* Its output may take the place of an input. */
+    const bool checks = atomic_load(&checks_nan) && !reads_nan(node->run, node->node);
+    enum tern_status status = compute(node->run, node->node);
+    const size_t at = checks && !status ? find_nan(node->run, node->node) : SIZE_MAX;
+    char shape[SPEC_TEXT];
+    if (at >= spec_count(&of->spec))
+        return status;
+    return fail(
+        TERN_RANGE,
+        "%s%selement %zu of the result, which has the shape %s, is NaN, and no input has one",
+        of->name ? of->name : "", of->name ? ": " : "", at, spec_print(&of->spec, shape));
 }
 
 static void destroy(struct run *run);
@@ -245,7 +304,7 @@ enum tern_status run_make(struct graph *graph, struct run_options options, struc
     made->graph = *graph;
     memset(graph, 0, sizeof *graph);
     made->is_single = options.is_single;
-    enum tern_status status = graph_fuse(&made->graph, options.fusing);
+    enum tern_status status = graph_fuse(&made->graph, options.fusing && !atomic_load(&checks_nan));
     if (!status)
         status =
             plan_make(&made->graph, options.sharing, nd_engine_split(ENGINE_PARTS, 1), &made->plan);

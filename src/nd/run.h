@@ -32,6 +32,10 @@ void run_bind(struct run *run, uint32_t node, struct storage *storage, int64_t o
 /* Submits the operations of the nodes begin .. end-1. `step` makes random numbers differ. */
 void run_submit(struct run *run, uint32_t begin, uint32_t end, uint64_t step);
 
+/* Whether an operator fails when it makes NaN of numbers that have none. Runs that are made meanwhile are not fused, so that
+ * each operator is looked at. */
+void run_check_nan(bool on);
+
 const struct graph *run_graph(const struct run *run);
 const struct plan *run_plan(const struct run *run);
 

@@ -422,3 +422,26 @@ def test_no_more_threads_than_asked_for(run):
         job = run(THREADS, TERN_THREADS=str(n), OPENBLAS_NUM_THREADS="1")  # numpy may bring a BLAS with threads of its own
         assert job.returncode == 0, job.stderr
         assert int(job.stdout) == n
+
+
+def test_the_operator_that_makes_nan_is_named():
+    x = nd.array(np.array([4.0, -1.0, 2.0], np.float32))
+    y = nd.exp(nd.sqrt(x) * 2)
+    assert np.isnan(y.numpy()).tolist() == [False, True, False]
+    nd.check_nan()
+    try:
+        y = nd.exp(nd.sqrt(x) * 2)
+        with pytest.raises(nd.Error, match=r"sqrt: element 1 of the result, which has the shape \(3,\), is NaN"):
+            y.numpy()
+        z = nd.array(np.array([np.nan, 1.0], np.float32)) + 1  # handed on, not made
+        assert np.isnan(z.numpy()[0])
+        view = nd.array(np.array([[1.0, np.nan], [3.0, 4.0]], np.float32))[:, 0]
+        assert nd.sqrt(view).numpy().shape == (2,)
+        S = nd.symbol
+        module = nd.Module(S.log(S.subtract(nd.variable("data"), nd.variable("shift"), name="moved"), name="logs"))
+        module.bind(data=(2,), parameters={"shift": (2,)})
+        module.parameter("shift").assign(nd.full(2, 5.0))
+        with pytest.raises(nd.Error, match="log: logs: element 0 .* is NaN"):
+            module.forward(data=np.ones(2, np.float32)).numpy()
+    finally:
+        nd.check_nan(False)
