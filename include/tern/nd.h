@@ -298,6 +298,9 @@ struct tern_store_options {
      * A round ends at the first pull after pushes. */
     bool eventual, bounded;
     uint32_t delay; /* at most 1000 */
+    uint32_t
+        backups; /* deaths of nodes, other than node 0, that the store outlives: 0 to 3 (Backups in tern.h). What a dead
+                       * node was merging may be left out of one round. Not of a bounded store */
     double
         rate; /* not sequential: a push is the gradient of a step of sgd with this rate; 0: it is added */
 };

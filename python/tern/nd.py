@@ -798,7 +798,7 @@ class Embedding:
 class _StoreOptions(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_size_t), ("node", ctypes.c_void_p), ("name", ctypes.c_char_p),
                 ("eventual", ctypes.c_bool), ("bounded", ctypes.c_bool), ("delay", ctypes.c_uint32),
-                ("rate", ctypes.c_double)]
+                ("backups", ctypes.c_uint32), ("rate", ctypes.c_double)]
 
 
 _MERGE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p)
@@ -812,11 +812,13 @@ class Store:
     By default a store is sequential: what all nodes pushed is summed and merged once, by the function of `set_updater` (at
     first: added). `eventual=True`: a push is merged at once, and nobody waits. `delay=d`: likewise, but a pull waits for all
     pushes of all nodes except those of their last d rounds. In these two, `rate` makes a push a step of sgd, else it is added.
+
+    `backups=k`: k nodes other than node 0 may die, and the others go on (`tern run --survive`).
     """
 
-    def __init__(self, name="store", *, eventual=False, delay=None, rate=0.0, node=None):
+    def __init__(self, name="store", *, eventual=False, delay=None, rate=0.0, backups=0, node=None):
         options = _StoreOptions(ctypes.sizeof(_StoreOptions), node._handle if node else None, name.encode(), eventual,
-                                delay is not None, delay or 0, rate)
+                                delay is not None, delay or 0, backups, rate)
         handle = ctypes.c_void_p()
         self._node = node
         self._handle = self._merge = self._failure = None

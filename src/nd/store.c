@@ -90,11 +90,14 @@ static enum tern_status open_table(struct tern_store *store, const char *suffix,
     char name[TERN_MAX_NAME + 1], policy[32] = "replicate";
     if (store->options.bounded)
         snprintf(policy, sizeof policy, "ssp:%u", store->options.delay);
+    else if (store->options.backups)
+        snprintf(policy, sizeof policy, "static");
     struct tern_table_options options = {.struct_size = sizeof options,
                                          .index = TERN_SPARSE,
                                          .type = TERN_F32,
                                          .length = ROW,
-                                         .policy = policy};
+                                         .policy = policy,
+                                         .backups = store->options.backups};
     snprintf(name, sizeof name, "%s.%s", store->options.name, suffix);
     return tern_table_open(store->node, name, &options, table);
 }
@@ -162,11 +165,12 @@ enum tern_status tern_store_open(const struct tern_store_options *options,
         return fail(TERN_INVALID,
                     "the rate of an eventual or bounded store is not negative; a sequential one "
                     "merges by its function");
-    if (options && ((options->eventual && options->bounded) ||
-                    (options->delay && !options->bounded) || options->delay > MAX_DELAY))
+    if (options &&
+        ((options->eventual && options->bounded) || (options->delay && !options->bounded) ||
+         options->delay > MAX_DELAY || (options->backups && options->bounded)))
         return fail(TERN_INVALID,
                     "a store is sequential, eventual or bounded, and a bounded one has a delay of "
-                    "0 to %d",
+                    "0 to %d and no backups",
                     MAX_DELAY);
     struct tern_store *made = calloc(1, sizeof *made);
     if (!made)
@@ -357,10 +361,27 @@ static enum tern_status settle_key(struct tern_store *store, const struct key *k
     return status;
 }
 
-/* The node that merges, and gives the first value of, a key. */
-static bool is_mine(const struct tern_store *store, const struct key *key)
+/* Which nodes are there; *alive gets an array to be freed. Without backups all are. */
+static enum tern_status find_alive(struct tern_store *store, int32_t **alive)
 {
-    return (key->hash >> ROW_BITS) % store->n_nodes == store->self;
+    *alive = calloc(store->n_nodes, sizeof **alive);
+    if (!*alive)
+        return fail(TERN_NO_MEMORY, "there is no memory to merge");
+    (*alive)[store->self] = 1;
+    if (store->options.backups)
+        return tern_all_reduce(store->node, TERN_I32, store->n_nodes, *alive);
+    for (uint32_t i = 0; i < store->n_nodes; i++)
+        (*alive)[i] = 1;
+    return TERN_OK;
+}
+
+/* Whether this node merges a key: the first one that is there from the one that its hash names on. */
+static bool is_mine(const struct tern_store *store, const struct key *key, const int32_t *alive)
+{
+    uint32_t node = (uint32_t)((key->hash >> ROW_BITS) % store->n_nodes);
+    while (!alive[node])
+        node = (node + 1) % store->n_nodes;
+    return node == store->self;
 }
 
 /* All nodes, since all have pushed the same keys. */
@@ -370,10 +391,14 @@ static enum tern_status run_settling(void *context)
     struct tern_store *store = settling->store;
     if (store->options.bounded)
         return tern_worker_advance(store->worker, NULL);
+    int32_t *alive = NULL;
     enum tern_status status = tern_quiesce(store->node);
+    if (!status)
+        status = find_alive(store, &alive);
     for (uint32_t i = 0; i < settling->n_keys && !status; i++)
-        if (is_mine(store, settling->keys[i]))
+        if (is_mine(store, settling->keys[i], alive))
             status = settle_key(store, settling->keys[i]);
+    free(alive);
     return status ? status : tern_quiesce(store->node);
 }
 

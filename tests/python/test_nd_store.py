@@ -257,3 +257,52 @@ def test_bytes_between_hosts_do_not_depend_on_the_processes_of_a_host(run, tern_
         # Each process counts what its host has sent: the two hosts differ, those of one do not.
         sent.append((max(counts) + min(counts)) / 1e6)
     assert max(sent) < 1.05 * min(sent), sent
+
+
+KILLED = """
+import os, signal, sys
+import numpy as np
+from tern import nd
+
+node, nodes = int(os.environ["TERN_NODE"]), int(os.environ["TERN_NODES"])
+S = nd.symbol
+net = S.SoftmaxOutput(S.FullyConnected(S.Activation(S.FullyConnected(S.Variable("data"), 40, "fc1"), "relu"), 5, "fc2"),
+                      name="softmax")
+rng = np.random.default_rng(1)
+truth = rng.normal(size=(30, 5))
+data = rng.normal(size=(960, 30)).astype(np.float32)
+labels = (data @ truth).argmax(1)
+part = slice(node * 960 // nodes, (node + 1) * 960 // nodes)
+mod = nd.Module(net)
+mod.init_params(nd.Xavier(), seed=1)
+mod.bind(data=data[part])
+with nd.Store(backups=1) as kv:
+    def update(key, grad, weight):
+        weight -= 0.3 / 960 * grad
+    kv.set_updater(update)
+    for step in range(120):
+        if node == 1 and step == 40 and "kill" in os.environ.get("TEST_HOW", ""):
+            os.kill(os.getpid(), signal.SIGKILL)
+        for name in mod.names:
+            kv.pull(name, mod.parameter(name))
+        mod.forward(data[part], label=labels[part])
+        mod.backward()
+        for name in mod.names:
+            kv.push(name, mod.gradient(name))
+    kv.wait()
+    for name in mod.names:
+        kv.pull(name, mod.parameter(name))
+    if node == 0:
+        scores = mod.forward(data[part], training=False).numpy()
+        os.write(1, b"%f" % np.mean(scores.argmax(1) == labels[part]))
+"""
+
+
+@pytest.mark.parametrize("share", ["1", "0"])
+def test_others_go_on_without_a_killed_node(run, tern_command, share):
+    accuracy = []
+    for how in ("live", "kill"):
+        job = run(KILLED, [tern_command, "run", "-n", "3", "--survive", "--no-prefix", "--"], TERN_SHARE=share, TEST_HOW=how)
+        assert job.stdout, job.stderr
+        accuracy.append(float(job.stdout))
+    assert accuracy[0] > 0.7 and abs(accuracy[0] - accuracy[1]) < 0.06, accuracy
