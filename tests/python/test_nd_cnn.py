@@ -208,6 +208,14 @@ def test_the_example_learns_fashion_mnist():
     assert float(epochs[1][4].rstrip(",")) > 0.5
 
 
+@pytest.mark.skipif(not os.path.exists(FASHION), reason="the package dataset-fashion-mnist is not installed")
+def test_the_example_of_a_deep_network():
+    command = [sys.executable, ROOT / "examples/resnet.py", "--rows=800", "--test-rows=200", "--epochs=2"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
+    epochs = [line.split() for line in done.stdout.splitlines()]
+    assert len(epochs) == 2 and float(epochs[1][4].rstrip(",")) > 0.15
+
+
 @pytest.mark.torch
 def test_layers_are_those_of_torch():
     torch = pytest.importorskip("torch")
