@@ -29,6 +29,11 @@ static double seconds_per_epoch(const struct training *run)
     return sum_of(run, EPOCH_SECONDS) / (double)run->n_epochs;
 }
 
+static double cpu_per_epoch(const struct training *run)
+{
+    return sum_of(run, EPOCH_CPU_SECONDS) / (double)run->n_epochs;
+}
+
 static double goal_of(const struct comparison *comparison)
 {
     const struct way *plain = &comparison->ways[0];
@@ -84,15 +89,18 @@ void comparison_sum_up(const struct comparison *comparison, const struct way *ba
 {
     size_t n = comparison->n_repeats;
     double seconds[COMPARISON_MAX_REPEATS], speed[COMPARISON_MAX_REPEATS],
-        to_goal[COMPARISON_MAX_REPEATS], remote[COMPARISON_MAX_REPEATS];
+        cpu_speed[COMPARISON_MAX_REPEATS], to_goal[COMPARISON_MAX_REPEATS],
+        remote[COMPARISON_MAX_REPEATS];
     for (size_t r = 0; r < n; r++) {
         seconds[r] = seconds_per_epoch(&way->runs[r]);
         speed[r] = seconds_per_epoch(&base->runs[r]) / seconds[r];
+        cpu_speed[r] = cpu_per_epoch(&base->runs[r]) / cpu_per_epoch(&way->runs[r]);
         to_goal[r] = seconds_to(&way->runs[r], comparison->lower_is_better, comparison->goal);
         remote[r] = remote_share_of(&way->runs[r]);
     }
     figures->seconds = median(seconds, n);
     figures->speed = median(speed, n);
+    figures->cpu_speed = median(cpu_speed, n);
     figures->speed_min = speed[0];
     figures->speed_max = speed[n - 1];
     figures->seconds_to_goal = median(to_goal, n);
@@ -160,12 +168,13 @@ static void print_json(const struct comparison *comparison, const struct way *wa
 {
     printf("{\"bench\":\"task\",\"task\":\"%s\",\"system\":\"%s\",\"nodes\":%zu,\"threads\":%zu,"
            "\"epochs\":%zu,\"repeats\":%zu,\"seconds_per_epoch\":%.4f,\"speed\":%.4f,"
-           "\"speed_min\":%.4f,\"speed_max\":%.4f,\"remote_share\":%.7f,\"measure\":\"%s\","
+           "\"speed_min\":%.4f,\"speed_max\":%.4f,\"cpu_speed\":%.4f,\"remote_share\":%.7f,"
+           "\"measure\":\"%s\","
            "\"seconds_to_90\":",
            comparison->task, way->system, way->is_cluster ? comparison->n_workers : 1,
            way->is_cluster ? 1 : comparison->n_workers, figures->n_epochs, comparison->n_repeats,
            figures->seconds, figures->speed, figures->speed_min, figures->speed_max,
-           figures->remote_share, comparison->measure);
+           figures->cpu_speed, figures->remote_share, comparison->measure);
     print_json_number(4, figures->seconds_to_goal);
     print_json_epochs(figures, "epoch_quality", EPOCH_QUALITY, 6);
     print_json_epochs(figures, "epoch_seconds", EPOCH_SECONDS, 4);
@@ -177,13 +186,13 @@ static void print_json(const struct comparison *comparison, const struct way *wa
 
 static void print_row(const struct way *way, const struct way_figures *figures)
 {
-    printf("  %-18s %8.3f  %5.2f  %5.2f..%-5.2f", way->system, figures->seconds, figures->speed,
-           figures->speed_min, figures->speed_max);
+    printf("  %-18s %7.3f %5.2f %5.2f..%-5.2f %5.2f", way->system, figures->seconds, figures->speed,
+           figures->speed_min, figures->speed_max, figures->cpu_speed);
     if (isfinite(figures->seconds_to_goal))
-        printf(" %8.2f", figures->seconds_to_goal);
+        printf(" %7.2f", figures->seconds_to_goal);
     else
-        printf(" %8s", "never");
-    printf("  %9.6f %9.1f\n", figures->remote_share, figures->bytes / 1e6);
+        printf(" %7s", "never");
+    printf(" %8.6f %8.1f\n", figures->remote_share, figures->bytes / 1e6);
     double quality[TRAINING_MAX_EPOCHS];
     for (size_t i = 0; i < figures->n_epochs; i++)
         quality[i] = quality_of(&figures->epochs[i]);
@@ -197,7 +206,7 @@ static void print_heading(const struct comparison *comparison)
            "90 %% of the best quality of plain is a %s of %.4f.\n\n",
            comparison->task, comparison->n_workers, comparison->n_workers, comparison->n_repeats,
            comparison->measure, comparison->goal);
-    printf("  %-18s %8s  %5s  %12s %8s  %9s %9s\n", "system", "s/epoch", "speed", "spread",
+    printf("  %-18s %7s %5s %12s %5s %7s %8s %8s\n", "system", "s/epoch", "speed", "spread", "CPU",
            "to 90 %", "remote", "MB/epoch");
 }
 

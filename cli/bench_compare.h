@@ -32,6 +32,7 @@ struct comparison {
 /* Of one way, medians over its repeats. */
 struct way_figures {
     double seconds, speed, speed_min, speed_max;
+    double cpu_speed;           /* the same of the CPU time that all nodes took */
     double seconds_to_goal;     /* of training; infinity if it was not reached */
     double remote_share, bytes; /* of an epoch */
     size_t n_epochs;            /* that all repeats have */

@@ -74,6 +74,11 @@ static const struct option_set option_set = {
         "With --hosts H the comparison is with a cluster of H nodes that has a thread for each of "
         "the others, on the same links.\n"
         "\n"
+        "cpu_us_per_step is the CPU time that all threads of the nodes take for a step, and "
+        "cpu_ratio "
+        "compares it with a single process. On a machine whose cores also do other work it says "
+        "what ratio would without that, as long as no worker waits for another node.\n"
+        "\n"
         "With --link a process of this host, the relay, plays the network, and takes CPU time "
         "from the nodes. relay_cores is how many cores it used, and ratio_less_relay is the ratio "
         "to a single process on the other cores.\n"
@@ -81,10 +86,12 @@ static const struct option_set option_set = {
         "JSON fields: bench, policy, share, nodes, hosts, threads, compute_us, len, keys, batch, "
         "ahead, "
         "link, repeats; steps_s and single_steps_s (steps per second of the cluster and of "
-        "what it is compared with), ratio (of these), remote_share (of accesses), bytes_per_batch, "
-        "rounds_s "
+        "what it is compared with), ratio (of these), cpu_us_per_step, cpu_ratio, remote_share (of "
+        "accesses), "
+        "bytes_per_batch, rounds_s "
         "(per node), staleness_ms_mean, relay_cores, ratio_less_relay, each the median over "
-        "repeats; ratio_min, ratio_max, remote_share_min, remote_share_max, bytes_per_batch_min, "
+        "repeats; ratio_min, ratio_max, cpu_ratio_min, cpu_ratio_max, remote_share_min, "
+        "remote_share_max, bytes_per_batch_min, "
         "bytes_per_batch_max; staleness_ms_p99; values_checked (by their sum, in each repeat).",
     .options = options,
     .n_options = sizeof options / sizeof *options,
@@ -120,6 +127,8 @@ enum figure {
     STEPS_S,
     SINGLE_STEPS_S,
     RATIO,
+    CPU_US_PER_STEP,
+    CPU_RATIO,
     REMOTE_SHARE,
     BYTES_PER_BATCH,
     ROUNDS_S,
@@ -146,6 +155,8 @@ static void read_figures(const struct workload_figures *run, const struct worklo
     figures[STEPS_S] = run->steps_s;
     figures[SINGLE_STEPS_S] = single->steps_s;
     figures[RATIO] = per(run->steps_s, single->steps_s);
+    figures[CPU_US_PER_STEP] = 1e6 * per(run->cpu_s, run->steps);
+    figures[CPU_RATIO] = per(per(single->cpu_s, single->steps), per(run->cpu_s, run->steps));
     figures[REMOTE_SHARE] = per(run->remote, run->accesses);
     figures[BYTES_PER_BATCH] = per(run->bytes, run->steps);
     figures[ROUNDS_S] = run->rounds_s;
@@ -165,6 +176,9 @@ static void print_json(int64_t compute_us, const struct spread *of, double n_che
         args.policy, args.share ? "true" : "false", args.n_nodes, args.n_hosts, args.n_threads,
         compute_us, args.length, args.n_keys, args.batch, args.ahead, args.link != NULL ? "\"" : "",
         args.link != NULL ? args.link : "null", args.link != NULL ? "\"" : "", args.n_repeats);
+    printf(",\"cpu_us_per_step\":%.2f,\"cpu_ratio\":%.4f,\"cpu_ratio_min\":%.4f"
+           ",\"cpu_ratio_max\":%.4f",
+           of[CPU_US_PER_STEP].median, of[CPU_RATIO].median, of[CPU_RATIO].min, of[CPU_RATIO].max);
     printf(",\"steps_s\":%.1f,\"single_steps_s\":%.1f,\"ratio\":%.4f,\"ratio_min\":%.4f"
            ",\"ratio_max\":%.4f,\"remote_share\":%.8f,\"remote_share_min\":%.8f"
            ",\"remote_share_max\":%.8f",
@@ -184,19 +198,19 @@ static void print_heading(void)
     if (base.policy == NULL)
         base = (struct workload){.n_nodes = 1, .n_threads = base.n_nodes * base.n_threads};
     printf("%" PRId64 " x %" PRId64 " threads under %s%s against %zu x %zu"
-           ";\nmedians of %" PRId64 "\n\n  %7s %9s %6s %11s %9s %9s %8s %8s\n",
+           ";\nmedians of %" PRId64 "\n\n  %7s %7s %6s %11s %6s %9s %7s %7s %6s\n",
            args.n_nodes, args.n_threads, args.policy,
            args.n_hosts > 0 ? " on hosts with shared memory"
            : args.share     ? ""
                             : ", no shared memory",
            base.n_nodes, base.n_threads, args.n_repeats, "compute", "steps/s", "ratio", "spread",
-           "remote", "B/batch", "rounds/s", "stale ms");
+           "CPU", "remote", "B/batch", "rounds", "stale");
 }
 
 static void print_row(int64_t compute_us, const struct spread *of)
 {
-    printf("  %4" PRId64 " us %9.0f %6.3f %.3f-%.3f %9.7f %9.0f %8.0f %8.2f\n", compute_us,
-           of[STEPS_S].median, of[RATIO].median, of[RATIO].min, of[RATIO].max,
+    printf("  %4" PRId64 " us %7.0f %6.3f %5.3f-%5.3f %6.3f %9.7f %7.0f %7.0f %6.2f\n", compute_us,
+           of[STEPS_S].median, of[RATIO].median, of[RATIO].min, of[RATIO].max, of[CPU_RATIO].median,
            of[REMOTE_SHARE].median, of[BYTES_PER_BATCH].median, of[ROUNDS_S].median,
            of[STALENESS_MEAN].median);
     if (args.link != NULL)

@@ -52,18 +52,21 @@ static const struct option_set option_set = {
     .program = "tern bench task",
     .about = "Trains a model on plain arrays, with Tern on one node, and on several nodes under "
              "each policy, and compares time and quality.",
-    .notes = "MODEL is kge, wordvec or mf. All words after '--' go to 'tern train MODEL':\n"
-             "  tern bench task wordvec --data TEXT -- --dim 200 --questions FILE\n"
-             "\n"
-             "speed is the time of plain arrays divided by the time of this system. 'to 90 %' is "
-             "the training time until the quality is within 90 % of the best that plain arrays "
-             "reached: 0.9 times it, or 1/0.9 times it where less is better. If a model has no "
-             "test, the loss takes the place of the quality.\n"
-             "\n"
-             "JSON fields: bench, task, system (plain, one-node or the policy), nodes, threads, "
-             "epochs, repeats, seconds_per_epoch, speed, speed_min, speed_max, remote_share, "
-             "measure, seconds_to_90 (null: never); and, with a value for each epoch, "
-             "epoch_quality, epoch_seconds, epoch_bytes, epoch_remote_share, epoch_staleness_ms.",
+    .notes =
+        "MODEL is kge, wordvec or mf. All words after '--' go to 'tern train MODEL':\n"
+        "  tern bench task wordvec --data TEXT -- --dim 200 --questions FILE\n"
+        "\n"
+        "speed is the time of plain arrays divided by the time of this system, and cpu_speed "
+        "is that of CPU time, of all nodes, which other work on the machine disturbs less. 'to 90 "
+        "%' is "
+        "the training time until the quality is within 90 % of the best that plain arrays "
+        "reached: 0.9 times it, or 1/0.9 times it where less is better. If a model has no "
+        "test, the loss takes the place of the quality.\n"
+        "\n"
+        "JSON fields: bench, task, system (plain, one-node or the policy), nodes, threads, "
+        "epochs, repeats, seconds_per_epoch, speed, speed_min, speed_max, cpu_speed, remote_share, "
+        "measure, seconds_to_90 (null: never); and, with a value for each epoch, "
+        "epoch_quality, epoch_seconds, epoch_bytes, epoch_remote_share, epoch_staleness_ms.",
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .common = steps_option,

@@ -129,11 +129,10 @@ static void read_measure(const char *line, char measure[MEASURE_BYTES])
 static struct training_epoch read_epoch(const char *line, const char *measure)
 {
     const char *const fields[EPOCH_N_FIGURES] = {
-        "seconds",           "loss",          measure,
-        "accesses",          "remote_share",  "bytes",
-        "staleness_ms_mean", "request_bytes", "reply_bytes",
-        "memory_bytes",      "active",        "waiting",
-        "setup_s",
+        "seconds",       "cpu_seconds",  "loss",         measure,
+        "accesses",      "remote_share", "bytes",        "staleness_ms_mean",
+        "request_bytes", "reply_bytes",  "memory_bytes", "active",
+        "waiting",       "setup_s",
     };
     struct training_epoch epoch = {0};
     for (size_t i = 0; i < EPOCH_N_FIGURES; i++)

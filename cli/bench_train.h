@@ -12,6 +12,7 @@ enum { TRAINING_MAX_EPOCHS = 200, TRAINING_MAX_WORKERS = 64, TRAINING_MAX_NODES 
 /* What `tern train --json` prints about an epoch. */
 enum epoch_figure {
     EPOCH_SECONDS,
+    EPOCH_CPU_SECONDS, /* of all nodes */
     EPOCH_LOSS,
     EPOCH_QUALITY, /* NAN: not measured */
     EPOCH_ACCESSES,

@@ -268,14 +268,20 @@ static double sent_on_link(const struct job *job)
     return sum;
 }
 
-static double relay_cpu_s(const struct job *job)
+/* The CPU time that a process has taken: 0 is the caller's. */
+static double cpu_s(pid_t process)
 {
     struct timespec t = {0};
     clockid_t clock;
-    if (job->cluster->links.relay > 0 &&
-        clock_getcpuclockid(job->cluster->links.relay, &clock) == 0)
+    if (clock_getcpuclockid(process, &clock) == 0)
         clock_gettime(clock, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static double relay_cpu_s(const struct job *job)
+{
+    const pid_t relay = job->cluster->links.relay;
+    return relay > 0 ? cpu_s(relay) : 0;
 }
 
 /* What the node has done between two readings of its counters. */
@@ -300,16 +306,18 @@ static bool work_with(struct worker *worker)
     if (!run_for(worker, workload->warm_up_s, &clock) || !read_stats(job, &before))
         return false;
     uint64_t first = clock;
-    double begin = now_s(), relay_s = relay_cpu_s(job), sent = sent_on_link(job);
+    double begin = now_s(), relay_s = relay_cpu_s(job), sent = sent_on_link(job), own_s = cpu_s(0);
     if (!run_for(worker, workload->seconds, &clock))
         return false;
     worker->seconds = now_s() - begin;
     worker->steps = (double)(clock - first);
     worker->figures.relay_cores = (relay_cpu_s(job) - relay_s) / worker->seconds;
+    own_s = cpu_s(0) - own_s;
     if (!read_stats(job, &after))
         return false;
     sum_up_node(&before, &after, worker->seconds, &worker->figures);
     worker->figures.sent = sent_on_link(job) - sent;
+    worker->figures.cpu_s = own_s;
     return true;
 }
 
@@ -501,6 +509,7 @@ static bool sum_up(const struct workload *workload, const struct outcome *outcom
         sum->bytes += one->bytes;
         sum->n_checked += one->n_checked;
         sum->sent += one->sent;
+        sum->cpu_s += one->cpu_s;
         sum->busiest = fmax(sum->busiest, one->sent);
         n_managing += one->rounds_s > 0;
         sum->rounds_s += one->rounds_s;

@@ -54,6 +54,7 @@ struct workload_figures {
     double rounds_s;          /* of a node that exchanges rows with others, on average */
     double staleness_ms_mean; /* the mean of these nodes */
     double staleness_ms_p99;  /* the largest of the nodes */
+    double cpu_s;             /* CPU time that the nodes took */
     double relay_cores;       /* CPU time of the relay of the links, per second */
     double sent;              /* bytes that left on links */
     double busiest; /* what the node sent that sent most, as a multiple of the mean; 0: no links */

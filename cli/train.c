@@ -36,6 +36,8 @@ const struct option train_general[TRAIN_N_GENERAL] = {
      "with --policy multi: replicate keys that are used more than so many times as often as the "
      "average; 0: 100",
      .min = 0, .max = 1e9},
+    {"staleness", OPTION_INT, &train_args.staleness_ms, "0", "MS",
+     "milliseconds that replicas may be old; 0: Tern's default, 10", .min = 0, .max = 1e6},
     {"filters", OPTION_STRING, &train_args.filters, .takes = "LIST",
      .help = "filters that shorten messages between nodes, such as zeros,fixed:16"},
     {"backups", OPTION_INT, &train_args.backups, "0", "N",
@@ -307,9 +309,11 @@ static bool may_be_plain(void)
     const long n_launched = count_launched();
     if (!train_args.plain)
         return true;
-    if (train_args.n_nodes > 1 || train_args.policy != NULL || train_args.filters != NULL)
-        complain("--plain goes with none of --nodes, --policy and --filters: it is one process "
-                 "with arrays");
+    if (train_args.n_nodes > 1 || train_args.policy != NULL || train_args.filters != NULL ||
+        train_args.staleness_ms > 0)
+        complain(
+            "--plain goes with none of --nodes, --policy, --staleness and --filters: it is one "
+            "process with arrays");
     else if (n_launched > 1)
         complain("--plain is one process with arrays, but a launcher has started %ld, which would "
                  "train as many models: let it start one, or leave --plain out",
@@ -352,6 +356,7 @@ static bool is_management(const char *policy, const char *filters)
                                          .n_keys = 1,
                                          .length = 1,
                                          .policy = policy,
+                                         .staleness_ms = (uint32_t)train_args.staleness_ms,
                                          .backups = (uint32_t)train_args.backups};
     bool ok = (policy == NULL && filters == NULL) || tern_node_open(NULL, &node) == TERN_OK;
     if (ok && policy != NULL && tern_table_open(node, "parameters", &options, &table) != TERN_OK)

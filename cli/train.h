@@ -16,7 +16,7 @@ extern struct train_options train_args;
 
 /* --nodes, --threads, --link, --policy, --hot, --filters, --backups, --plain, --ahead, --seed, --time-limit, --eval-every, --clocks, --slow,
  * --json, --out, --overwrite, --resume, --checkpoint-every, --checkpoints. */
-enum { TRAIN_N_GENERAL = 20 };
+enum { TRAIN_N_GENERAL = 21 };
 extern const struct option train_general[TRAIN_N_GENERAL];
 
 /* --patience, whose default depends on the model. */

@@ -138,11 +138,13 @@ static void count_accesses(const struct train *train, struct report_sums *sums)
     }
 }
 
-/* What all nodes have done in an epoch; `before` is count_accesses() before it. */
-static bool add_up(struct train *train, const struct report_sums *before, struct report_sums *sums)
+/* What all nodes have done in an epoch, for which this one took cpu_s; `before` is count_accesses() before it. */
+static bool add_up(struct train *train, const struct report_sums *before, double cpu_s,
+                   struct report_sums *sums)
 {
     uint64_t n_examples;
-    *sums = (struct report_sums){.stopping = atomic_load(&train->stopping) || out_of_time(train)};
+    *sums = (struct report_sums){.stopping = atomic_load(&train->stopping) || out_of_time(train),
+                                 .cpu_s = cpu_s};
     progress_sum(&train->progress, &n_examples, &sums->loss);
     sums->n_examples = (double)n_examples;
     count_accesses(train, sums);
@@ -368,16 +370,17 @@ static bool one_epoch(struct epoch *epoch, struct course *course)
 {
     struct train *train = epoch->train;
     struct report_epoch report = {.number = epoch->number};
-    double started_s = seconds_now();
+    const double started_s = seconds_now(), started_cpu_s = seconds_of_cpu();
     if (!share_out(epoch) || !run_epoch(epoch))
         return false;
     report.seconds = seconds_now() - started_s;
+    const double cpu_s = seconds_of_cpu() - started_cpu_s;
     /* With clocks of their own workers go on as they are, unless the model is looked at. */
     const bool rests = train->options->n_clocks == 0;
     if (rests && !train_quiesce(train))
         return false;
     traffic_end(train, &course->traffic);
-    if (!add_up(train, &course->before, &report.sums) ||
+    if (!add_up(train, &course->before, cpu_s, &report.sums) ||
         !train_agree(train, check_loss(epoch, &report.sums)))
         return false;
     train->n_epochs_done = epoch->number;

@@ -23,6 +23,7 @@ static bool open_table(struct params *params, struct tern_node *node,
         .backups = management->backups,
         .frequencies = is_multi ? management->frequencies : NULL,
         .hot_factor = is_multi ? management->hot_factor : 0,
+        .staleness_ms = management->staleness_ms,
     };
     return !tern_table_open(node, name, &options, &params->table) ||
            task_fail_tern("cannot open a table");

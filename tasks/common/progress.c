@@ -12,11 +12,21 @@
 
 enum { BAR_WIDTH = 16, USUAL_COLUMNS = 80, LINE_BYTES = 256 };
 
-double seconds_now(void)
+static double read_clock(clockid_t clock)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+double seconds_now(void)
+{
+    return read_clock(CLOCK_MONOTONIC);
+}
+
+double seconds_of_cpu(void)
+{
+    return read_clock(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 bool progress_init(struct progress *progress, size_t n_threads, bool show_bar)

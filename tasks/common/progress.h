@@ -47,6 +47,9 @@ struct progress {
 /* Seconds of a clock that only goes on. */
 double seconds_now(void);
 
+/* The CPU time that all threads of this process have taken. */
+double seconds_of_cpu(void);
+
 bool progress_init(struct progress *progress, size_t n_threads, bool show_bar);
 void progress_fini(struct progress *progress);
 

@@ -103,8 +103,9 @@ static void print_json_epoch(const struct train *train, const struct train_task 
                              const struct report_epoch *epoch)
 {
     const struct report_sums *sums = &epoch->sums;
-    printf("{\"epoch\":%" PRId64 ",\"seconds\":%.6f,\"examples\":%.0f,\"loss\":%.6g,",
-           epoch->number, epoch->seconds, sums->n_examples, sums->loss);
+    printf("{\"epoch\":%" PRId64
+           ",\"seconds\":%.6f,\"cpu_seconds\":%.6f,\"examples\":%.0f,\"loss\":%.6g,",
+           epoch->number, epoch->seconds, sums->cpu_s, sums->n_examples, sums->loss);
     if (task->evaluate != NULL) {
         report_json_measures(task, &epoch->quality);
         putchar(',');

@@ -16,6 +16,7 @@ struct report_sums {
     double accesses, remote;
     double requests, replies, rounds; /* bytes sent */
     double memory;                    /* of the tables at node 0, in bytes */
+    double cpu_s;                     /* CPU time of the nodes */
     double refreshes, staleness_ms;   /* of replicas since the start: their number, and the sum */
 };
 

@@ -235,7 +235,9 @@ struct params *train_params_with(struct train *train, const struct train_keys *k
                                                  .placement = keys->placement,
                                                  .is_ranked = keys->is_ranked,
                                                  .frequencies = keys->frequencies,
-                                                 .hot_factor = train->options->hot_factor};
+                                                 .hot_factor = train->options->hot_factor,
+                                                 .staleness_ms =
+                                                     (uint32_t)train->options->staleness_ms};
     bool ok =
         params_open_managed(params, train->node, &management, name, n_keys, length, init, context);
     if (!checkpoints_restore(train, params->table, ok))

@@ -44,6 +44,7 @@ struct train_options {
     const char *policy;    /* of the tables; NULL: Tern's default */
     const char *filters;   /* of the tables' messages; NULL: none */
     double hot_factor;     /* of policy `multi`; 0: Tern's default */
+    int64_t staleness_ms;  /* age that replicas may have; 0: Tern's default */
     int64_t backups;       /* of the tables: nodes that may die (docs/survive.md) */
     const char *data;      /* a file or folder */
     const char *out;       /* the folder of the model; NULL: it is not kept */

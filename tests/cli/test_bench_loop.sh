@@ -30,7 +30,7 @@ check 'a quick run succeeds' [ "$status" -eq 0 ]
 check 'is silent on stderr' [ ! -s "$err" ]
 check 'a line per compute time' [ "$(wc -l <"$out")" -eq 2 ]
 for name in nodes threads compute_us len keys batch ahead repeats steps_s single_steps_s ratio ratio_min \
-    ratio_max remote_share remote_share_min remote_share_max bytes_per_batch bytes_per_batch_min \
+    ratio_max cpu_us_per_step cpu_ratio cpu_ratio_min cpu_ratio_max remote_share remote_share_min remote_share_max bytes_per_batch bytes_per_batch_min \
     bytes_per_batch_max rounds_s staleness_ms_mean staleness_ms_p99 relay_cores ratio_less_relay \
     values_checked; do
     check "field $name is a number" has $name
@@ -38,6 +38,8 @@ done
 check 'field bench' has bench '"loop"'
 check 'field policy' has policy '"adaptive"'
 check 'field link' has link null
+check 'a step takes at least the CPU time that it computes' \
+    awk -v us="$(field cpu_us_per_step 2)" 'BEGIN { exit !(us >= 20) }'
 check 'fields have the values asked for' \
     [ "$(field compute_us 2) $(field len 1) $(field batch 1) $(field ahead 1) $(field keys 1)" = '20 8 50 20 2000' ]
 check 'all values are checked' [ "$(field values_checked 1)" -eq 16000 ]

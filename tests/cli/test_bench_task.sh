@@ -30,7 +30,7 @@ try "$tern" bench task mf --data "$tmp/matrix" --json --epochs 2 --repeats 2 --p
 check 'mf: succeeds' [ "$status" -eq 0 ]
 check 'mf: is silent on stderr' [ ! -s "$err" ]
 check 'mf: a line per way, plain first' [ "$(systems)" = 'plain one-node adaptive static ' ]
-for name in nodes threads epochs repeats seconds_per_epoch speed speed_min speed_max remote_share; do
+for name in nodes threads epochs repeats seconds_per_epoch speed speed_min speed_max cpu_speed remote_share; do
     check "mf: field $name is a number" has $name
 done
 for name in epoch_quality epoch_seconds epoch_bytes epoch_remote_share epoch_staleness_ms; do

@@ -80,7 +80,7 @@ for sampling in bounded long-term non-conform; do
 done
 
 train --json --epochs 2
-json_line='^{"epoch":2,"seconds":[0-9.]*,"examples":[0-9]*,"loss":[0-9.]*,"mrr":[0-9.]*,"hits_1":[0-9.]*,"hits_3":[0-9.]*,"hits_10":[0-9.]*,"accesses":[0-9]*,"remote_share":[0-9.]*,"bytes":[0-9]*,"request_bytes":[0-9]*,"reply_bytes":[0-9]*,"memory_bytes":[0-9]*,"staleness_ms_mean":[0-9.]*,"waited":\[[0-9.,]*\]}$'
+json_line='^{"epoch":2,"seconds":[0-9.]*,"cpu_seconds":[0-9.]*,"examples":[0-9]*,"loss":[0-9.]*,"mrr":[0-9.]*,"hits_1":[0-9.]*,"hits_3":[0-9.]*,"hits_10":[0-9.]*,"accesses":[0-9]*,"remote_share":[0-9.]*,"bytes":[0-9]*,"request_bytes":[0-9]*,"reply_bytes":[0-9]*,"memory_bytes":[0-9]*,"staleness_ms_mean":[0-9.]*,"waited":\[[0-9.,]*\]}$'
 check 'a JSON line per epoch' grep -q "$json_line" "$out"
 check 'a measure is null where it was not made' grep -q '^{"epoch":1,.*"mrr":null,"hits_1":null' "$out"
 check 'the first line has version, seed and options' sh -c 'head -1 "$1" | grep -q "$2"' - "$out" \

@@ -69,8 +69,8 @@ check "and for each topic" [ "$(grep -c '"topic"' "$out")" -eq 20 ]
 check "an epoch samples all words" [ "$(grep -c "\"examples\":$n_tokens," "$out")" -eq 60 ]
 check "the topics are those that the documents were made of" [ "$(n_found "$out")" -eq 10 ]
 train --threads 1
-sed '1d; s/"seconds":[^,]*,//; s/,"accesses".*//' "$out" >"$tmp/table.short"
-sed '1d; s/"seconds":[^,]*,//; s/,"accesses".*//' "$tmp/plain" >"$tmp/plain.short"
+sed '1d; s/"[a-z_]*seconds":[^,]*,//g; s/,"accesses".*//' "$out" >"$tmp/table.short"
+sed '1d; s/"[a-z_]*seconds":[^,]*,//g; s/,"accesses".*//' "$tmp/plain" >"$tmp/plain.short"
 check "a table gives exactly what arrays give" cmp "$tmp/table.short" "$tmp/plain.short"
 # Every evaluation checks that the counts add up to the number of words, so success says that, too.
 for way in "--plain --threads 2" "--threads 2" "--nodes 2 --threads 1" "--nodes 3 --threads 2" \

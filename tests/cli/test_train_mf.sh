@@ -45,6 +45,7 @@ check "there is a line for each epoch" [ "$(n_epochs "$out")" -eq 24 ]
 check "most of what can be predicted is" awk -v q="$best" 'BEGIN { exit !(q > 0.5 && q < 0.65) }'
 for way in "--threads 1" "--threads 2" "--nodes 2" "--nodes 2 --policy static" \
     "--nodes 2 --policy multi --hot 2" \
+    "--nodes 2 --policy adaptive-apart --staleness 100" \
     "--nodes 2 --policy replicate" "--nodes 2 --threads 2 --policy ssp:3" \
     "--threads 2 --policy essp:1" "--nodes 3 --threads 2"; do
     # shellcheck disable=SC2086
@@ -191,6 +192,8 @@ for nodes in 1 2; do
     check "and is said once, before data are looked at ($nodes)" \
         [ "$(grep -c "no policy 'nonsense'" "$err"),$(grep -c no-such-file "$err")" = 1,0 ]
 done
+try "$tern" train mf --data "$tmp/bad.csv" --staleness 100 --policy static
+check '--staleness without replicas is a mistake' [ "$status" -eq 2 ]
 try "$tern" train mf --data "$tmp/bad.csv" --hot 2
 check '--hot without --policy multi is a mistake' [ "$status" -eq 2 ]
 try "$tern" train mf --data "$tmp/bad.csv" --nodes 2
