@@ -11,7 +11,7 @@
 #include "core/manager_internal.h"
 
 enum {
-    AHEAD = 16,
+    AHEAD = 32,           /* keys between a prefetch and its use */
     POOL_SLOTS = 1 << 14, /* free slots kept at hand */
 };
 
@@ -220,6 +220,7 @@ void manager_want(struct manager *manager, const uint64_t *keys, size_t n)
         return;
     if (manager->trace.recording)
         trace_tick(&manager->trace);
+    fetch_first_keys(manager, keys, n, AHEAD);
     for (size_t i = 0; i < n; i++) {
         if (i + AHEAD < n)
             fetch_key(manager, keys[i + AHEAD]);
@@ -285,6 +286,7 @@ void manager_unwant(struct manager *manager, const uint64_t *keys, size_t n)
 {
     if (manager->trace.recording)
         trace_tick(&manager->trace);
+    fetch_first_keys(manager, keys, n, AHEAD);
     for (size_t i = 0; i < n; i++) {
         if (i + AHEAD < n)
             fetch_key(manager, keys[i + AHEAD]);
@@ -475,6 +477,7 @@ static void take_away_deltas(struct manager *manager, uint32_t peer, const struc
  * are known to the owner. */
 static void settle_ends(struct manager *manager, struct outbox *outbox, const struct section *ends)
 {
+    fetch_first_items(manager, ends->items, 8, ends->count, FETCH_BASE);
     for (uint32_t i = 0; i < ends->count; i++) {
         uint64_t key = section_get(ends->items + 8 * i);
         uint32_t value = wanted_get(manager, key) & ~WANTED_ENDING;
@@ -592,6 +595,7 @@ static enum tern_status take_section(struct manager *manager, uint32_t peer,
     if (!wanted_reserve(manager, section->count))
         return fail(TERN_NO_MEMORY, "no memory to manage the keys of table '%s'",
                     manager->store->name);
+    fetch_first_items(manager, section->items, section->item_bytes, section->count, FETCH_BASE);
     for (uint32_t i = 0; expected && i < section->count; i++) {
         const uint8_t *item = section->items + i * section->item_bytes;
         /* A row that is here already is a replica; one that is new comes into a slot that was set aside. */

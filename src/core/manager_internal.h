@@ -248,6 +248,34 @@ static inline void fetch_share_of(const struct manager *manager, uint64_t key)
         fetch_share(manager, entry_slot(word));
 }
 
+/* Fetches for the first keys of a loop that fetches FETCH_KEY ahead: most rounds have few keys for each node. */
+static inline void fetch_first_keys(const struct manager *manager, const uint64_t *keys, size_t n,
+                                    size_t n_ahead)
+{
+    for (size_t i = 0; i < n_ahead && i < n; i++)
+        fetch_key(manager, keys[i]);
+}
+
+/* The same for a queue, also with their rows. */
+static inline void fetch_first_rows(const struct manager *manager, const struct keys *queue,
+                                    enum fetch what)
+{
+    for (size_t i = 0; i < FETCH_KEY && i < keys_left(queue); i++)
+        fetch_key(manager, queue->keys[queue->first + i]);
+    for (size_t i = 0; i < FETCH_ROW && i < keys_left(queue); i++)
+        fetch_row(manager, queue->keys[queue->first + i], what);
+}
+
+/* The same for n items, of which each begins with its key, and their rows. */
+static inline void fetch_first_items(const struct manager *manager, const uint8_t *items,
+                                     size_t item_bytes, size_t n, enum fetch what)
+{
+    for (size_t i = 0; i < FETCH_KEY && i < n; i++)
+        fetch_key(manager, section_get(items + i * item_bytes));
+    for (size_t i = 0; i < FETCH_ROW && i < n; i++)
+        fetch_row(manager, section_get(items + i * item_bytes), what);
+}
+
 /* Fetches ahead for the first of n keys. */
 static inline void fetch_keys(const struct manager *manager, const uint64_t *keys, size_t n,
                               enum fetch what)

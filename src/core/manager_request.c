@@ -251,6 +251,7 @@ static void put_changed(struct manager *manager, uint32_t peer, struct deltas *t
 {
     struct keys *changed = &manager->outboxes[peer].changed;
     struct store *store = manager->store;
+    fetch_first_rows(manager, changed, FETCH_BASE);
     while (keys_left(changed) && to->n < to->most) {
         fetch_keys(manager, changed->keys + changed->first, keys_left(changed), FETCH_BASE);
         uint64_t key = keys_take(changed);
@@ -295,6 +296,7 @@ static size_t put_ending(struct manager *manager, struct outbox *outbox, size_t 
 {
     struct store *store = manager->store;
     const size_t n = at_most(keys_left(&outbox->ends), most);
+    fetch_first_rows(manager, &outbox->ends, FETCH_BASE);
     for (size_t i = 0; i < n; i++) {
         const uint64_t *ends = &outbox->ends.keys[outbox->ends.first + i], key = *ends;
         struct entry *entry;

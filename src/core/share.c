@@ -583,11 +583,12 @@ static void serve_section(struct manager *manager, uint32_t from, const struct s
                           struct writer *mains)
 {
     const bool has_rows = section->kind != SECTION_ENDS && section->kind != SECTION_LOCATED;
+    const enum fetch what = has_rows ? FETCH_VALUE : FETCH_FACTS;
+    fetch_first_items(manager, section->items, section->item_bytes, section->count, what);
     for (uint32_t i = 0; i < section->count; i++) {
         const uint8_t *item = section->items + i * section->item_bytes;
         uint64_t key = section_get(item);
-        fetch_items(manager, section->items, section->item_bytes, i, section->count,
-                    has_rows ? FETCH_VALUE : FETCH_FACTS);
+        fetch_items(manager, section->items, section->item_bytes, i, section->count, what);
         if (i + FETCH_SHARE < section->count)
             fetch_share_of(manager, section_get(item + FETCH_SHARE * section->item_bytes));
         switch (section->kind) {
