@@ -3,14 +3,21 @@
  *
  *     build/bench/movement
  *
- * The work of `tern bench manage` on plain arrays: two processes copy batches of 100 rows of 128 floats out of a million
- * of their own, compute a dot product and an axpy with each, and add to the rows. In turns with that they also exchange
- * rows, a given number per key of a batch, through shared memory: one copy into a ring, one out of it, both prefetched.
- * No index, latch, intent or decision, nobody waits, and all know at all times which rows are to be sent. The ratio is
- * the most that a manager which moves so many rows can have of a single node that is as fast as plain arrays. `adaptive-apart`
- * moves 0.32 rows per key under Zipf and 0.51 with uniform keys, of which half are at the other node: the bytes per
- * access that the benchmark prints, twice, since a key is pulled and pushed, over the 520 of a row and its key. Medians
- * of five repeats, and their spread.
+ * The work of three benchmarks on plain arrays: two processes copy batches of rows out of many of their own, compute a dot
+ * product and an axpy with each, and add to the rows. In turns with that they also exchange rows, a given number per key of
+ * a batch, through shared memory: one copy into a ring, one out of it, both prefetched. No index, latch, intent or
+ * decision, nobody waits, and all know at all times which rows are to be sent. The ratio is the most that a manager which
+ * moves so many rows can have of a single node that is as fast as plain arrays. How many rows `adaptive-apart` moves per
+ * key is what the benchmark prints as bytes, over those of a row and its key:
+ *
+ *     manage   `tern bench manage`, a million rows of 128 floats, Zipf: 0.32; uniform, where half of the keys are at the
+ *              other node: 0.51. Bytes are per access, and a key is pulled and pushed.
+ *     loop     `tern bench loop --compute 0`, a million rows of 32 floats: 2,370 bytes per batch of 100 keys, 0.17.
+ *     kge      `tern bench task kge`, 41,000 rows of 400 floats (a value and AdaGrad's sum for each of 200), a triple of
+ *              nine keys per batch, of which six are negatives with uniform keys: 5,270 bytes per triple, 0.36.
+ *
+ * Rates are keys per second of CPU time, which other work on the machine disturbs less. Medians of five repeats, and their
+ * spread.
  */
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -26,19 +33,24 @@
 #include "base/pages.h"
 
 enum {
-    ROWS = 1000000,
-    LENGTH = 128,
-    BATCH = 100,
-    DRAWN = 40000 * BATCH, /* keys of a process, walked round */
-    AHEAD = 16,            /* rows between a prefetch and its use */
-    PLACES = 4096,         /* of a ring */
-    AT_ONCE = 128,         /* rows sent or received between two batches, at most */
+    MAX_LENGTH = 400,
+    MAX_BATCH = 100,
+    DRAWN = 4000000,      /* keys of a process, walked round */
+    AHEAD = 16,           /* rows between a prefetch and its use */
+    PLACES = 4096,        /* of a ring */
+    KEYS_PER_LOOK = 1000, /* between two looks at the clock */
+    AT_ONCE = 128,        /* rows sent or received between two batches, at most */
     REPEATS = 5,
     LINE = 64,
 };
-#define SECONDS 0.7
+#define SECONDS 0.4
 
-typedef float row[LENGTH];
+struct work {
+    const char *name;
+    bool is_zipf;
+    size_t n_rows, length, batch;
+    double share; /* rows sent per key */
+};
 
 /* What one process sends the other. */
 struct ring {
@@ -46,7 +58,7 @@ struct ring {
     _Alignas(LINE) _Atomic uint64_t n_taken;
     struct {
         uint64_t key;
-        row value;
+        float value[MAX_LENGTH];
     } places[PLACES];
 };
 
@@ -58,11 +70,12 @@ struct shared {
 
 /* One of the two processes. */
 struct side {
+    const struct work *work;
     struct ring *out, *in;
-    row *rows;
+    float *rows;
     uint32_t *keys;
     uint64_t random;
-    row values[BATCH], updates[BATCH], weights;
+    float values[MAX_BATCH * MAX_LENGTH], updates[MAX_BATCH * MAX_LENGTH], weights[MAX_LENGTH];
 };
 
 static uint64_t draw(struct side *side)
@@ -83,12 +96,13 @@ static void *need(void *memory)
 /* Rank r has a probability proportional to 1 / r; ranks are scattered over the rows. */
 static void draw_zipf(struct side *side)
 {
-    double *reach = need(malloc(ROWS * sizeof *reach)), all = 0;
-    for (size_t i = 0; i < ROWS; i++)
+    const size_t n_rows = side->work->n_rows;
+    double *reach = need(malloc(n_rows * sizeof *reach)), all = 0;
+    for (size_t i = 0; i < n_rows; i++)
         reach[i] = all += 1.0 / (double)(i + 1);
     for (size_t i = 0; i < DRAWN; i++) {
         double u = (double)(draw(side) >> 11) * 0x1p-53 * all;
-        size_t low = 0, high = ROWS - 1;
+        size_t low = 0, high = n_rows - 1;
         while (low < high) {
             size_t middle = (low + high) / 2;
             if (reach[middle] < u)
@@ -96,7 +110,7 @@ static void draw_zipf(struct side *side)
             else
                 high = middle;
         }
-        side->keys[i] = (uint32_t)(low * UINT64_C(618033) % ROWS);
+        side->keys[i] = (uint32_t)(low * UINT64_C(618033) % n_rows);
     }
     free(reach);
 }
@@ -104,38 +118,52 @@ static void draw_zipf(struct side *side)
 static void draw_uniform(struct side *side)
 {
     for (size_t i = 0; i < DRAWN; i++)
-        side->keys[i] = (uint32_t)(draw(side) % ROWS);
+        side->keys[i] = (uint32_t)(draw(side) % side->work->n_rows);
 }
 
-static void fetch(const row *from)
+static float *row_of(const struct side *side, uint64_t key)
 {
-    for (size_t i = 0; i < sizeof *from; i += LINE)
-        __builtin_prefetch((const char *)from + i, 0, 2);
+    return side->rows + key * side->work->length;
+}
+
+static void fetch(const struct side *side, uint64_t key)
+{
+    for (size_t i = 0; i < side->work->length; i += LINE / sizeof(float))
+        __builtin_prefetch(row_of(side, key) + i, 0, 2);
+}
+
+static size_t bytes_of(const struct work *work)
+{
+    return work->length * sizeof(float);
 }
 
 static void work(struct side *side, const uint32_t *keys)
 {
-    for (size_t i = 0; i < AHEAD; i++)
-        fetch(&side->rows[keys[i]]);
-    for (size_t i = 0; i < BATCH; i++) {
-        if (i + AHEAD < BATCH)
-            fetch(&side->rows[keys[i + AHEAD]]);
-        memcpy(side->values[i], side->rows[keys[i]], sizeof(row));
+    const size_t length = side->work->length, batch = side->work->batch;
+    for (size_t i = 0; i < AHEAD && i < batch; i++)
+        fetch(side, keys[i]);
+    for (size_t i = 0; i < batch; i++) {
+        if (i + AHEAD < batch)
+            fetch(side, keys[i + AHEAD]);
+        memcpy(side->values + i * length, row_of(side, keys[i]), bytes_of(side->work));
     }
-    for (size_t i = 0; i < BATCH; i++) {
+    for (size_t i = 0; i < batch; i++) {
+        const float *value = side->values + i * length;
         float sums[8] = {0}, sum = 0;
-        for (size_t j = 0; j < LENGTH; j += 8)
+        for (size_t j = 0; j < length; j += 8)
             for (size_t k = 0; k < 8; k++)
-                sums[k] += side->values[i][j + k] * side->weights[j + k];
+                sums[k] += value[j + k] * side->weights[j + k];
         for (size_t k = 0; k < 8; k++)
             sum += sums[k];
         float step = 1e-6f * (1 - sum);
-        for (size_t j = 0; j < LENGTH; j++)
-            side->updates[i][j] = step * side->weights[j];
+        for (size_t j = 0; j < length; j++)
+            side->updates[i * length + j] = step * side->weights[j];
     }
-    for (size_t i = 0; i < BATCH; i++)
-        for (size_t j = 0; j < LENGTH; j++)
-            side->rows[keys[i]][j] += side->updates[i][j];
+    for (size_t i = 0; i < batch; i++) {
+        float *row = row_of(side, keys[i]);
+        for (size_t j = 0; j < length; j++)
+            row[j] += side->updates[i * length + j];
+    }
 }
 
 /* Sends n rows, or as many as there is room for; gives their number. */
@@ -148,10 +176,11 @@ static size_t send_rows(struct side *side, size_t n)
     n = n < room ? n : room;
     n = n < AT_ONCE ? n : AT_ONCE;
     for (size_t i = 0; i < n; i++)
-        fetch(&side->rows[keys[i] = (uint32_t)(draw(side) % ROWS)]);
+        fetch(side, keys[i] = (uint32_t)(draw(side) % side->work->n_rows));
     for (size_t i = 0; i < n; i++) {
         ring->places[(sent + i) % PLACES].key = keys[i];
-        memcpy(ring->places[(sent + i) % PLACES].value, side->rows[keys[i]], sizeof(row));
+        memcpy(ring->places[(sent + i) % PLACES].value, row_of(side, keys[i]),
+               bytes_of(side->work));
     }
     atomic_store_explicit(&ring->n_sent, sent + n, memory_order_release);
     return n;
@@ -164,35 +193,37 @@ static void take_rows(struct side *side)
     uint64_t n = atomic_load_explicit(&ring->n_sent, memory_order_acquire) - taken;
     n = n < AT_ONCE ? n : AT_ONCE;
     for (size_t i = 0; i < n; i++)
-        fetch(&side->rows[ring->places[(taken + i) % PLACES].key]);
+        fetch(side, ring->places[(taken + i) % PLACES].key);
     for (size_t i = 0; i < n; i++)
-        memcpy(side->rows[ring->places[(taken + i) % PLACES].key],
-               ring->places[(taken + i) % PLACES].value, sizeof(row));
+        memcpy(row_of(side, ring->places[(taken + i) % PLACES].key),
+               ring->places[(taken + i) % PLACES].value, bytes_of(side->work));
     atomic_store_explicit(&ring->n_taken, taken + n, memory_order_release);
 }
 
-static double now(void)
+static double cpu_s(void)
 {
     struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
 /* The keys of this process per second, with `share` rows sent per key. */
 static double measure(struct side *side, double share)
 {
-    const double begin = now();
+    const double begin = cpu_s();
+    const size_t batch = side->work->batch;
     double to_send = 0, seconds = 0;
     size_t at = 0, n = 0;
-    for (; seconds < SECONDS; seconds = now() - begin, n += BATCH) {
-        work(side, side->keys + at);
-        at = at + 2 * BATCH <= DRAWN ? at + BATCH : 0;
-        if (share == 0)
-            continue;
-        to_send += share * BATCH;
-        to_send -= (double)send_rows(side, (size_t)to_send);
-        take_rows(side);
-    }
+    for (; seconds < SECONDS; seconds = cpu_s() - begin)
+        for (size_t keys = 0; keys < KEYS_PER_LOOK; keys += batch, n += batch) {
+            work(side, side->keys + at);
+            at = at + 2 * batch <= DRAWN ? at + batch : 0;
+            to_send += share * (double)batch;
+            if (to_send < AT_ONCE / 2)
+                continue;
+            to_send -= (double)send_rows(side, (size_t)to_send);
+            take_rows(side);
+        }
     return (double)n / seconds;
 }
 
@@ -210,26 +241,33 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void run(struct shared *shared, int self, const char *name, double share)
+static void open_side(struct side *side, struct shared *shared, int self)
 {
-    struct side *side = need(calloc(1, sizeof *side));
+    const size_t n_rows = side->work->n_rows, bytes = n_rows * bytes_of(side->work);
     side->out = &shared->rings[self];
     side->in = &shared->rings[1 - self];
-    side->rows = need(pages_new((size_t)ROWS * sizeof(row)));
+    side->rows = need(pages_new(bytes));
     side->keys = need(malloc(DRAWN * sizeof *side->keys));
     side->random = UINT64_C(88172645463325252) + (uint64_t)self;
-    memset(side->rows, 0, (size_t)ROWS * sizeof(row));
-    for (size_t i = 0; i < LENGTH; i++)
+    memset(side->rows, 0, bytes);
+    for (size_t i = 0; i < MAX_LENGTH; i++)
         side->weights[i] = 0.01f * (float)i;
-    if (strcmp(name, "zipf") == 0)
+    if (side->work->is_zipf)
         draw_zipf(side);
     else
         draw_uniform(side);
+}
+
+static void run(struct shared *shared, int self, const struct work *of)
+{
+    struct side *side = need(calloc(1, sizeof *side));
+    side->work = of;
+    open_side(side, shared, self);
     double ratios[REPEATS], ns[2][REPEATS];
     for (int i = 0, n = 0; i < REPEATS; i++) {
         for (int moves = 0; moves < 2; moves++) {
             meet(shared, ++n);
-            shared->rates[self] = measure(side, moves ? share : 0);
+            shared->rates[self] = measure(side, moves ? of->share : 0);
             meet(shared, ++n);
             ns[moves][i] = 2e9 / (shared->rates[0] + shared->rates[1]);
         }
@@ -240,25 +278,27 @@ static void run(struct shared *shared, int self, const char *name, double share)
         qsort(ns[moves], REPEATS, sizeof *ns[moves], compare);
     if (self == 0)
         printf(
-            "%-8s %.0f ns a key without; %.0f with %.2f rows sent per key: %.2f (%.2f to %.2f)\n",
-            name, ns[0][REPEATS / 2], ns[1][REPEATS / 2], share, ratios[REPEATS / 2], ratios[0],
-            ratios[REPEATS - 1]);
+            "%-14s %.0f ns a key without; %.0f with %.2f rows sent per key: %.2f (%.2f to %.2f)\n",
+            of->name, ns[0][REPEATS / 2], ns[1][REPEATS / 2], of->share, ratios[REPEATS / 2],
+            ratios[0], ratios[REPEATS - 1]);
     fflush(stdout);
     _exit(0);
 }
 
 int main(void)
 {
-    static const struct {
-        const char *name;
-        double share;
-    } cases[] = {{"zipf", 0.32}, {"uniform", 0.51}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    static const struct work works[] = {
+        {"manage zipf", true, 1000000, 128, 100, 0.32},
+        {"manage uniform", false, 1000000, 128, 100, 0.51},
+        {"loop", true, 1000000, 32, 100, 0.17},
+        {"kge", false, 41000, 400, 9, 0.36},
+    };
+    for (size_t i = 0; i < sizeof works / sizeof *works; i++) {
         struct shared *shared = need(
             mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
         for (int self = 0; self < 2; self++)
             if (fork() == 0)
-                run(shared, self, cases[i].name, cases[i].share);
+                run(shared, self, &works[i]);
         while (wait(NULL) > 0)
             ;
         munmap(shared, sizeof *shared);

@@ -21,7 +21,7 @@ static const char *const dist_names[] = {"zipf", "uniform", "local", "ranked", N
 
 static struct {
     bool json, scatter;
-    int64_t n_nodes, n_hosts, n_keys, length, n_repeats, localize;
+    int64_t n_nodes, n_hosts, n_keys, length, n_repeats, localize, staleness;
     double seconds, warm_up, hot;
     const char *link;
     struct string_list policies, dists;
@@ -57,6 +57,9 @@ static const struct option options[] = {
     {"hot", OPTION_DOUBLE, &args.hot, "100", "FACTOR",
      "policy multi replicates keys that are used more than so many times as often as the average",
      .min = 0.001, .max = 1e9},
+    {"staleness", OPTION_INT, &args.staleness, "0", "MS",
+     "milliseconds that replicas may be old, for policies that have some; 0: Tern's default",
+     .min = 0, .max = 1e6},
     {"keys", OPTION_INT, &args.n_keys, "1000000", "N", "keys of the table", .min = 100, .max = 1e9},
     {"length", OPTION_INT, &args.length, "128", "N", "floats of a value", .min = 1, .max = 65536,
      .aliases = "len"},
@@ -91,6 +94,15 @@ struct row {
     struct workload_figures runs[MAX_REPEATS];
 };
 
+static bool has_replicas(const char *policy)
+{
+    static const char *const without[] = {"static", "relocate", "adaptive-relocate"};
+    bool has = true;
+    for (size_t i = 0; policy != NULL && i < sizeof without / sizeof *without; i++)
+        has &= strcmp(policy, without[i]) != 0;
+    return has;
+}
+
 static struct workload workload_of(enum workload_keys keys, const char *policy, int64_t ahead)
 {
     bool shares_nothing = policy != NULL && strcmp(policy, "adaptive-apart") == 0;
@@ -106,6 +118,7 @@ static struct workload workload_of(enum workload_keys keys, const char *policy, 
                              .ahead = (uint64_t)ahead,
                              .localize_ahead = (uint64_t)args.localize,
                              .hot_factor = args.hot,
+                             .staleness_ms = has_replicas(policy) ? (uint32_t)args.staleness : 0,
                              .length = (uint32_t)args.length,
                              .batch = BATCH,
                              .gradient = true,

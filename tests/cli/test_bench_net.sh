@@ -102,6 +102,9 @@ for name in accesses_s single_node_accesses_s ratio remote_share bytes_per_acces
     staleness_ms_p99; do
     check "bench manage: field $name is a number" has_number $name
 done
+try "$tern" bench manage --json --keys 5000 --length 4 --repeats 1 --warm-up 0.1 --seconds 0.1 \
+    --policies static,multi --staleness 40
+check 'bench manage --staleness is for policies that have replicas' n_lines 2
 check 'nothing is left behind' nothing_left
 
 finish
