@@ -307,7 +307,7 @@ static enum tern_status take_view(struct engine *engine)
 }
 
 /* Nodes of this host are reached without the network. */
-static void find_neighbours(struct engine *engine)
+static void find_colocated(struct engine *engine)
 {
     struct peers *peers = &engine->peers;
     view_each_while (i, engine->core.view, engine->listeners[1])
@@ -344,7 +344,7 @@ static enum tern_status ask_to_join(struct engine *engine, bool *is_absent)
         if (!status)
             status = take_view(engine);
         if (!status)
-            find_neighbours(engine);
+            find_colocated(engine);
         lock_release(&engine->shards[0].lock);
         buffer_free(&op.answer_body);
     }
