@@ -35,6 +35,7 @@ struct numbering {
     struct cell *cells; /* by hash; at most half are taken */
     size_t n_cells;     /* a power of two */
     size_t n_keys;
+    uint32_t *features; /* by number: the place in the order of features */
 };
 
 static struct cell *find(const struct numbering *numbering, uint64_t key)
@@ -60,7 +61,8 @@ static bool grow(struct numbering *numbering)
     return true;
 }
 
-static bool number_keys(struct numbering *numbering, const struct examples *list)
+/* Replaces the keys of a list by their numbers. */
+static bool number_keys(struct numbering *numbering, struct examples *list)
 {
     for (size_t i = 0; i < list->n_features; i++) {
         if (2 * numbering->n_keys >= numbering->n_cells && !grow(numbering))
@@ -68,6 +70,7 @@ static bool number_keys(struct numbering *numbering, const struct examples *list
         struct cell *cell = find(numbering, list->keys[i]);
         if (cell->number == 0)
             *cell = (struct cell){list->keys[i], (uint32_t)++numbering->n_keys};
+        list->keys[i] = cell->number;
         if (numbering->n_keys == UINT32_MAX - 1)
             return task_fail("a node cannot have more than 2^32 - 2 features");
     }
@@ -80,6 +83,7 @@ static bool number_keys(struct numbering *numbering, const struct examples *list
 struct place {
     size_t block;
     uint64_t key;
+    uint32_t number;
 };
 
 static int compare_places(const void *left, const void *right)
@@ -110,16 +114,17 @@ size_t columns_find(const struct columns *columns, uint64_t key)
     return low < end && columns->keys[low] == key ? low : columns->n_features;
 }
 
-/* Sorts the keys, and gives each its final number, still from 1. */
+/* Sorts the keys, which gives each its feature. */
 static bool sort_keys(struct columns *columns, struct numbering *numbering)
 {
     const size_t n = columns->n_features = numbering->n_keys;
     struct place *places = malloc((n + 1) * sizeof *places);
     columns->keys = malloc((n + 1) * sizeof *columns->keys);
+    numbering->features = malloc((n + 1) * sizeof *numbering->features);
     columns->largest = calloc(n + 1, sizeof *columns->largest);
     columns->block_start = calloc(columns->n_blocks + 1, sizeof *columns->block_start);
     bool ok = places != NULL && columns->keys != NULL && columns->largest != NULL &&
-              columns->block_start != NULL;
+              columns->block_start != NULL && numbering->features != NULL;
     if (!ok) {
         free(places);
         return task_fail_memory("the features");
@@ -128,13 +133,14 @@ static bool sort_keys(struct columns *columns, struct numbering *numbering)
     for (size_t i = 0; i < numbering->n_cells; i++)
         if (numbering->cells[i].number != 0) {
             uint64_t key = numbering->cells[i].key;
-            places[used++] = (struct place){block_of(columns, key), key};
+            places[used++] =
+                (struct place){block_of(columns, key), key, numbering->cells[i].number};
         }
     qsort(places, n, sizeof *places, compare_places);
     for (size_t i = 0; i < n; i++) {
         columns->keys[i] = places[i].key;
         columns->block_start[places[i].block + 1]++;
-        find(numbering, places[i].key)->number = (uint32_t)i + 1;
+        numbering->features[places[i].number] = (uint32_t)i;
     }
     for (size_t b = 0; b < columns->n_blocks; b++)
         columns->block_start[b + 1] += columns->block_start[b];
@@ -152,7 +158,7 @@ static bool fill_slice(struct slice *slice, const struct examples *list,
     if (feature == NULL)
         return task_fail_memory("the examples");
     for (size_t i = 0; i < list->n_features; i++) {
-        feature[i] = find(numbering, list->keys[i])->number - 1;
+        feature[i] = numbering->features[list->keys[i]];
         slice->start[feature[i] + 1]++;
     }
     for (size_t j = 0; j < n_features; j++)
@@ -244,6 +250,7 @@ bool columns_make(struct columns *columns, struct examples *lists, size_t n_slic
         ok = number_keys(&numbering, &lists[i]);
     ok = ok && sort_keys(columns, &numbering) && team_run(n_slices, make_slice, NULL, &making);
     free(numbering.cells);
+    free(numbering.features);
     if (ok)
         find_largest(columns);
     return ok;

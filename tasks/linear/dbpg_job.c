@@ -218,7 +218,8 @@ static void logistic_slopes(const struct dbpg *dbpg, size_t thread, size_t n, do
     for (size_t i = 0; i < n; i++) {
         const uint32_t row = space->touched[i];
         float margin = -slice->labels[row] * (float)slice->margins[row];
-        space->logistic[i] = fminf(fmaxf(margin, -MAX_LOGISTIC), MAX_LOGISTIC);
+        margin = margin > -MAX_LOGISTIC ? margin : -MAX_LOGISTIC; /* no call of fmaxf */
+        space->logistic[i] = margin < MAX_LOGISTIC ? margin : MAX_LOGISTIC;
     }
     (void)dense_logistic(space->logistic, n);
     for (size_t i = 0; i < n; i++) {
@@ -227,7 +228,7 @@ static void logistic_slopes(const struct dbpg *dbpg, size_t thread, size_t n, do
         const float bound = p * (1 - p) * growth[count < GROWTHS ? count : GROWTHS - 1];
         space->slopes[row].first = -slice->labels[row] * p * weight;
         space->slopes[row].second =
-            weight * (float)count * (count < GROWTHS ? fminf(bound, 0.25f) : 0.25f);
+            weight * (float)count * (count < GROWTHS && bound < 0.25f ? bound : 0.25f);
     }
 }
 
