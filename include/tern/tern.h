@@ -356,6 +356,9 @@ struct tern_table_options {
                           many times as often as the average; 0: 100 */
     uint32_t
         backups; /* deaths of nodes at the same moment that each row outlives; 0 to 3. See Backups */
+    const char
+        *recover; /* with `backups`: a checkpoint, or a folder of checkpoints of which the newest
+                            counts. Keys that are lost are as in it again. See Backups; copied */
     bool
         scatter; /* dense: the keys' homes are dealt out to the nodes one by one, not as a range for
                      each: for keys in the order of their frequency, of which the first node would have
@@ -404,7 +407,8 @@ struct tern_table_options {
  *
  * A pull may see a push that is not safe yet. After a death the rows are copied to another node while
  * work goes on; tern_flush waits until all that this node has to copy is there. If more than k nodes
- * die before that, keys are lost, and calls on them fail. A node that was given up while it lives
+ * die before that, keys are lost, and calls on them fail; but with `recover` these keys alone are as in
+ * the newest checkpoint again, calls go on, and tern_table_stats counts them. A node that was given up while it lives
  * has no effect on the others any more, and its calls fail.
  *
  * Policies with bounded reads (docs/staleness.md): each key stays at its home, and every node has a
@@ -1117,12 +1121,13 @@ struct tern_table_stats {
     /* Bytes that this node sent for accesses to keys of other nodes, with all headers and after
      * filters: its own requests, and its replies to requests of others. */
     uint64_t request_bytes, reply_bytes;
-    uint64_t rows;         /* rows that occupy memory, here or shared */
-    uint64_t value_bytes;  /* bytes of their values alone */
-    uint64_t memory_bytes; /* bytes of index, rows, updater state and counters */
-    uint64_t counted_keys; /* with `admit`: times that keys without a row were counted here, */
-    uint64_t dropped_keys; /* and pushes to them, which had no other effect */
-    uint64_t removed_rows; /* by sweeps and rules of eviction, here or in shared memory */
+    uint64_t rows;           /* rows that occupy memory, here or shared */
+    uint64_t value_bytes;    /* bytes of their values alone */
+    uint64_t memory_bytes;   /* bytes of index, rows, updater state and counters */
+    uint64_t counted_keys;   /* with `admit`: times that keys without a row were counted here, */
+    uint64_t dropped_keys;   /* and pushes to them, which had no other effect */
+    uint64_t removed_rows;   /* by sweeps and rules of eviction, here or in shared memory */
+    uint64_t recovered_keys; /* that were lost, and that this node has read from a checkpoint */
 
     /* Bytes that filters saved in what this node sent. */
     uint64_t keys_saved_bytes, zeros_saved_bytes, fixed_saved_bytes, lz4_saved_bytes;

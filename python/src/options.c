@@ -180,6 +180,7 @@ static const struct {
     {"max_rounds_per_s", U32, offsetof(struct tern_table_options, max_rounds_per_s)},
     {"hot_factor", F64, offsetof(struct tern_table_options, hot_factor)},
     {"backups", U32, offsetof(struct tern_table_options, backups)},
+    {"recover", TEXT, offsetof(struct tern_table_options, recover)},
     {"scatter", BOOL, offsetof(struct tern_table_options, scatter)},
 };
 

@@ -135,12 +135,14 @@ static PyObject *list_of(const uint64_t *numbers, size_t n)
     return list;
 }
 
-static PyObject *stats_dict(const struct tern_table_stats *stats)
-{
+/* A count under its name, in stats_dict. */
 #define COUNT(name)        \
     {                      \
 #name, stats->name \
     }
+
+static PyObject *stats_dict(const struct tern_table_stats *stats)
+{
     const struct {
         const char *name;
         uint64_t value;
@@ -174,6 +176,7 @@ static PyObject *stats_dict(const struct tern_table_stats *stats)
                   COUNT(counted_keys),
                   COUNT(dropped_keys),
                   COUNT(removed_rows),
+                  COUNT(recovered_keys),
                   COUNT(checked_keys),
                   COUNT(fetched_within),
                   COUNT(fetched_between)};

@@ -340,11 +340,11 @@ class Node(_tern.Node):
         Further options, as in struct tern_table_options: `admit` and `expected_keys` (rows for frequent keys only),
         `evict_age`, `evict_at_limit` and `evict_floor` (rules by which rows leave; Worker.sweep removes chosen ones),
         `sketch` (a Sketch: the table counts keys in memory of a fixed size), `placement` (a Placement: homes of keys),
-        `staleness_ms`, `max_rounds_per_s`, `hot_factor`, `backups` (docs/survive.md), `scatter` (dense: the homes of keys
+        `staleness_ms`, `max_rounds_per_s`, `hot_factor`, `backups` and `recover` (docs/survive.md), `scatter` (dense: the homes of keys
         are dealt out one by one).
         """
         unknown = options.keys() - {"admit", "expected_keys", "evict_age", "evict_at_limit", "evict_floor", "sketch", "placement",
-                                    "staleness_ms", "max_rounds_per_s", "hot_factor", "backups", "scatter"}
+                                    "staleness_ms", "max_rounds_per_s", "hot_factor", "backups", "recover", "scatter"}
         if unknown:
             raise TypeError(f"table: there is no option {min(unknown)!r}")
         return Table(self, name, {

@@ -22,6 +22,8 @@
  *     peers have none. Then the node copies all rows of these arcs, some with each batch, while work goes on.
  *  7. An arc is *lost* if its node is given up and the next one has no complete copy. Calls on its keys fail. Nothing is lost if
  *     at most k nodes die between two moments at which all copies are complete.
+ *     With `recover` its rows are read from a checkpoint instead, and copies that came before the rest did replace them: what was
+ *     pushed since the checkpoint is lost, and nothing else fails.
  *  8. Batches are taken under equal views alone, and only from a node whose backup this one is. So a node that was given up
  *     and goes on gets no write confirmed.
  *
@@ -48,6 +50,9 @@ struct table_backup {
     const struct placed *placed; /* the homes that were chosen; NULL: none */
     atomic_bool *is_lost;        /* by arc */
     atomic_bool any_lost;
+    /* Puts the rows of an arc that are in a shard into the store, as they were once; false if that cannot be. NULL: nobody can.
+     * All shards are locked. */
+    bool (*recover)(struct core_table *table, uint32_t arc, uint32_t shard);
     struct {
         struct kept_rows *kept; /* a list, by arc */
         struct buffer urgent;   /* keys that others have written since the last batch */
@@ -105,6 +110,9 @@ void backup_fini(struct backup *backup);
 struct table_backup *backup_new(struct core *core, const struct tern_table_options *options,
                                 const struct placed *placed);
 void backup_free(struct table_backup *table);
+
+/* The arc of a key. Any thread. */
+uint32_t backup_arc(const struct table_backup *table, uint64_t key);
 
 /* Whether this node has the arc of a key, and it is not lost: `has` of a store, whose context is the table's backup. Any
  * thread. */

@@ -32,8 +32,6 @@ static inline struct core_table *backup_table(const struct core *core, size_t i,
 /* Bytes of a row in a batch. */
 size_t backup_row_bytes(const struct store *store);
 
-uint32_t backup_arc(const struct table_backup *table, uint64_t key);
-
 /* The copies of an arc, made if there are none; NULL when memory runs out. */
 struct kept_rows *backup_need_kept(struct table_backup *table, uint32_t shard, uint32_t arc);
 

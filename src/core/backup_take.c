@@ -350,24 +350,30 @@ static bool falls_here(const struct core *core, const struct view *next, uint32_
     return view_home(next, arc) == core->node && view_home(core->view, arc) != core->node;
 }
 
-/* Puts the copies of an arc into the store; false if they are not complete, or when memory runs out. Peers may lack the rows of
- * the last batch that came of the arc, and have all others: only those are marked. */
-static bool adopt_rows(struct core_table *table, uint32_t shard, const struct kept_rows *kept)
+/* Puts the copies of an arc into the store; false if they are not complete and nobody can recover the others, or when memory runs
+ * out. Peers may lack the rows of the last batch that came of the arc, and have all others: only those are marked. If some are
+ * recovered, peers have none that count. */
+static bool adopt_rows(struct core_table *table, uint32_t arc, uint32_t shard,
+                       const struct kept_rows *kept)
 {
     struct store *store = &table->store;
     struct marks *marks = &store->changed[shard];
-    bool adopted = kept && kept->is_complete;
-    for (size_t i = 0; adopted && i < kept->n; i++) {
+    const bool is_complete = kept && kept->is_complete;
+    bool adopted = is_complete ||
+                   (table->backup->recover &&
+                    (defect(DEFECT_RECOVERS_NOTHING) || table->backup->recover(table, arc, shard)));
+    for (size_t i = 0; adopted && kept && i < kept->n; i++) {
         const char *row = kept_row(kept, i);
         const uint64_t key = get_u64((const uint8_t *)row);
         const char *value = row + sizeof key;
         struct entry *entry;
         adopted = !rows_put(store, key, value, value + store->value_bytes, false);
-        if (adopted)
+        if (adopted && is_complete)
             (void)marks_drop(marks, entry_slot(store_look(store, key, &entry)));
     }
     struct buffer *urgent = &table->backup->shards[shard].urgent;
-    for (size_t i = 0; adopted && i < kept->n_last && !defect(DEFECT_LAST_BATCH_KEPT); i++) {
+    for (size_t i = 0; adopted && kept && i < kept->n_last && !defect(DEFECT_LAST_BATCH_KEPT);
+         i++) {
         const uint64_t key = get_u64((const uint8_t *)kept_row(kept, kept->last[i]));
         struct entry *entry;
         marks_add(marks, entry_slot(store_look(store, key, &entry)));
@@ -379,7 +385,7 @@ static bool adopt_rows(struct core_table *table, uint32_t shard, const struct ke
 static void adopt_arc(struct core_table *table, uint32_t arc)
 {
     for (uint32_t shard = 0; shard < table->store.n_shards; shard++) {
-        if (!adopt_rows(table, shard, kept_find(table->backup->shards[shard].kept, arc))) {
+        if (!adopt_rows(table, arc, shard, kept_find(table->backup->shards[shard].kept, arc))) {
             atomic_store_explicit(&table->backup->is_lost[arc], true, memory_order_relaxed);
             atomic_store_explicit(&table->backup->any_lost, true, memory_order_relaxed);
             log_notice("the keys of node %" PRIu32 " in table '%s' are lost: it was given up "

@@ -51,12 +51,13 @@ enum defect {
     DEFECT_COPY_SKIPPED,       /* no new backup is made after a death */
     DEFECT_PEERS_KEPT,         /* after a death batches go to the backups that there were before */
     DEFECT_CONFIRMED_BY_FIRST, /* a batch counts as confirmed when the first of several backups has it */
-    DEFECT_LAST_BATCH_KEPT, /* who takes over does not send on the last batch that it took */
-    DEFECT_PUSH_UNCOUNTED,  /* a push that finds no row is dropped, and not counted */
-    DEFECT_DROPPED_AGAIN,   /* one that comes again is counted again, where keys are admitted */
-    DEFECT_MISSED_CONFUSED, /* pushes that find no row go to the first such key */
-    DEFECT_READ_ADMITS,     /* a pull gives a key its row */
-    DEFECT_SKETCH_ONCE,     /* a key that a push names twice is counted once in a sketch */
+    DEFECT_LAST_BATCH_KEPT,  /* who takes over does not send on the last batch that it took */
+    DEFECT_RECOVERS_NOTHING, /* an arc that is lost begins anew, though there is a checkpoint */
+    DEFECT_PUSH_UNCOUNTED,   /* a push that finds no row is dropped, and not counted */
+    DEFECT_DROPPED_AGAIN,    /* one that comes again is counted again, where keys are admitted */
+    DEFECT_MISSED_CONFUSED,  /* pushes that find no row go to the first such key */
+    DEFECT_READ_ADMITS,      /* a pull gives a key its row */
+    DEFECT_SKETCH_ONCE,      /* a key that a push names twice is counted once in a sketch */
     /* replica.c */
     DEFECT_WRITER_BEHIND, /* a node that set a row need not have heard of it */
     /* doubling.c */

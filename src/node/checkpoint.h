@@ -9,6 +9,7 @@
  *   checkpoint_read.c     an open checkpoint: its tables, rows and notes
  *   checkpoint_layers.c   rows of a checkpoint whose parts replace rows of each other
  *   checkpoint_restore.c  rows back into a table
+ *   checkpoint_recover.c  rows that backups have lost, back into a table
  *
  * The formats are in wire/part.h and wire/manifest.h.
  *
@@ -85,6 +86,10 @@ struct checkpointing {
     enum tern_status status; /* of the thread, and its sentence */
     char sentence[STATUS_SENTENCE_BYTES];
 };
+
+/* Whether a table is as the checkpoint lists it. */
+enum tern_status checkpoint_check_shape(const struct tern_table *table,
+                                        const struct manifest_table *listed);
 
 /* A collective call: waits until all nodes that are left have the same view. */
 enum tern_status meeting_begin(struct tern_node *node, struct meeting *meeting);

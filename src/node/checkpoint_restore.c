@@ -33,8 +33,8 @@ static const char *type_of(enum tern_type type)
     return part_type_name(part_type_of(type));
 }
 
-static enum tern_status check_shape(const struct tern_table *table,
-                                    const struct manifest_table *listed)
+enum tern_status checkpoint_check_shape(const struct tern_table *table,
+                                        const struct manifest_table *listed)
 {
     const struct store *store = &table->core.store;
     const char *name = store->name;
@@ -74,7 +74,7 @@ static enum tern_status check_part(const struct restoring *r, size_t part)
 static enum tern_status check_all(struct restoring *r, size_t table)
 {
     const struct manifest *manifest = r->checkpoint->manifest;
-    enum tern_status status = check_shape(r->table, &manifest->tables[table]);
+    enum tern_status status = checkpoint_check_shape(r->table, &manifest->tables[table]);
     for (size_t i = 0; !status && i < manifest->n_parts; i++)
         if (manifest->parts[i].table == table)
             status = check_part(r, i);

@@ -123,6 +123,8 @@ struct tern_table {
     struct generation *generation; /* in a cluster */
     struct table_segment *segment; /* that it is in; NULL: in this process's own memory */
     struct counts ended;           /* by workers that are closed */
+    char *recover;                 /* checkpoints for keys that are lost; NULL: there are none */
+    _Atomic uint64_t n_recovered;  /* such keys */
     struct core_table core;
 };
 
@@ -144,6 +146,9 @@ static inline bool table_is_whole(const struct tern_table *table)
 }
 
 /* The part of a table's memory that this process is to go through, where all that have it do so together. */
+/* `recover` of a table's backup (core/backup.h): from the checkpoints of table->recover. */
+bool recover_lost(struct core_table *table, uint32_t arc, uint32_t shard);
+
 struct rows_share table_share(const struct tern_table *table);
 
 /* Whether every call on the table needs all nodes: its rows may be torn, or its copies differ for good, once one is lost. */

@@ -165,7 +165,10 @@ static enum tern_status make_backup(struct tern_table *table, const char *name,
     if (status)
         return status;
     table->core.backup = backup_new(&engine->core, &table->options, placed);
-    return table->core.backup ? TERN_OK : fail(TERN_NO_MEMORY, "no memory for backups of a table");
+    if (!table->core.backup)
+        return fail(TERN_NO_MEMORY, "no memory for backups of a table");
+    table->core.backup->recover = table->recover ? recover_lost : NULL;
+    return TERN_OK;
 }
 
 /* In a cluster, what it serves to each node is counted. */
@@ -200,9 +203,12 @@ static enum tern_status make(struct tern_node *node, uint32_t id, const char *na
     made->options.replicated = made->options.frequencies = NULL;
     made->options.placement = NULL;
     made->placement_digest = placed_digest(options);
-    made->options.filters = NULL;
+    made->options.filters = made->options.recover = NULL;
     made->segment = segment;
+    made->recover = options->recover ? strdup(options->recover) : NULL;
     enum tern_status status = count_served(made);
+    if (!status && options->recover && !made->recover)
+        status = fail(TERN_NO_MEMORY, "no memory to open table '%s'", name);
     if (!status)
         status = make_backup(made, name, placed);
     if (!status)
@@ -215,6 +221,7 @@ static enum tern_status make(struct tern_node *node, uint32_t id, const char *na
     if (status) {
         backup_free(made->core.backup);
         free((void *)made->core.served);
+        free(made->recover);
         free(made);
         return status;
     }
@@ -410,6 +417,8 @@ static void unmake(struct tern_table *table)
     store_fini(&table->core.store);
     backup_free(table->core.backup);
     free((void *)table->core.served);
+    free(table->recover);
+    table->recover = NULL;
     placed_free(table->placed);
     handle_close(&table->handle);
 }

@@ -177,6 +177,13 @@ static enum tern_status check_sketch(const char *name, const struct tern_table_o
     return check_sketch_size(name, sketch);
 }
 
+static enum tern_status check_recovery(const char *name, const struct tern_table_options *options)
+{
+    if (!options->recover || options->backups)
+        return TERN_OK;
+    return fail(TERN_INVALID, "table '%s': `recover` is for tables with `backups`", name);
+}
+
 enum tern_status table_check_options(const char *name, const struct tern_table_options *options)
 {
     if (!options)
@@ -214,6 +221,8 @@ enum tern_status table_check_options(const char *name, const struct tern_table_o
         status = check_eviction(name, options);
     if (!status)
         status = check_sketch(name, options);
+    if (!status)
+        status = check_recovery(name, options);
     if (!status)
         status = check_size(name, options);
     if (!status)

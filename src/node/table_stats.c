@@ -112,6 +112,7 @@ enum tern_status tern_table_get_stats(struct tern_table *table, struct tern_tabl
         .lz4_saved_bytes = atomic_load_explicit(&saved->lz4, memory_order_relaxed),
         .significant_saved_bytes = atomic_load_explicit(&saved->waited, memory_order_relaxed),
         .fixed_saved_bytes = atomic_load_explicit(&saved->fixed, memory_order_relaxed),
+        .recovered_keys = atomic_load_explicit(&table->n_recovered, memory_order_relaxed),
         .waited_s = (double)sum.waited_ns / 1e9,
     };
     stats->removed_rows =

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/rows.h"
+
 enum { N_COUNTS = LAST_VALUES, MAX_LENGTH = TERN_SIM_MAX_NODES * 2 * WINDOW };
 
 bool check_init(struct check *check, uint32_t n_nodes, uint32_t n_workers, bool are_backed,
@@ -21,14 +23,21 @@ bool check_init(struct check *check, uint32_t n_nodes, uint32_t n_workers, bool 
     check->seen_values = calloc((size_t)n_workers * KEYS, sizeof *check->seen_values);
     check->gone = calloc(n_workers, sizeof *check->gone);
     check->swept = calloc((size_t)KEYS * check->tables.length, sizeof *check->swept);
-    return check->tallies && check->swept && check->seen && check->seen_values && check->gone;
+    if (check->tables.recovers)
+        check->saved = calloc(N_SIM_TABLES, sizeof *check->saved);
+    return (check->saved || !check->tables.recovers) && check->tallies && check->swept &&
+           check->seen && check->seen_values && check->gone;
 }
 
 void check_fini(struct check *check)
 {
     for (int table = 0; table < N_SIM_TABLES; table++)
-        for (uint32_t i = 0; i < KEYS; i++)
+        for (uint32_t i = 0; i < KEYS; i++) {
             free(check->promises[table][i].all);
+            free(check->saved ? check->saved[table][i].row : NULL);
+            free(check->saved ? check->saved[table][i].started : NULL);
+        }
+    free(check->saved);
     free(check->tallies);
     free(check->seen);
     free(check->seen_values);
@@ -418,6 +427,8 @@ void check_flushed(struct check *check, uint32_t worker, enum sim_table table, u
                    const int64_t *row)
 {
     int64_t initial[MAX_LENGTH];
+    if (check->saved && check->lost[table][index])
+        return;
     if (table == LAST_VALUES) {
         const int64_t value = row ? row[0] : 0, written = check->values[index].started;
         check_that(check, check_writer(check, index) != worker || value >= written,
@@ -439,6 +450,88 @@ void check_flushed(struct check *check, uint32_t worker, enum sim_table table, u
                    " of table '%s' has %" PRId64 " of its %" PRIu32
                    " additions to element %" PRIu32,
                    worker, index, table_name(table), count, tallies[e].started, e);
+    }
+}
+
+/* ---- A checkpoint ------------------------------------------------------------------------------- */
+
+/* Whether all that was started on a key is confirmed: nobody will send it again. */
+static bool is_settled(struct check *check, enum sim_table table, uint32_t index)
+{
+    const struct value *value = &check->values[index];
+    const struct tally *tallies = table == LAST_VALUES ? NULL : tallies_of(check, table, index);
+    bool settled = tallies || value->started == value->confirmed;
+    for (uint32_t e = 0; tallies && e < tables_length(&check->tables, table); e++)
+        settled &= check->gone[e / WINDOW] || tallies[e].started == tallies[e].confirmed;
+    return settled;
+}
+
+/* What was started until now is in the row of the checkpoint, or is lost. */
+static void note_started(struct check *check, enum sim_table table, uint32_t index)
+{
+    struct saved *saved = &check->saved[table][index];
+    const uint32_t length = table == LAST_VALUES ? 0 : tables_length(&check->tables, table);
+    if (!saved->started)
+        saved->started = malloc((length + 1) * sizeof *saved->started);
+    check_that(check, saved->started, "no memory for a checkpoint");
+    for (uint32_t e = 0; saved->started && e < length; e++)
+        saved->started[e] = tallies_of(check, table, index)[e].started;
+}
+
+void check_save(struct check *check, enum sim_table table, uint32_t index, struct store *store)
+{
+    struct saved *saved = &check->saved[table][index];
+    const uint64_t key = table_key(table, index);
+    struct entry *entry;
+    if (!is_settled(check, table, index) || !entry_has_row(store_look(store, key, &entry)))
+        return;
+    if (!saved->row)
+        saved->row = malloc(store->value_bytes + rows_state_bytes(store));
+    saved->value_bytes = store->value_bytes;
+    check_that(check, saved->row, "no memory for a checkpoint");
+    if (saved->row)
+        (void)rows_copy(store, &key, 1, (char *)saved->row,
+                        (char *)saved->row + store->value_bytes);
+    note_started(check, table, index);
+}
+
+void check_recover(struct check *check, enum sim_table table, uint32_t index, struct store *store)
+{
+    struct saved *saved = &check->saved[table][index];
+    check->lost[table][index] = true;
+    note_started(check, table, index);
+    if (saved->row)
+        check_that(check,
+                   !rows_put(store, table_key(table, index), saved->row,
+                             (char *)saved->row + saved->value_bytes, false),
+                   "%s", tern_error());
+}
+
+/* A key that was lost has what the checkpoint had, and what was begun and confirmed since then. */
+static void stored_recovered(struct check *check, const struct stored *stored)
+{
+    const struct saved *saved = &check->saved[stored->table][stored->index];
+    int64_t initial[MAX_LENGTH];
+    if (stored->table == LAST_VALUES) {
+        const int64_t least = saved->row ? saved->row[0] : 0;
+        check_that(check,
+                   is_uniform(stored->row, check->tables.last_length) && stored->row[0] >= least,
+                   "in the end key %" PRIu32 " of table '%s', which was lost, is %" PRId64
+                   " at node %" PRIu32 ", and was %" PRId64 " in the checkpoint",
+                   stored->index, table_name(stored->table), stored->row[0], stored->node, least);
+        return;
+    }
+    const struct tally *tallies = tallies_of(check, stored->table, stored->index);
+    initial_row(check, stored->table, stored->index, initial);
+    for (uint32_t e = 0; e < tables_length(&check->tables, stored->table); e++) {
+        const int64_t since = (int64_t)tallies[e].confirmed - (int64_t)saved->started[e];
+        const int64_t had = saved->row ? count_in(check, stored->table, saved->row, initial, e) : 0;
+        const int64_t count = count_in(check, stored->table, stored->row, initial, e);
+        check_that(check, count >= most(had, had + since) && count <= tallies[e].started,
+                   "in the end node %" PRIu32 " has %" PRId64 " additions in element %" PRIu32
+                   " of key %" PRIu32 " of table '%s', which was lost, not %" PRId64 " to %" PRIu32,
+                   stored->node, count, e, stored->index, table_name(stored->table),
+                   most(had, had + since), tallies[e].started);
     }
 }
 
@@ -502,8 +595,15 @@ static void stored_state(struct check *check, const struct stored *stored)
 void check_stored(struct check *check, const struct stored *stored)
 {
     const bool is_rounded = check->lenient && tables_real(&check->tables, stored->table);
-    if (check->lost[stored->table][stored->index] || is_rounded)
+    const bool is_lost = check->lost[stored->table][stored->index];
+    if ((is_lost && !check->saved) || is_rounded)
         return;
+    if (is_lost) {
+        stored_recovered(check, stored);
+        if (stored->state)
+            stored_state(check, stored);
+        return;
+    }
     if (stored->table != LAST_VALUES)
         stored_counts(check, stored);
     else if (!check->values[stored->index].unknown)

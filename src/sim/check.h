@@ -48,6 +48,13 @@ struct value {
     bool unknown; /* an operation on it has failed */
 };
 
+/* A key in the checkpoint, where tables recover from one what is lost. */
+struct saved {
+    int64_t *row; /* and state; NULL: it had no row */
+    size_t value_bytes;
+    uint32_t *started; /* by element, when it was saved or lost; NULL: it was not */
+};
+
 struct check {
     uint32_t n_workers;
     struct tables tables;
@@ -61,8 +68,9 @@ struct check {
     const struct core_table *limited[TERN_SIM_MAX_NODES]; /* LIMITED_COUNTS at each node, if open */
     const struct core_table *graphs[TERN_SIM_MAX_NODES];  /* GRAPH_COUNTS, likewise */
     struct value values[KEYS];
-    int64_t *seen_values; /* [n_workers][KEYS] */
-    bool *gone;           /* by worker: its process has crashed or was given up */
+    int64_t *seen_values;        /* [n_workers][KEYS] */
+    struct saved (*saved)[KEYS]; /* by table; NULL: nothing is saved */
+    bool *gone;                  /* by worker: its process has crashed or was given up */
     uint64_t n_checks, n_violations;
     char violation[256];
 };
@@ -115,6 +123,11 @@ void check_swept(struct check *check, uint32_t index, const void *value);
 void check_read(struct check *check, const struct operation *operation);
 /* It has ended well: `resumed` says for each key whether its lane was resumed in between. */
 void check_seen(struct check *check, const struct operation *operation, const bool *resumed);
+
+/* A checkpoint is taken of a key whose main copy is in this store, unless something is under way to it. */
+void check_save(struct check *check, enum sim_table table, uint32_t index, struct store *store);
+/* A key is lost, and gets the row of the checkpoint in this store, if there is one. */
+void check_recover(struct check *check, enum sim_table table, uint32_t index, struct store *store);
 
 /* What a node has under a key when all that was done is everywhere. */
 struct stored {

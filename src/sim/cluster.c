@@ -31,7 +31,6 @@ struct cluster {
     uint32_t n_strikes; /* left */
     uint32_t events_per_strike;
     uint64_t n_ghosts;
-    uint32_t n_victims; /* given up since all backups were complete */
     uint64_t fired[TERN_SIM_FAULTS];
 };
 
@@ -111,17 +110,24 @@ static bool are_all_backed(const struct cluster *cluster)
     return are_backed;
 }
 
-/* Whether a node may be given up now: one that others can do without. As many may be as there are backups since all of them were
- * complete. */
+/* How many nodes may be given up since all backups were complete: as many as there are, and one more where a checkpoint has what is
+ * lost. */
+static uint32_t max_victims(const struct cluster *cluster)
+{
+    const struct tables *tables = &cluster->run.check.tables;
+    return tables->n_backups + tables->recovers;
+}
+
+/* Whether a node may be given up now: one that others can do without. */
 static bool can_be_given_up(struct cluster *cluster, uint32_t node)
 {
     if (are_all_backed(cluster))
-        cluster->n_victims = 0;
-    else if (!cluster->n_victims)
+        cluster->run.n_victims = 0;
+    else if (!cluster->run.n_victims)
         return false;
     return node != 0 && cluster->machines[node]->state == WORKING &&
            !cluster->run.check.gone[node * WORKERS] &&
-           cluster->n_victims < cluster->run.check.tables.n_backups;
+           cluster->run.n_victims < max_victims(cluster);
 }
 
 /* A node's process ends, or goes on after the others have given it up. */
@@ -130,7 +136,7 @@ static void strike_node(struct cluster *cluster, enum tern_sim_fault fault, uint
     struct run *run = &cluster->run;
     if (!can_be_given_up(cluster, node))
         return;
-    cluster->n_victims++;
+    cluster->run.n_victims++;
     cluster->fired[fault]++;
     for (uint32_t i = 0; i < WORKERS; i++)
         check_gone(&run->check, node * WORKERS + i);
@@ -147,11 +153,26 @@ static void strike_node(struct cluster *cluster, enum tern_sim_fault fault, uint
 }
 
 /* The same with up to as many neighbours as there are backups, half of the time. */
+/* A checkpoint is taken: of the keys that nothing is under way to. The others are as in the one before. */
+static void save_all(struct cluster *cluster)
+{
+    struct check *check = &cluster->run.check;
+    for (int table = 0; table < N_SIM_TABLES; table++)
+        for (uint32_t i = 0; cluster->machines[0]->opened[table] && i < KEYS; i++) {
+            const struct core *core = &cluster->machines[0]->core;
+            const uint32_t arc = tables_home(&check->tables, core, (enum sim_table)table, i);
+            struct machine *home = cluster->machines[view_home(core->view, arc)];
+            if (!check->gone[home->core.node * WORKERS] && home->opened[table])
+                check_save(check, (enum sim_table)table, i, &home->tables[table].store);
+        }
+}
+
 static void strike_for_good(struct cluster *cluster, enum tern_sim_fault fault)
 {
     const uint32_t n = cluster->run.n_machines, node = (uint32_t)below(cluster, n);
-    const uint32_t n_backups = cluster->run.check.tables.n_backups;
-    const uint64_t n_more = below(cluster, 2) ? below(cluster, n_backups) : 0;
+    const uint64_t n_more = below(cluster, 2) ? below(cluster, max_victims(cluster)) : 0;
+    if (cluster->run.check.tables.recovers && below(cluster, 2))
+        save_all(cluster);
     for (uint32_t i = 0; i <= n_more; i++)
         strike_node(cluster, fault, (node + i) % n);
 }

@@ -255,6 +255,25 @@ static struct shared_table *share(struct machine *machine, enum sim_table table,
     return memory->shared;
 }
 
+/* The rows of an arc are lost: they are as in the checkpoint again. */
+static bool recover(struct core_table *table, uint32_t arc, uint32_t shard)
+{
+    struct core *core = table->backup->core;
+    struct machine *machine = (struct machine *)((char *)core - offsetof(struct machine, core));
+    struct run *run = machine->run;
+    const enum sim_table which = (enum sim_table)(table - machine->tables);
+    check_that(&run->check, run->n_victims > run->check.tables.n_backups,
+               "node %" PRIu32 " finds keys of node %" PRIu32 " lost after the deaths of %" PRIu32
+               " nodes",
+               core->node, arc, run->n_victims);
+    for (uint32_t i = 0; i < KEYS; i++) {
+        const uint64_t key = table_key(which, i);
+        if (store_shard(&table->store, key) == shard && backup_arc(table->backup, key) == arc)
+            check_recover(&run->check, which, i, &table->store);
+    }
+    return true;
+}
+
 static void open_store(struct machine *machine, enum sim_table table, uint16_t number)
 {
     struct core *core = &machine->core;
@@ -270,6 +289,8 @@ static void open_store(struct machine *machine, enum sim_table table, uint16_t n
     enum tern_status status = placed_new(core, as, table_name(table), &options, placed);
     if (options.backups)
         made->backup = backup_new(core, &options, *placed);
+    if (made->backup && check->tables.recovers)
+        made->backup->recover = recover;
     struct store_home home = technique_home(as, made->policy, &options, *placed, made->backup);
     home.hash_seed = machine->run->seed;
     if (is_member)

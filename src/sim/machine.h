@@ -48,6 +48,7 @@ struct run {
     uint64_t late_ns;
     uint32_t epoch;
     uint64_t seed;
+    uint32_t n_victims;      /* given up since all backups were complete */
     uint32_t per_host;       /* nodes of a host; 1: nothing is shared */
     uint32_t *leaders;       /* by node; NULL: each is a member of its own */
     struct memory *memories; /* by leader and table, of hosts with several nodes */

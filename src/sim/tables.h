@@ -39,6 +39,7 @@ struct tables {
     bool replicas_updated; /* tables under `replicate` also have an updater */
     bool are_backed;       /* all tables are static and have backups, */
     uint32_t n_backups;    /* so many; */
+    bool recovers;         /* what more deaths destroy is read from a checkpoint */
     size_t piece_bytes;    /* of a batch; few, so that a copy takes several */
     const char *filters;   /* of the tables; NULL: none */
     const char *roundings; /* of those of tables_real, which have real numbers; NULL: they do not */

@@ -25,6 +25,13 @@ struct checkpoint_mark {
     char out[4096]; /* without symbolic links */
 };
 
+/* `recover` of the tables (tern.h): if a run has backups and writes checkpoints, keys that are lost are as in the last one. */
+static inline const char *checkpoints_recover(const struct train *train)
+{
+    const struct train_options *options = train->options;
+    return options->backups > 0 && options->checkpoint_every > 0 ? options->checkpoints : NULL;
+}
+
 /* Looks whether --resume names a checkpoint, or a folder of which it takes the newest, and opens it. Refuses a folder of
  * --checkpoints that has newer ones. */
 bool checkpoints_open(struct train *train);

@@ -35,6 +35,7 @@ struct params_management {
     double hot_factor;           /* of policy `multi`; 0: the default */
     uint32_t staleness_ms;       /* age that replicas may have; 0: the default */
     uint32_t backups;
+    const char *recover; /* as in struct tern_table_options */
 };
 
 /* Opens the table `name` at `node`, or makes an array when `node` is NULL. `init` gives the first value

@@ -109,7 +109,8 @@ static bool open_reporter(struct train *train, bool bar)
                                                .length = 2,
                                                .type = TERN_F64,
                                                .policy = "static",
-                                               .backups = (uint32_t)train->options->backups};
+                                               .backups = (uint32_t)train->options->backups,
+                                               .recover = checkpoints_recover(train)};
     char is_wanted = (char)bar;
     if (train->n_nodes == 1)
         return true;
@@ -232,6 +233,7 @@ struct params *train_params_with(struct train *train, const struct train_keys *k
     const struct params_management management = {.policy = train->options->policy,
                                                  .filters = train->options->filters,
                                                  .backups = (uint32_t)train->options->backups,
+                                                 .recover = checkpoints_recover(train),
                                                  .placement = keys->placement,
                                                  .is_ranked = keys->is_ranked,
                                                  .frequencies = keys->frequencies,

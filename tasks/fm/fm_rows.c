@@ -92,6 +92,7 @@ static bool open_tables(struct fm_rows *rows)
                                        .admit = (uint32_t)options->min_count - 1,
                                        .policy = rows->train->options->policy,
                                        .backups = (uint32_t)rows->train->options->backups,
+                                       .recover = checkpoints_recover(rows->train),
                                        .filters = rows->train->options->filters};
     bool ok = open_table(rows, "weights", &table, &rows->weights);
     table.updater = rows->vector_updater;

@@ -249,6 +249,7 @@ static bool open_weights(struct online *online)
         .policy = online->updater.asks_age ? "static" : online->train->options->policy,
         .filters = online->train->options->filters,
         .backups = (uint32_t)online->train->options->backups,
+        .recover = checkpoints_recover(online->train),
         .placement = is_placed ? &placement : NULL};
     if (online->train->node == NULL) {
         uint32_t bits = online->batches.reading.hash_bits;

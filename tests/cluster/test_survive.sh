@@ -221,6 +221,45 @@ for how in "dense 0" "sparse 0" "dense 1" "sparse 1"; do
 done
 TERN_SHARE=0
 
+# More nodes die at the same moment than there are backups: their keys are lost, and without `recover` calls on them fail.
+# kill_both: nodes 1 and 2, of which the second has the backups of the first.
+kill_both() {
+    kill -KILL "$pid_1" "$pid_2"
+    end "$pid_1"
+    end "$pid_2"
+}
+
+# is_part N: whether that may be the keys of one node of four, of 300.
+is_part() {
+    [ "$1" -gt 20 ] && [ "$1" -lt 150 ]
+}
+
+recovered() {
+    cat "$tmp/0.out" "$tmp/3.out" | sed -n 's/^recovered //p' | awk '{ n += $1 } END { print n }'
+}
+
+new_unix
+begin dense 300
+kill_both
+collect 0 3
+check 'calls on keys that are lost say so' grep -q "of node 1, which was given up, as were the nodes with their backups" "$err"
+
+for index in dense sparse; do
+    mkdir "$tmp/recover-$index"
+    RECOVER=$tmp/recover-$index
+    export RECOVER
+    new_unix
+    begin $index 300
+    kill_both
+    until_safer 0
+    until_safer 3
+    wind_up 0 3
+    check "recover ($index): no call of the others fails, and no key lacks what the checkpoint has" is_exact 2 0 3
+    check "the keys that were lost are counted ($(recovered))" is_part "$(recovered)"
+    check 'and there is a notice' grep -q "keys of node 1, whose backups died with it, are as in .*ones. again" "$tmp/3.log"
+done
+unset RECOVER
+
 # The coordinator cannot be done without.
 new_unix
 begin dense 300

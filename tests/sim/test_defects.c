@@ -61,6 +61,7 @@ static const char *const names[N_DEFECTS] = {
     [DEFECT_CONFIRMED_BY_FIRST] = "the first backup confirms for all",
     [DEFECT_LAST_BATCH_KEPT] = "the last batch is not sent on",
     [DEFECT_COPY_SKIPPED] = "no new backup after a death",
+    [DEFECT_RECOVERS_NOTHING] = "what is lost begins anew",
     [DEFECT_TABLE_MIXED] = "tables are mixed up",
     [DEFECT_ZEROS_REPEAT] = "a row of zeros is the one before it",
     [DEFECT_FILTERED_ROW_LOST] = "the last filtered row is lost",

@@ -7,6 +7,7 @@
 
 #include "core/service.h"
 #include "core/technique.h"
+#include "store/rows.h"
 #include "support/alloc.h"
 #include "support/check.h"
 #include "wire/bytes.h"
@@ -224,6 +225,43 @@ static void an_arc_without_a_complete_copy_is_lost(void **state)
     assert_false(store_is_home(&site.table.store, 15));
     assert_true(store_is_home(&site.table.store, key));
     site_fini(&site);
+}
+
+/* What a checkpoint has of node 1. */
+static bool recover(struct core_table *table, uint32_t arc, uint32_t shard)
+{
+    const int64_t row[LENGTH] = {7, 7};
+    assert_int_equal(arc, 1);
+    assert_int_equal(shard, 0);
+    return !rows_put(&table->store, 15, row, NULL, false) &&
+           !rows_put(&table->store, 16, row, NULL, false);
+}
+
+static void what_is_lost_is_recovered_and_copies_that_came_are_newer(void **state)
+{
+    (void)state;
+    struct site site, two;
+    struct slice batch;
+    uint32_t peer;
+    int64_t row[LENGTH];
+    site_init(&site, 0);
+    site_init(&two, 2);
+    site.table.backup->recover = recover;
+    let_die(&two, 1);
+    let_die(&site, 1);
+    push(&two, 15, 9, 40);
+    assert_true(next_batch(&two, &batch, &peer));
+    assert_int_equal(peer, 0);
+    assert_int_equal(take_from(&site, 2, &batch, batch.n), SERVED);
+    let_die(&site, 2); /* whose own rows are all there, and not those it had of node 1 */
+    assert_int_equal(backup_check_lost(&site.table, (const uint64_t[]){15, 16}, 2), TERN_OK);
+    assert_true(store_is_home(&site.table.store, 16));
+    assert_true(store_pull_one(&site.table.store, 15, row));
+    assert_int_equal(row[0], 9);
+    assert_true(store_pull_one(&site.table.store, 16, row));
+    assert_int_equal(row[0], 7);
+    site_fini(&site);
+    site_fini(&two);
 }
 
 /* ---- Several backups --------------------------------------------------------------------------- */
@@ -454,6 +492,7 @@ int main(void)
         cmocka_unit_test(the_next_node_takes_over_rows_and_records),
         cmocka_unit_test(a_broken_batch_has_no_effect),
         cmocka_unit_test(an_arc_without_a_complete_copy_is_lost),
+        cmocka_unit_test(what_is_lost_is_recovered_and_copies_that_came_are_newer),
         cmocka_unit_test(a_write_is_safe_when_all_backups_have_it),
         cmocka_unit_test(who_takes_over_sends_on_what_others_may_lack),
         cmocka_unit_test(a_new_backup_gets_all_rows_while_writes_go_on),
