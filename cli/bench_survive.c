@@ -3,7 +3,7 @@
  *
  * Every node is a process with a `static` table and a worker. A first cluster has no backups: it is the baseline. In a second one
  * with backups each row is changed once, then all nodes push and pull keys of the whole table. In further ones all nodes push
- * keys of the last node, which is killed.
+ * keys of the last node, which is killed. With --disk a last one writes a checkpoint (bench_disk.h).
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -20,6 +20,8 @@
 #include <tern/tern.h>
 
 #include "bench_cluster.h"
+#include "bench_disk.h"
+#include "bench_proc.h"
 #include "command.h"
 #include "options.h"
 #include "quantile.h"
@@ -31,7 +33,7 @@ static struct {
     bool json;
     int64_t n_nodes, n_keys, length, n_kills;
     double seconds;
-    const char *link;
+    const char *link, *disk;
 } args;
 
 static const struct option options[] = {
@@ -45,6 +47,8 @@ static const struct option options[] = {
      .min = 0.01, .max = 3600},
     {"link", OPTION_STRING, &args.link, .takes = "RATE[,DELAY]",
      .help = "make each node a host of its own, on links such as 10gbit,0.1ms; takes root"},
+    {"disk", OPTION_STRING, &args.disk, .takes = "FOLDER",
+     .help = "also write a checkpoint there, and as many bytes plainly"},
     {"json", OPTION_FLAG, &args.json, .help = "one JSON object instead of a table"},
 };
 
@@ -52,14 +56,22 @@ static const struct option_set option_set = {
     .program = "tern bench survive",
     .about = "Measures what backups of a table cost, and how long the other nodes wait when one is "
              "killed.",
-    .notes = "The wait is the time from kill -9 until every node that is left has made a push to "
-             "keys of the\ndead one. Bytes are those of batches over those of the changed rows. "
-             "Memory is what the processes\ngrow by when the table is filled, and throughput the "
-             "keys that all nodes pull and push, both with\nbackups over without.\n"
-             "\n"
-             "JSON fields: bench, nodes, keys, length, kills, wait_ms (median), wait_ms_max, "
-             "bytes_ratio,\nmemory_mb, memory_mb_without, memory_ratio, keys_per_s, "
-             "keys_per_s_without, throughput_ratio.",
+    .notes =
+        "The wait is the time from kill -9 until every node that is left has made a push to "
+        "keys of the\ndead one. Bytes are those of batches over those of the changed rows. "
+        "Memory is what the processes\ngrow by when the table is filled, and throughput the "
+        "keys that all nodes pull and push, both with\nbackups over without.\n"
+        "\n"
+        "With --disk, a checkpoint of the table is written while the nodes work on. Its speed is "
+        "that of\na plain write of as many bytes past the page cache (dd oflag=direct); the "
+        "pause is that of the\nstart, and extra memory what processes have more right after "
+        "it.\n"
+        "\n"
+        "JSON fields: bench, nodes, keys, length, kills, wait_ms (median), wait_ms_max, "
+        "bytes_ratio,\nmemory_mb, memory_mb_without, memory_ratio, keys_per_s, "
+        "keys_per_s_without, throughput_ratio; with --disk also checkpoint_mb, "
+        "checkpoint_mb_per_s,\n"
+        "plain_mb_per_s, disk_ratio, pause_ms, working_ratio, copied_ratio.",
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .common = steps_option,
@@ -92,34 +104,7 @@ struct part {
     float *values;
 };
 
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
-
-static void sleep_ms(double ms)
-{
-    struct timespec left = {.tv_sec = (time_t)(ms / 1e3)};
-    left.tv_nsec = (long)((ms - (double)left.tv_sec * 1e3) * 1e6);
-    while (nanosleep(&left, &left) != 0 && errno == EINTR)
-        ;
-}
-
 /* ---- A node ----------------------------------------------------------------------------------- */
-
-static uint64_t resident_bytes(void)
-{
-    unsigned long long n_all = 0, n_resident = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-    if (file == NULL)
-        return 0;
-    if (fscanf(file, "%llu %llu", &n_all, &n_resident) != 2)
-        n_resident = 0;
-    fclose(file);
-    return n_resident * (uint64_t)sysconf(_SC_PAGESIZE);
-}
 
 static bool open_node(struct part *part)
 {
@@ -138,7 +123,7 @@ static bool open_node(struct part *part)
 static bool fill(struct part *part)
 {
     const uint64_t n = (uint64_t)args.n_keys, n_nodes = (uint64_t)args.n_nodes;
-    const uint64_t end = n * (part->self + 1) / n_nodes, before = resident_bytes();
+    const uint64_t end = n * (part->self + 1) / n_nodes, before = proc_resident_bytes();
     uint64_t keys[CALL_KEYS];
     for (uint64_t key = n * part->self / n_nodes; key < end;) {
         size_t n_call = 0;
@@ -150,7 +135,7 @@ static bool fill(struct part *part)
     struct tern_node_stats stats = {.struct_size = sizeof stats};
     if (tern_quiesce(part->node) || tern_node_get_stats(part->node, &stats))
         return false;
-    const uint64_t after = resident_bytes();
+    const uint64_t after = proc_resident_bytes();
     atomic_store(&part->board->nodes[part->self].grown_bytes, after > before ? after - before : 0);
     atomic_store(&part->board->nodes[part->self].backup_bytes, stats.backup_bytes);
     return true;
@@ -161,7 +146,7 @@ static bool step(struct part *part, uint64_t *random)
 {
     struct board *board = part->board;
     const uint64_t n = (uint64_t)args.n_keys, n_nodes = (uint64_t)args.n_nodes;
-    const uint64_t first = n * (n_nodes - 1) / n_nodes, begun_ns = now_ns();
+    const uint64_t first = n * (n_nodes - 1) / n_nodes, begun_ns = proc_now_ns();
     uint64_t keys[CALL_KEYS];
     const size_t n_call = part->is_killed ? 1 : CALL_KEYS;
     for (size_t i = 0; i < n_call; i++) {
@@ -174,7 +159,7 @@ static bool step(struct part *part, uint64_t *random)
     atomic_fetch_add(&board->nodes[part->self].n_done, 2 * n_call);
     const uint64_t killed_ns = atomic_load(&board->killed_ns);
     if (killed_ns && begun_ns > killed_ns && !atomic_load(&board->nodes[part->self].pushed_ns))
-        atomic_store(&board->nodes[part->self].pushed_ns, now_ns());
+        atomic_store(&board->nodes[part->self].pushed_ns, proc_now_ns());
     return true;
 }
 
@@ -199,7 +184,7 @@ static int node_main(void *context)
 static bool wait_for(const _Atomic uint32_t *count, uint32_t n)
 {
     for (int i = 0; i < 60 * 1000 / GLANCE_MS && atomic_load(count) < n; i++)
-        sleep_ms(GLANCE_MS);
+        proc_sleep_ms(GLANCE_MS);
     if (atomic_load(count) < n)
         complain("the nodes did not start");
     return atomic_load(count) >= n;
@@ -245,10 +230,10 @@ static bool measure_cost(struct part *part, bool has_backups, struct cost *cost)
     part->is_killed = false;
     if (!begin(part))
         return false;
-    const uint64_t began_ns = now_ns(), n_before = count_done(part->board);
-    sleep_ms(args.seconds * 1e3);
+    const uint64_t began_ns = proc_now_ns(), n_before = count_done(part->board);
+    proc_sleep_ms(args.seconds * 1e3);
     *cost = (struct cost){.keys_per_s = (double)(count_done(part->board) - n_before) /
-                                        ((double)(now_ns() - began_ns) * 1e-9)};
+                                        ((double)(proc_now_ns() - began_ns) * 1e-9)};
     for (int i = 0; i < MAX_NODES; i++) {
         cost->grown_bytes += (double)atomic_load(&part->board->nodes[i].grown_bytes);
         cost->backup_bytes += (double)atomic_load(&part->board->nodes[i].backup_bytes);
@@ -263,14 +248,14 @@ static bool measure_wait(struct part *part, double *wait_ms)
     if (!begin(part))
         return false;
     const size_t victim = --part->cluster.n_processes;
-    sleep_ms(50);
-    atomic_store(&part->board->killed_ns, now_ns());
+    proc_sleep_ms(50);
+    atomic_store(&part->board->killed_ns, proc_now_ns());
     kill(part->cluster.processes[victim], SIGKILL);
     *wait_ms = 0;
     for (size_t i = 0; i < victim; i++) {
         uint64_t pushed_ns = 0;
         for (int n = 0; n < 60 * 1000 / GLANCE_MS && !pushed_ns; n++) {
-            sleep_ms(GLANCE_MS);
+            proc_sleep_ms(GLANCE_MS);
             pushed_ns = atomic_load(&part->board->nodes[i].pushed_ns);
         }
         const double ms = (double)(pushed_ns - atomic_load(&part->board->killed_ns)) * 1e-6;
@@ -289,6 +274,25 @@ static double ratio(double a, double b)
     return b > 0 ? a / b : 0;
 }
 
+static void print_disk(const struct disk_figures *disk)
+{
+    const double speed = ratio(disk->n_bytes * 1e-6, disk->write_s);
+    const double plain = ratio(disk->n_bytes * 1e-6, disk->plain_s);
+    const double keeps = ratio(disk->keys_per_s, disk->keys_per_s_without);
+    const double copied = ratio(disk->copied_bytes, disk->n_bytes);
+    if (args.json)
+        printf(",\"checkpoint_mb\":%.1f,\"checkpoint_mb_per_s\":%.1f,\"plain_mb_per_s\":%.1f,"
+               "\"disk_ratio\":%.3f,\"pause_ms\":%.1f,\"working_ratio\":%.3f,"
+               "\"copied_ratio\":%.3f",
+               disk->n_bytes * 1e-6, speed, plain, ratio(speed, plain), disk->pause_ms, keeps,
+               copied);
+    else
+        printf("checkpoint          %.0f MB at %.0f MB/s, %.2f of a plain write\n"
+               "pause of its start  %.1f ms; extra memory %.2f of the checkpoint\n"
+               "work meanwhile      %.2f of the keys/s before\n",
+               disk->n_bytes * 1e-6, speed, ratio(speed, plain), disk->pause_ms, copied, keeps);
+}
+
 static void print(const struct cost *with, const struct cost *without, double *waits)
 {
     const size_t n = (size_t)args.n_kills;
@@ -302,7 +306,7 @@ static void print(const struct cost *with, const struct cost *without, double *w
                ",\"length\":%" PRId64 ",\"kills\":%" PRId64
                ",\"wait_ms\":%.1f,\"wait_ms_max\":%.1f,\"bytes_ratio\":%.3f,\"memory_mb\":%.1f,"
                "\"memory_mb_without\":%.1f,\"memory_ratio\":%.3f,\"keys_per_s\":%.0f,"
-               "\"keys_per_s_without\":%.0f,\"throughput_ratio\":%.3f}\n",
+               "\"keys_per_s_without\":%.0f,\"throughput_ratio\":%.3f",
                args.n_nodes, args.n_keys, args.length, args.n_kills, middle, most, bytes,
                with->grown_bytes / 1e6, without->grown_bytes / 1e6, memory, with->keys_per_s,
                without->keys_per_s, speed);
@@ -319,6 +323,7 @@ int bench_survive_command(int argc, char **argv)
 {
     int status;
     struct cost with, without;
+    struct disk_figures disk;
     static double waits[MAX_KILLS];
     if (!options_read(&option_set, argc, argv, &status))
         return status;
@@ -328,7 +333,13 @@ int bench_survive_command(int argc, char **argv)
         complain("no memory for the figures");
         return EXIT_FAILED;
     }
-    steps_begin(2 + (size_t)args.n_kills);
+    const struct disk_setup setup = {.n_nodes = (uint32_t)args.n_nodes,
+                                     .length = (uint32_t)args.length,
+                                     .n_keys = (uint64_t)args.n_keys,
+                                     .seconds = args.seconds,
+                                     .folder = args.disk,
+                                     .link = args.link};
+    steps_begin(2 + (size_t)args.n_kills + (args.disk != NULL));
     steps_next("without backups");
     bool ok = measure_cost(&part, false, &without);
     steps_next("with backups");
@@ -337,8 +348,16 @@ int bench_survive_command(int argc, char **argv)
         steps_next("kill %" PRId64, i + 1);
         ok = measure_wait(&part, &waits[i]);
     }
+    if (ok && args.disk != NULL) {
+        steps_next("a checkpoint");
+        ok = bench_disk(&setup, &disk);
+    }
     steps_end();
     if (ok)
         print(&with, &without, waits);
+    if (ok && args.disk != NULL)
+        print_disk(&disk);
+    if (ok && args.json)
+        puts("}");
     return ok ? EXIT_OK : EXIT_FAILED;
 }

@@ -73,11 +73,12 @@ for name in nodes seconds cpu_ms percent; do
     check "bench idle: field $name is a number" has_number $name
 done
 
-try "$tern" bench survive --json --nodes 3 --keys 20000 --kills 1 --seconds 0.2
+try "$tern" bench survive --json --nodes 3 --keys 20000 --kills 1 --seconds 0.2 --disk "$tmp"
 check 'bench survive succeeds' [ "$status" -eq 0 ]
 check 'bench survive gives one line' n_lines 1
 check 'bench survive: field bench' has_word bench survive
-for name in nodes keys length kills wait_ms wait_ms_max bytes_ratio memory_ratio keys_per_s throughput_ratio; do
+for name in nodes keys length kills wait_ms wait_ms_max bytes_ratio memory_ratio keys_per_s throughput_ratio \
+    checkpoint_mb checkpoint_mb_per_s plain_mb_per_s disk_ratio pause_ms working_ratio copied_ratio; do
     check "bench survive: field $name is a number" has_number $name
 done
 
