@@ -51,8 +51,9 @@ static const struct option options[] = {
      "blocks that a worker may begin before its pushes are confirmed; -1: any number", .min = -1,
      .max = 1e6},
     {"passes", OPTION_INT, &args.n_passes, "-1", "N",
-     "passes of 'auto' that move rows, or rounds of 'hybrid'; -1: at most 5", .min = -1,
-     .max = 1000},
+     "passes of 'auto' that move rows, or rounds of 'hybrid'; -1: at most 5, and 6 of 'auto' "
+     "with more than 8 parts",
+     .min = -1, .max = 1000},
     {"hosts", OPTION_STRING, &args.hosts, .takes = "HxP",
      .help = "for 'hybrid': H hosts with P parts each; links between hosts cost ten times as much"},
     {"links", OPTION_STRING, &args.links, .takes = "FILE",

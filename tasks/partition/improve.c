@@ -12,9 +12,15 @@ static const double allowed_excess = 0.05; /* of a part's load over the mean; */
 static const double careful_excess =
     0.045; /* by several workers, of which none knows what the others do now */
 
+enum {
+    MIN_PRICED = 6,  /* passes; of fewer none has prices, */
+    FREE_PASSES = 2, /* and of more the last ones have none */
+};
+
 /* What one worker has for itself. */
 struct improver {
     uint64_t total_load;
+    bool has_prices;
     uint64_t n_moved;
 };
 
@@ -141,7 +147,8 @@ static bool improve_block(struct job_worker *worker, const struct block *block)
             refined.parts[r] = job->parts[block->rows[r]];
         choose_max_loads(job, improver->total_load, refined.loads, refined.max_loads);
         ok = refine_pass(block, job->n_parts, job->options->balance, refined.max_loads,
-                         refined.counts, refined.loads, refined.parts, &n_moved);
+                         refined.counts, refined.loads, refined.parts, improver->has_prices,
+                         &n_moved);
     }
     if (ok) {
         for (uint32_t r = 0; r < block->n_rows; r++)
@@ -163,13 +170,14 @@ static bool improve_block(struct job_worker *worker, const struct block *block)
 struct pass {
     struct job *job;
     uint64_t total_load;
+    bool has_prices;
     _Atomic uint64_t n_moved;
 };
 
 static bool improve_blocks(void *context, size_t thread)
 {
     struct pass *pass = context;
-    struct improver improver = {.total_load = pass->total_load};
+    struct improver improver = {.total_load = pass->total_load, .has_prices = pass->has_prices};
     struct job_worker worker = {.job = pass->job,
                                 .worker = train_worker(pass->job->train, thread),
                                 .thread = thread,
@@ -186,10 +194,11 @@ static bool meet(struct train *train)
            task_fail_tern("cannot wait for the nodes");
 }
 
-static bool make_pass(struct job *job, bool *is_last)
+static bool make_pass(struct job *job, bool has_prices, bool *is_last)
 {
     struct train *train = job->train;
     struct pass pass = {.job = job,
+                        .has_prices = has_prices,
                         .total_load = job->options->balance == BALANCE_ROWS
                                           ? job->granules->n_rows
                                           : job->granules->n_edges};
@@ -213,7 +222,14 @@ bool improve(struct job *job, int64_t n_passes)
                                                                 job->n_parts, NULL, &job->loads)) &&
                           train_agree(train, team_run(train->n_threads, count_blocks, NULL, job)) &&
                           meet(train));
-    for (int64_t i = 0; ok && !is_last && i < n_passes; i++)
-        ok = make_pass(job, &is_last);
+    int64_t n_priced = n_passes < MIN_PRICED ? 0 : n_passes - FREE_PASSES;
+    for (int64_t i = 0; ok && !is_last && i < n_passes; i++) {
+        const bool has_prices = i < n_priced;
+        ok = make_pass(job, has_prices, &is_last);
+        if (has_prices && is_last) {
+            n_priced = 0;
+            is_last = false;
+        }
+    }
     return ok;
 }

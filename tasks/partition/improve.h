@@ -10,7 +10,7 @@
 #include "partition/job.h"
 
 /* Makes at most n_passes over rows of which all have a part; all nodes call it at once. A pass that moves few rows is the
- * last. */
+ * last, or the last with prices. */
 bool improve(struct job *job, int64_t n_passes);
 
 #endif

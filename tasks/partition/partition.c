@@ -18,6 +18,8 @@
 
 enum {
     AUTO_PASSES = 5,
+    FEW_PARTS = 8, /* with more, more of them are full, and there is more to gain */
+    MANY_PARTS_PASSES = 6,
     HYBRID_ROUNDS = 5,
     ROWS_AT_ONCE = 1 << 16,       /* of the parts that nodes tell each other */
     COUNTS_LIMIT_BYTES = 1 << 30, /* of the counts that moving rows takes */
@@ -116,7 +118,9 @@ static int64_t passes_of(const struct run *run)
 {
     const struct job *job = &run->job;
     struct tern_table_stats stats = {.struct_size = sizeof stats};
-    int64_t n = run->options->n_passes < 0 ? AUTO_PASSES : run->options->n_passes;
+    int64_t n = job->n_parts > FEW_PARTS ? MANY_PARTS_PASSES : AUTO_PASSES;
+    if (run->options->n_passes >= 0)
+        n = run->options->n_passes;
     if (run->options->method != METHOD_AUTO)
         return 0;
     if (tern_table_get_stats(job->sets, &stats))

@@ -10,6 +10,9 @@
  * count, the second what remote accesses do; among parts that are as good in one, the other decides. */
 enum { PAIR_WEIGHT = 16 };
 
+/* What a row pays for its place in a part that is full, as remote pairs. */
+static const double full_price = 8;
+
 struct refiner {
     const struct block *block;
     uint32_t n_parts;
@@ -21,6 +24,8 @@ struct refiner {
     uint16_t *homes; /* of the keys: the parts with the highest count, when the pass began */
     uint64_t *loads;
     uint16_t *parts;
+    double mean_load, mean_row; /* of a part, of a row of the block */
+    double *prices;             /* of the parts, for a mean row; NULL: places cost nothing */
 };
 
 /* Fills in the sets and homes. */
@@ -38,6 +43,21 @@ static void look_at_keys(struct refiner *refiner)
     }
 }
 
+/* The price grows from the mean load to the highest one. */
+static void set_price(struct refiner *refiner, uint32_t part)
+{
+    const double excess = (double)refiner->loads[part] - refiner->mean_load;
+    const double room = (double)refiner->max_loads[part] - refiner->mean_load;
+    if (refiner->prices != NULL)
+        refiner->prices[part] =
+            excess > 0 && room > 0 ? full_price * PAIR_WEIGHT * excess / room : 0;
+}
+
+static double price_of(const struct refiner *refiner, uint32_t part, uint64_t load)
+{
+    return refiner->prices != NULL ? refiner->prices[part] * (double)load / refiner->mean_row : 0;
+}
+
 /* The part that a row is best in; its own unless another one is better. */
 static uint32_t best_part(const struct refiner *refiner, uint32_t row)
 {
@@ -45,9 +65,10 @@ static uint32_t best_part(const struct refiner *refiner, uint32_t row)
     const uint32_t own = refiner->parts[row];
     const uint64_t load = row_load(block, row, refiner->balance);
     uint32_t used[MAX_PARTS], at_home[MAX_PARTS], n_own = 0;
+    double scores[MAX_PARTS];
     for (uint32_t i = block->row_begin[row]; i < block->row_begin[row + 1]; i++)
         n_own += refiner->counts[(size_t)block->row_keys[i] * refiner->n_parts + own] == 1;
-    if (n_own == 0) /* nothing can be saved by moving it */
+    if (n_own == 0 && price_of(refiner, own, load) <= 0) /* nothing can be saved by moving it */
         return own;
     memset(used, 0, refiner->n_parts * sizeof *used);
     memset(at_home, 0, refiner->n_parts * sizeof *at_home);
@@ -59,12 +80,12 @@ static uint32_t best_part(const struct refiner *refiner, uint32_t row)
     /* In its own part a row shares what others there use. */
     used[own] = block_degree(block, row) - n_own;
     for (uint32_t p = 0; p < refiner->n_parts; p++)
-        used[p] = PAIR_WEIGHT * used[p] + at_home[p];
+        scores[p] = PAIR_WEIGHT * (double)used[p] + at_home[p] - price_of(refiner, p, load);
     uint32_t best = own;
     for (uint32_t p = 0; p < refiner->n_parts; p++) {
         if (p == own || refiner->loads[p] + load > refiner->max_loads[p])
             continue;
-        if (used[p] > used[best])
+        if (scores[p] > scores[best])
             best = p;
     }
     return best;
@@ -86,11 +107,30 @@ static void move(struct refiner *refiner, uint32_t row, uint32_t to)
     refiner->parts[row] = (uint16_t)to;
     refiner->loads[from] -= load;
     refiner->loads[to] += load;
+    set_price(refiner, from);
+    set_price(refiner, to);
+}
+
+/* Gives the parts their prices; false when memory runs out. */
+static bool set_prices(struct refiner *refiner)
+{
+    uint64_t rows = 0;
+    refiner->prices = malloc(refiner->n_parts * sizeof *refiner->prices);
+    if (refiner->prices == NULL)
+        return task_fail_memory("the prices of parts");
+    for (uint32_t r = 0; r < refiner->block->n_rows; r++)
+        rows += row_load(refiner->block, r, refiner->balance);
+    refiner->mean_row = rows ? (double)rows / refiner->block->n_rows : 1;
+    for (uint32_t p = 0; p < refiner->n_parts; p++)
+        refiner->mean_load += (double)refiner->loads[p] / refiner->n_parts;
+    for (uint32_t p = 0; p < refiner->n_parts; p++)
+        set_price(refiner, p);
+    return true;
 }
 
 bool refine_pass(const struct block *block, uint32_t n_parts, enum balance balance,
                  const uint64_t *max_loads, int32_t *counts, uint64_t *loads, uint16_t *parts,
-                 uint64_t *n_moved)
+                 bool has_prices, uint64_t *n_moved)
 {
     struct refiner refiner = {.block = block,
                               .n_parts = n_parts,
@@ -104,6 +144,7 @@ bool refine_pass(const struct block *block, uint32_t n_parts, enum balance balan
     refiner.homes = malloc((block->n_keys + 1) * sizeof *refiner.homes);
     bool ok =
         (refiner.sets != NULL && refiner.homes != NULL) || task_fail_memory("the parts of keys");
+    ok = ok && (!has_prices || set_prices(&refiner));
     *n_moved = 0;
     if (ok)
         look_at_keys(&refiner);
@@ -116,5 +157,6 @@ bool refine_pass(const struct block *block, uint32_t n_parts, enum balance balan
     }
     free(refiner.sets);
     free(refiner.homes);
+    free(refiner.prices);
     return ok;
 }

@@ -199,8 +199,8 @@ static void test_refine(void **state)
         max_loads[p] = block.n_rows / N_PARTS * 12 / 10;
     uint64_t n_pairs = count_pairs(&block, parts), n_before = n_pairs;
     for (int pass = 0; pass < 20 && n_moved > 0; pass++) {
-        assert_true(
-            refine_pass(&block, N_PARTS, BALANCE_ROWS, max_loads, counts, loads, parts, &n_moved));
+        assert_true(refine_pass(&block, N_PARTS, BALANCE_ROWS, max_loads, counts, loads, parts,
+                                false, &n_moved));
         uint64_t n = count_pairs(&block, parts);
         assert_true(n <= n_pairs);
         n_pairs = n;
@@ -216,6 +216,44 @@ static void test_refine(void **state)
         assert_int_equal(counts[i], 0);
     assert_true(n_pairs < n_before * 9 / 10);
     free(counts);
+    block_fini(&block);
+}
+
+/* Random parts, of which none may grow by more than one row: the pairs that are left when so many of ten passes have prices. */
+static uint64_t refine_full(const struct block *block, int n_priced)
+{
+    static uint16_t parts[N_ROWS];
+    uint64_t loads[N_PARTS], counted[N_PARTS], max_loads[N_PARTS], n_moved;
+    int32_t *counts = calloc((size_t)block->n_keys * N_PARTS, sizeof *counts);
+    for (uint32_t r = 0; r < block->n_rows; r++) {
+        parts[r] = (uint16_t)(rng_mix(r) % N_PARTS);
+        for (uint32_t i = block->row_begin[r]; i < block->row_begin[r + 1]; i++)
+            counts[block->row_keys[i] * N_PARTS + parts[r]]++;
+    }
+    count_loads(block, BALANCE_ROWS, parts, loads);
+    for (uint32_t p = 0; p < N_PARTS; p++)
+        max_loads[p] = loads[p] + 1;
+    for (int pass = 0; pass < 10; pass++) {
+        assert_true(refine_pass(block, N_PARTS, BALANCE_ROWS, max_loads, counts, loads, parts,
+                                pass < n_priced, &n_moved));
+        count_loads(block, BALANCE_ROWS, parts, counted);
+        assert_memory_equal(loads, counted, sizeof loads);
+        for (uint32_t p = 0; p < N_PARTS; p++)
+            assert_true(loads[p] <= max_loads[p]);
+    }
+    free(counts);
+    return count_pairs(block, parts);
+}
+
+static void test_prices(void **state)
+{
+    static struct edge edges[N_EDGES];
+    struct block block;
+    (void)state;
+    assert_true(block_init(&block, edges, make_edges(edges)));
+    const uint64_t with = refine_full(&block, 8), without = refine_full(&block, 0);
+    print_message("pairs: %u with prices, %u without\n", (unsigned)with, (unsigned)without);
+    assert_true(with < without * 95 / 100);
     block_fini(&block);
 }
 
@@ -294,10 +332,10 @@ static void test_bad_input(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_block),     cmocka_unit_test(test_granules),
-        cmocka_unit_test(test_parsa),     cmocka_unit_test(test_refine),
-        cmocka_unit_test(test_hybrid),    cmocka_unit_test(test_formats),
-        cmocka_unit_test(test_bad_input),
+        cmocka_unit_test(test_block),   cmocka_unit_test(test_granules),
+        cmocka_unit_test(test_parsa),   cmocka_unit_test(test_refine),
+        cmocka_unit_test(test_prices),  cmocka_unit_test(test_hybrid),
+        cmocka_unit_test(test_formats), cmocka_unit_test(test_bad_input),
     };
     return cmocka_run_group_tests_name("partition", tests, NULL, NULL);
 }
