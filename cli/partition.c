@@ -103,17 +103,17 @@ static void print_json(const struct partition_report *report)
            ", \"keys\": %" PRIu64 ", \"entries\": %" PRIu64 ", ",
            method, report->n_parts, shared_args.seed, report->n_nodes, shared_args.n_threads,
            tern_version(), report->n_rows, report->n_keys, report->n_entries);
-    printf("\"remote_pairs\": %" PRIu64
-           ", \"remote_share\": %.6f, \"remote_share_with_replicas\": %.6f, "
+    printf("\"remote_pairs\": %" PRIu64 ", \"remote_share\": %.6f, \"remote_share_once\": %.6f, "
+           "\"remote_share_with_replicas\": %.6f, "
            "\"replicas\": %" PRIu64 ", \"m_max\": %" PRIu64 ", \"t_max\": %" PRIu64
            ", \"t_sum\": %" PRIu64 ", ",
-           report->n_pairs, report->remote, report->remote_with_replicas, report->n_replicas,
-           report->max_keys, report->max_traffic, report->sum_traffic);
+           report->n_pairs, report->remote, report->remote_once, report->remote_with_replicas,
+           report->n_replicas, report->max_keys, report->max_traffic, report->sum_traffic);
     printf("\"row_balance\": %.4f, \"entry_balance\": %.4f, \"home_balance\": %.4f, \"passes\": "
            "%" PRIu64 ", \"moved\": %" PRIu64
-           ", \"read_s\": %.3f, \"cpu_s\": %.4f, \"peak_mib\": %.1f}\n",
+           ", \"read_s\": %.3f, \"partition_s\": %.4f, \"cpu_s\": %.4f, \"peak_mib\": %.1f}\n",
            report->row_balance, report->entry_balance, report->home_balance, report->n_passes,
-           report->n_moved, report->read_s, report->cpu_s, report->peak_mib);
+           report->n_moved, report->read_s, report->assign_s, report->cpu_s, report->peak_mib);
 }
 
 static void print_table(const struct partition_report *report)
@@ -125,13 +125,14 @@ static void print_table(const struct partition_report *report)
     if (report->n_replicas > 0)
         printf("  with %8" PRIu64 " replicas    %10.4f\n", report->n_replicas,
                report->remote_with_replicas);
+    printf("  once for each part        %10.4f\n", report->remote_once);
     printf("  keys of a part, at most   %10" PRIu64 "\n", report->max_keys);
     printf("  traffic of a part, most   %10" PRIu64 "   of all parts %" PRIu64 "\n",
            report->max_traffic, report->sum_traffic);
     printf("  largest part over mean    %10.3f rows, %.3f entries, %.3f homes\n",
            report->row_balance, report->entry_balance, report->home_balance);
-    printf("  %.2f s to read, %.2f s of processor time to partition, %.0f MiB\n", report->read_s,
-           report->cpu_s, report->peak_mib);
+    printf("  %.2f s to read, %.2f s to partition (%.2f s of processor time), %.0f MiB\n",
+           report->read_s, report->assign_s, report->cpu_s, report->peak_mib);
 }
 
 /* A row with too many entries makes parts of like entries impossible. */

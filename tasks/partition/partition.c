@@ -31,7 +31,8 @@ struct run {
     const struct partition_options *options;
     struct partition_report *report;
     struct granules granules;
-    double read_s, cpu_s; /* seconds to read; processor time to partition, of this node */
+    double read_s, assign_s,
+        cpu_s; /* seconds to read, to partition; processor time of the latter, of this node */
 };
 
 /* ---- Methods ----------------------------------------------------------------------------------- */
@@ -222,7 +223,10 @@ static void report_on(const struct run *run, const struct outcome *outcome)
         .largest_entries = outcome->largest_entries,
         .n_passes = run->job.n_passes,
         .n_moved = run->job.n_moved,
+        .remote_once = (double)outcome->n_pairs /
+                       (double)(outcome->n_pairs + outcome->n_keys + outcome->n_rows),
         .read_s = run->read_s,
+        .assign_s = run->assign_s,
         .cpu_s = run->cpu_s,
         .peak_mib = peak_memory_mib(),
     };
@@ -270,16 +274,21 @@ static bool read_data(struct run *run)
 
 static bool assign(struct run *run)
 {
+    const double before = seconds_now();
+    bool ok = true;
     switch (run->options->method) {
     case METHOD_RANDOM:
         assign_randomly(run);
-        return true;
+        break;
     case METHOD_HYBRID:
     case METHOD_METIS:
-        return train_agree(run->train, assign_whole(run));
+        ok = train_agree(run->train, assign_whole(run));
+        break;
     default:
-        return assign_on_tern(run) && gather_parts(run);
+        ok = assign_on_tern(run) && gather_parts(run);
     }
+    run->assign_s = seconds_now() - before;
+    return ok;
 }
 
 bool partition_run(const struct train_options *train_options,

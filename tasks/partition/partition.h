@@ -59,7 +59,9 @@ struct partition_report {
     double row_balance, entry_balance, home_balance;
     uint64_t largest_row, largest_entries; /* the row with the most entries */
     uint64_t n_passes, n_moved;
-    double read_s, cpu_s; /* seconds to read; processor time to partition, of node 0 */
+    double remote_once; /* share of remote accesses where a part accesses its rows and keys once */
+    double read_s, assign_s,
+        cpu_s; /* seconds to read, to partition; processor time of the latter, of node 0 */
     double peak_mib;
 };
 

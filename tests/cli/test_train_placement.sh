@@ -35,7 +35,7 @@ mf() {
 for nodes in 2 4; do
     try "$tern" partition --parts $nodes --json "$tmp/edges.txt" --out "$tmp/parts$nodes"
     check "$nodes parts" [ "$status" -eq 0 ]
-    predicted=$(field t_sum)
+    predicted=$(field t_sum) predicted_share=$(field remote_share_once)
     mf --nodes $nodes
     check "$nodes nodes: the bytes between each two are all bytes" \
         [ "$(between)" -eq "$(($(all request_bytes) + $(all reply_bytes)))" ]
@@ -45,6 +45,8 @@ for nodes in 2 4; do
     check "mf, $nodes nodes, placed" [ "$status" -eq 0 ]
     check "mf, $nodes nodes: all examples" [ "$(field examples)" -eq "$(wc -l <"$tmp/ratings.txt")" ]
     check "mf, $nodes nodes: as many remote accesses as predicted" [ "$(remote_accesses)" -eq "$predicted" ]
+    check "mf, $nodes nodes: the predicted share of remote accesses" awk -v a="$predicted_share" -v b="$(field remote_share)" \
+        'BEGIN { exit !(b > 0 && a - b < 0.01 && b - a < 0.01) }'
     check "mf, $nodes nodes: fewer bytes" [ "$(field bytes)" -lt $((bytes / 2)) ]
 done
 mf --nodes 2 --placement "$tmp/parts4"
