@@ -15,10 +15,10 @@
 #include "options.h"
 #include "quantile.h"
 
-enum { MAX_REPEATS = 25, N_WAYS = 6 };
+enum { N_WAYS = 6 };
 
 static struct {
-    bool json, trains;
+    bool json, trains, sweeps;
     int64_t n_repeats, n_threads, seed, n_nodes, n_epochs;
     double replicas, limit_s;
     const char *svg;
@@ -30,12 +30,14 @@ static const struct option options[] = {
     {"parts", OPTION_INTS, &args.parts, "8,32", "LIST", "parts to make", .min = 1,
      .max = MAX_PARTS},
     {"repeats", OPTION_INT, &args.n_repeats, "5", "N", "seeds of each method", .min = 1,
-     .max = MAX_REPEATS},
+     .max = PARTITION_MAX_REPEATS},
     {"threads", OPTION_INT, &args.n_threads, "1", "N", "threads of 'auto' and 'parsa'", .min = 1,
      .max = 64},
     {"seed", OPTION_INT, &args.seed, "1", "S", "the first seed", .min = 0, .max = 1e15},
     {"train", OPTION_FLAG, &args.trains,
      .help = "instead train mf, linear and fm with each placement and under graph:S"},
+    {"sweep", OPTION_FLAG, &args.sweeps,
+     .help = "instead partition with other numbers of blocks, initial blocks, threads and nodes"},
     {"nodes", OPTION_INT, &args.n_nodes, "4", "N", "with --train: nodes", .min = 2,
      .max = PARTITION_MAX_NODES},
     {"epochs", OPTION_INT, &args.n_epochs, "3", "N", "with --train: passes over the data", .min = 1,
@@ -58,7 +60,10 @@ static const struct option_set option_set = {
              "(ratios).\n"
              "With --train: bench, model, placement, policy, bytes and seconds (of an epoch), "
              "bytes_of_none\nand bytes_of_graph_0 (ratios; the latter to graph:0 without "
-             "replicas), quality (last epoch), remote_share; then map, bytes.",
+             "replicas), quality (last epoch), remote_share; then map, bytes.\n"
+             "With --sweep: bench, sweep (the method), parts, blocks, initial, nodes, threads, "
+             "remote_pairs,\npairs_of_first, remote_share, seconds, speedup (to the method's first "
+             "line), cpu_s, peak_mib.",
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .operands = "DATA",
@@ -71,7 +76,8 @@ struct way {
     enum partition_method method;
     bool by_volume;
     size_t n;
-    double pairs[MAX_REPEATS], remote[MAX_REPEATS], balance[MAX_REPEATS], cpu_s[MAX_REPEATS];
+    double pairs[PARTITION_MAX_REPEATS], remote[PARTITION_MAX_REPEATS],
+        balance[PARTITION_MAX_REPEATS], cpu_s[PARTITION_MAX_REPEATS];
 };
 
 static const struct way ways[N_WAYS] = {
@@ -195,6 +201,18 @@ int bench_partition_command(int argc, char **argv)
     if (args.operands.n != 1) {
         complain("name one file: tern bench partition DATA");
         return EXIT_USAGE;
+    }
+    if (args.trains && args.sweeps) {
+        complain("--train and --sweep are two measurements");
+        return EXIT_USAGE;
+    }
+    if (args.sweeps) {
+        const struct partition_sweep sweep = {.data = args.operands.at[0],
+                                              .n_parts = (uint32_t)args.parts.at[0],
+                                              .n_repeats = args.n_repeats,
+                                              .seed = args.seed,
+                                              .json = args.json};
+        return partition_sweep(&sweep);
     }
     if (args.svg != NULL && !args.trains) {
         complain("--svg draws what --train measures");

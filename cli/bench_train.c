@@ -87,8 +87,7 @@ static bool finish(pid_t pid, bool in_time, double limit_s)
 
 /* ---- Its output ---------------------------------------------------------------------------- */
 
-/* The number in a field; NAN if there is none. */
-static double number(const char *line, const char *field)
+double training_number(const char *line, const char *field)
 {
     char name[64];
     snprintf(name, sizeof name, "\"%s\":", field);
@@ -136,7 +135,7 @@ static struct training_epoch read_epoch(const char *line, const char *measure)
     };
     struct training_epoch epoch = {0};
     for (size_t i = 0; i < EPOCH_N_FIGURES; i++)
-        epoch.figures[i] = number(line, fields[i]);
+        epoch.figures[i] = training_number(line, fields[i]);
     read_waits(line, &epoch);
     return epoch;
 }
@@ -171,18 +170,27 @@ static void read_epochs(char *text, struct training *training)
     }
 }
 
+bool training_output(char *const *words, double limit_s, char **text)
+{
+    int fd = -1;
+    *text = malloc(MAX_OUTPUT + 1);
+    pid_t pid = *text != NULL ? start(words, &fd) : -1;
+    if (pid < 0)
+        complain("cannot start a training: %s", strerror(errno));
+    const bool ok = pid >= 0 && finish(pid, read_all(fd, limit_s, *text), limit_s);
+    if (pid >= 0)
+        close(fd);
+    if (!ok) {
+        free(*text);
+        *text = NULL;
+    }
+    return ok;
+}
+
 bool training_run(char *const *words, double limit_s, struct training *training)
 {
-    char *text = malloc(MAX_OUTPUT + 1);
-    int fd = -1;
-    pid_t pid = text != NULL ? start(words, &fd) : -1;
-    if (pid < 0) {
-        complain("cannot start a training: %s", strerror(errno));
-        free(text);
-        return false;
-    }
-    bool ok = finish(pid, read_all(fd, limit_s, text), limit_s);
-    close(fd);
+    char *text;
+    bool ok = training_output(words, limit_s, &text);
     if (ok)
         read_epochs(text, training);
     if (ok && training->n_epochs == 0) {

@@ -45,6 +45,12 @@ struct training {
  * longer than limit_s; then it is ended. */
 bool training_run(char *const *words, double limit_s, struct training *training);
 
+/* What a command line prints, of the caller; false after an error message. */
+bool training_output(char *const *words, double limit_s, char **text);
+
+/* The number in a field of a line of JSON; NAN if there is none. */
+double training_number(const char *line, const char *field);
+
 /* A training to run: `tern train MODEL --json` with these options. */
 struct training_order {
     const char *model, *data;

@@ -1,4 +1,4 @@
-# test_bench_partition.sh - tern bench partition: all methods on one graph; with --train, models under each placement and policy.
+# test_bench_partition.sh - tern bench partition: all methods on one graph; with --sweep, blocks and nodes; with --train, models under each placement and policy.
 . "$(dirname "$0")/lib.sh"
 
 # 400 rows of 4 groups, each with keys of its own; every fourth entry is a key that all groups use.
@@ -16,6 +16,13 @@ metis=0
 try "$tern" bench partition --parts 4 --repeats 1 --json "$tmp/edges.txt"
 check 'methods' [ "$status" -eq 0 ]
 check 'methods: all of them' [ "$(wc -l <"$out")" -eq $((4 + 2 * metis)) ]
+
+try "$tern" bench partition --sweep --parts 4 --repeats 1 --json "$tmp/edges.txt"
+check 'sweep' [ "$status" -eq 0 ]
+check 'sweep: blocks, initial blocks, threads and nodes' [ "$(grep -c '"sweep"' "$out"),$(grep -c '"nodes": 4' "$out")" = 16,1 ]
+check 'sweep: every partition has its figures' [ "$(grep -c nan "$out")" -eq 0 ]
+try "$tern" bench partition --sweep --train "$tmp/edges.txt"
+check 'two measurements: usage' [ "$status" -eq 2 ]
 
 try "$tern" bench partition --train --nodes 2 --epochs 1 --replicas 0.1 --json --svg "$tmp/map.svg" "$tmp/edges.txt"
 check 'training' [ "$status" -eq 0 ]
