@@ -1,4 +1,5 @@
-# test_bench_partition.sh - tern bench partition: all methods on one graph; with --sweep, blocks and nodes; with --train, models under each placement and policy.
+# test_bench_partition.sh - tern bench partition: all methods on one graph; --sweep: blocks and nodes; --train: models under each
+# placement and policy.
 . "$(dirname "$0")/lib.sh"
 
 # 400 rows of 4 groups, each with keys of its own; every fourth entry is a key that all groups use.
