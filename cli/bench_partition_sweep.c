@@ -51,11 +51,28 @@ static bool run_point(const struct partition_sweep *sweep, const struct point *p
     program[n] = '\0';
     for (size_t i = 0; i < 6; i++)
         snprintf(numbers[i], NUMBER_BYTES, "%" PRId64, values[i]);
-    char *words[MAX_WORDS] = {
-        "tern",      "run",       "-n",       numbers[3],  "--no-prefix",         "--",
-        program,     "partition", "--json",   "--method",  (char *)point->method, "--parts",
-        numbers[0],  "--blocks",  numbers[1], "--initial", numbers[2],            "--threads",
-        numbers[4],  "--seed",    numbers[5], (char *)sweep->data};
+    char *words[MAX_WORDS] = {"tern",
+                              "run",
+                              "-n",
+                              numbers[3],
+                              "--no-prefix",
+                              "--",
+                              program,
+                              "partition",
+                              "--json",
+                              "--method",
+                              (char *)point->method,
+                              "--parts",
+                              numbers[0],
+                              "--blocks",
+                              numbers[1],
+                              "--initial",
+                              numbers[2],
+                              "--threads",
+                              numbers[4],
+                              "--seed",
+                              numbers[5],
+                              (char *)sweep->data};
     if (!training_output(words, limit_s, &text))
         return false;
     *measured = (struct measured){.pairs = training_number(text, "remote_pairs"),
