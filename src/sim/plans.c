@@ -137,7 +137,9 @@ static bool follows(const struct sim_node *sim_node, enum sim_table table)
 static void begin_plan(struct plans *plans, const struct plan *plan)
 {
     const struct sim_node *sim_node = plans->sim_node;
-    if (!tables_copied(&sim_node->check->tables, plan->table))
+    const struct tables *tables = &sim_node->check->tables;
+    /* Intent for a key that had no row when it was asked for has no effect. */
+    if (!tables_copied(tables, plan->table) || tables_dropped(tables, plan->table))
         return;
     for (size_t i = 0; i < plan->n; i++) {
         bool is_replica, here = sim_node_has(sim_node, plan->table, plan->indexes[i], &is_replica);

@@ -110,9 +110,11 @@ uint32_t tables_home(const struct tables *tables, const struct core *core, enum 
     return is_dense(table) ? range_home(view, key, KEYS) : ring_home(view, key);
 }
 
-/* What SPARSE_COUNTS is: a third of the time as plain as ever. */
+/* What SPARSE_COUNTS is: a third of the time as plain as ever. Where it admits keys and no rows leave, they move half of the
+ * time. */
 static void choose_sparse(struct tables *tables, uint64_t seed)
 {
+    char managed[POLICY_NAME_BYTES];
     enum { PLAIN, PLAIN_TOO, ADMITS, LEAVES, ADMITS_AND_LEAVES, SKETCH, KINDS };
     const uint64_t drawn = rand_at(seed, 13), kind = drawn % KINDS;
     tables->is_sketch = kind == SKETCH;
@@ -120,6 +122,8 @@ static void choose_sparse(struct tables *tables, uint64_t seed)
         tables->admit = 1 + (uint32_t)(drawn >> 8) % 3;
     tables->has_sweeps = kind == LEAVES || kind == ADMITS_AND_LEAVES;
     tables->evict_floor = tables->has_sweeps ? drawn >> 16 & 1 : 0;
+    if (kind == ADMITS && drawn >> 17 & 1)
+        policy_find(preset_with(ROWS_MOVE, drawn, managed), &tables->policies[SPARSE_COUNTS]);
 }
 
 /* Those of tables of whole numbers, and those that round the numbers of others. */

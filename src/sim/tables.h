@@ -139,7 +139,8 @@ static inline bool tables_managed(const struct tables *tables, enum sim_table ta
 static inline bool tables_travelled(const struct tables *tables, enum sim_table table,
                                     uint32_t index)
 {
-    return tables_managed(tables, table) && tables->n_moves && index % 2;
+    return tables_managed(tables, table) && tables->n_moves && index % 2 &&
+           !(table == SPARSE_COUNTS && tables->admit);
 }
 
 /* Whether the nodes of a host have the table in one memory. */

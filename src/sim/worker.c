@@ -288,14 +288,14 @@ static enum tern_status push_missed(struct slot *slot, struct store *store)
 {
     const size_t n_missed = slot->n_away;
     enum tern_status status = TERN_OK;
-    bool here;
     slot->n_away = 0;
     for (size_t i = 0; !status && i < n_missed; i++) {
         const uint32_t at = slot->away[i];
         const char *value = (const char *)slot->operation.values + at * store->value_bytes;
-        if (store_may_miss(store, true) && store_is_home(store, slot->keys[at]))
+        bool here = store_may_miss(store, true) && store_is_home(store, slot->keys[at]);
+        if (here)
             status = store_push_new(store, slot->keys[at], value, &here);
-        else
+        if (!here)
             slot->away[slot->n_away++] = at;
     }
     return status;
