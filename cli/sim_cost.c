@@ -6,6 +6,7 @@
  * the cores of this machine shared as they then are. Larger ones are predicted with a core for each node.
  */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,8 +77,9 @@ static const struct option_set option_set = {
     .about = "Predicts time, bytes and speed-up of clusters of up to thousands of nodes. Simulated "
              "nodes run the code of real ones on virtual time, with costs that are measured first.",
     .notes =
-        "Each worker runs the loop of 'tern bench loop'. First one process runs it for real, which "
-        "is the base of each speed-up, and the costs of rounds, messages and keys are measured. "
+        "Each worker runs the loop of 'tern bench loop'. First one node runs it for real without "
+        "computing, which gives the base of each speed-up, and the costs of rounds, messages and "
+        "keys are measured. "
         "Then the clusters of --real run, and are predicted with the cores of this machine; a "
         "relay of --link takes what it took in the real run. Then those of --nodes are predicted.\n"
         "\n"
@@ -175,20 +177,20 @@ static bool predict(struct bench *bench, int64_t n_nodes, bool is_here,
 
 /* ---- Real runs --------------------------------------------------------------------------------- */
 
-/* The loop for real: in one process with a thread on each core if n_nodes is 0. */
-static bool run_loop(const struct bench *bench, int64_t n_nodes, struct workload_figures *figures)
+/* The loop for real. Each worker stays on a core. A single node does not compute: what its steps take beside that is measured. */
+static bool run_loop(int64_t n_nodes, struct workload_figures *figures)
 {
-    const struct workload workload = {.n_nodes = n_nodes ? (size_t)n_nodes : 1,
-                                      .n_threads = n_nodes ? 1 : bench->n_cores,
-                                      .policy = n_nodes ? args.policy : NULL,
+    const struct workload workload = {.n_nodes = (size_t)n_nodes,
+                                      .n_threads = 1,
+                                      .policy = args.policy,
                                       .staleness_ms = (uint32_t)args.staleness,
-                                      .link = args.link != NULL ? &speed : NULL,
+                                      .link = args.link != NULL && n_nodes > 1 ? &speed : NULL,
                                       .keys = WORKLOAD_ZIPF_11,
                                       .n_keys = (uint64_t)args.n_keys,
                                       .ahead = (uint64_t)args.ahead,
                                       .length = (uint32_t)args.length,
                                       .batch = (size_t)args.batch,
-                                      .compute_us = (double)args.compute,
+                                      .compute_us = n_nodes > 1 ? (double)args.compute : 0,
                                       .warm_up_s = args.warm_up,
                                       .seconds = args.seconds};
     return workload_run(&workload, figures);
@@ -209,24 +211,23 @@ static size_t count_real(void)
     return n;
 }
 
-/* One process and all real clusters, in turns; *step_ns: of one process. */
-static bool run_real(const struct bench *bench, struct real_row *rows, double *step_ns)
+/* One node and all real clusters, in turns; *own_ns: what a step takes at one node beside computing, the least of all repeats. */
+static bool run_real(struct real_row *rows, double *own_ns)
 {
-    double base[MAX_REPEATS];
     struct workload_figures figures;
     steps_begin((size_t)args.n_repeats * (1 + count_real()));
     for (size_t r = 0; r < (size_t)args.n_repeats; r++) {
-        steps_next("repeat %zu, one process", r + 1);
-        if (!run_loop(bench, 0, &figures))
+        steps_next("repeat %zu, one node", r + 1);
+        if (!run_loop(1, &figures))
             return false;
-        base[r] = (double)bench->n_cores * 1e9 / figures.steps_s;
+        *own_ns = r ? fmin(*own_ns, 1e9 / figures.steps_s) : 1e9 / figures.steps_s;
         for (size_t i = 0; i < args.real.n; i++) {
             struct real_row *row = &rows[i];
             row->n_nodes = args.real.at[i];
             if (!row->n_nodes)
                 continue;
             steps_next("repeat %zu, %" PRId64 " nodes", r + 1, row->n_nodes);
-            if (!run_loop(bench, row->n_nodes, &figures))
+            if (!run_loop(row->n_nodes, &figures))
                 return false;
             row->measured[STEPS_S][r] = figures.steps_s;
             row->measured[BYTES][r] = figures.bytes / figures.steps;
@@ -235,7 +236,6 @@ static bool run_real(const struct bench *bench, struct real_row *rows, double *s
         }
     }
     steps_end();
-    *step_ns = median(base, (size_t)args.n_repeats);
     return true;
 }
 
@@ -318,17 +318,16 @@ static void print_costs(const struct bench *bench)
     printf("\n");
 }
 
-static bool measure_costs(struct bench *bench, double step_ns)
+static bool measure_costs(struct bench *bench, double own_ns)
 {
     const struct tern_sim_workload workload = workload_of(bench, 2, false);
-    const double own_ns = step_ns - (double)args.compute * 1e3;
     steps_prepare("measuring what rounds and messages cost");
     if (tern_sim_calibrate(&workload, args.link != NULL, &bench->costs)) {
         complain_tern("the calibration");
         return false;
     }
     steps_end();
-    bench->costs.ns[TERN_COST_STEP] = own_ns > 0 ? own_ns : 0;
+    bench->costs.ns[TERN_COST_STEP] = own_ns;
     print_costs(bench);
     return true;
 }
@@ -404,15 +403,15 @@ static bool run(struct bench *bench)
 {
     static struct real_row real[LIST_MAX];
     static struct cost_row rows[LIST_MAX];
-    double step_ns = 0;
+    double own_ns = 0;
     if (shares_cores(bench)) {
         steps_prepare("measuring how processes share a core");
         bench->slice_ns = sim_cost_slice_ns();
         if (!bench->slice_ns)
             return false;
     }
-    return run_real(bench, real, &step_ns) && measure_costs(bench, step_ns) &&
-           compare_all(bench, real) && predict_all(bench, step_ns, rows);
+    return run_real(real, &own_ns) && measure_costs(bench, own_ns) && compare_all(bench, real) &&
+           predict_all(bench, (double)args.compute * 1e3 + own_ns, rows);
 }
 
 int sim_cost_command(int argc, char **argv)

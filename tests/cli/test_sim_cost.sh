@@ -54,7 +54,7 @@ try "$tern" sim --cost --nodes 2,70 --real 0 $quick --steps 1 --link 1gbit,0.1ms
 check 'a link and static keys' [ "$status" -eq 0 ]
 check 'a table' grep -Eq '^     70 ' "$out"
 check 'of 80 columns' is_narrow
-check 'with progress' grep -q 'one process' "$err"
+check 'with progress' grep -q 'one node' "$err"
 
 # ---- When it cannot ------------------------------------------------------------------------------
 
