@@ -73,6 +73,10 @@ void cost_node_fini(struct cost_node *node)
     if (!node->run)
         return;
     cost_callers_fini(node);
+    status_aside();
+    if (node->state == PULLING || node->state == PUSHING)
+        (void)op_end(&node->op);
+    status_back();
     if (node->has_store) {
         node->table.technique = node->run->inner;
         technique_close(&node->table);
