@@ -256,7 +256,7 @@ static bool add_row(struct maker *maker, uint32_t slot)
     if (store_shard(store, key) != backup_shard(maker->backup))
         return true;
     const uint64_t word = store_look(store, key, &entry);
-    if (!entry_has_row(word) || entry_slot(word) != slot)
+    if (!entry_is_main(word) || entry_slot(word) != slot)
         return true;
     const size_t n = backup_row_bytes(store);
     uint8_t *to = buffer_reserve(maker->out, n);
@@ -277,14 +277,14 @@ static bool add_row(struct maker *maker, uint32_t slot)
 static bool add_urgent(struct maker *maker, const struct buffer *urgent)
 {
     struct store *store = maker->store;
-    struct marks *marks = &store->changed[backup_shard(maker->backup)];
+    struct marks *marks = store_marks_for_backups(store, backup_shard(maker->backup));
     const size_t n = buffer_size(urgent) / sizeof(uint64_t), left = maker->left;
     const uint64_t *keys = (const uint64_t *)(const void *)buffer_head(urgent);
     bool added = true;
     for (size_t i = 0; added && i < n; i++) {
         struct entry *entry;
         const uint64_t word = store_look(store, keys[i], &entry);
-        if (entry_has_row(word) && marks_drop(marks, entry_slot(word)))
+        if (entry_is_main(word) && marks_drop(marks, entry_slot(word)))
             added = add_row(maker, entry_slot(word));
     }
     maker->left = left;
@@ -295,7 +295,7 @@ static bool add_urgent(struct maker *maker, const struct buffer *urgent)
 static bool add_swept(struct maker *maker)
 {
     struct backup *backup = maker->backup;
-    struct marks *marks = &maker->store->changed[backup_shard(backup)];
+    struct marks *marks = store_marks_for_backups(maker->store, backup_shard(backup));
     const size_t end = store_mark_words(maker->store);
     size_t word = backup->sweep.slot;
     while (maker->left || backup->sweeps_all) {

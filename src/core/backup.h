@@ -27,6 +27,17 @@
  *  8. Batches are taken under equal views alone, and only from a node whose backup this one is. So a node that was given up
  *     and goes on gets no write confirmed.
  *
+ * Where nodes have replicas (manager.h) main copies stay at their homes all the same (policy_keep_home), so that all of this
+ * holds for them. A round that changes main copies is a write of its lane like any other: (2) and (3) hold for its answer. After a
+ * death
+ *
+ *  9. the question of a round is sent again, to the node that has the arc then. If its predecessor had executed it, that is in
+ *     the records, and the answer is FRAME_TAKEN: what was told is done, what was asked for is asked anew. So is every key that
+ *     the dead node knew to be wanted: who wants what is in no backup.
+ * 10. A node that takes over has replicas of some of the keys. Each becomes the main copy in one step: the backup's row, and what
+ *     was changed in the replica and is not in that. Of the question under way to the dead node the records tell at that moment
+ *     whether it was executed.
+ *
  * All tables of a job have as many backups (group.c). Everything is per shard, under its lock, unless it says otherwise. Pure.
  */
 #ifndef CORE_BACKUP_H
@@ -37,6 +48,7 @@
 #include "core/group.h"
 #include "core/kept.h"
 
+struct rounds;
 struct server_lane;
 struct service;
 
@@ -74,6 +86,7 @@ struct staged {
 /* The backups of a shard. */
 struct backup {
     struct service *service; /* whose lanes the records are about */
+    struct rounds *rounds;   /* of the shard; NULL: there are none. The driver sets it */
     size_t
         piece_bytes; /* about so many that only this node's workers wrote, or are copied, go with a batch */
     uint32_t peers[TERN_MAX_BACKUPS], n_peers, n_wanted;
@@ -155,7 +168,7 @@ enum served backup_take(struct backup *backup, uint32_t from, const struct frame
 bool backup_tell_lacks(const struct backup *backup, uint32_t from, struct buffer *out);
 
 /* Replaces the view: takes over the arcs that fall to this node, and finds the peers anew. The caller has the locks of all
- * shards. */
+ * shards, and before them took those of their rounds. */
 void backup_change_view(struct core *core, struct service *const *services, uint32_t n_services,
                         const struct view *next);
 

@@ -8,6 +8,8 @@
 
 #include "base/log.h"
 #include "core/defect.h"
+#include "core/rounds.h"
+#include "core/technique.h"
 #include "store/rows.h"
 #include "wire/bytes.h"
 
@@ -228,10 +230,10 @@ static enum served go_through(struct backup *backup, const struct staged *staged
     return served == SERVED ? go_through_arcs(backup, staged->from, &reader, step) : served;
 }
 
-enum counting { FORGET_EXPECTED, RESERVE_EXPECTED, FORGET_LAST };
+enum bookkeeping { FORGET_EXPECTED, RESERVE_EXPECTED, FORGET_LAST };
 
 /* Does something for the copies of all arcs of a node; false when memory runs out. */
-static bool for_arcs_of(const struct backup *backup, uint32_t from, enum counting what)
+static bool for_arcs_of(const struct backup *backup, uint32_t from, enum bookkeeping what)
 {
     const struct core *core = backup->service->server.core;
     const uint32_t shard = backup_shard(backup);
@@ -350,27 +352,37 @@ static bool falls_here(const struct core *core, const struct view *next, uint32_
     return view_home(next, arc) == core->node && view_home(core->view, arc) != core->node;
 }
 
+/* Puts the copy of a row into the store; its mark is taken from `marks`, if that is not NULL, but for what was changed in a
+ * replica. False when memory runs out. */
+static bool adopt_row(struct store *store, struct marks *marks, const char *row)
+{
+    const uint64_t key = get_u64((const uint8_t *)row);
+    const char *value = row + sizeof key;
+    struct entry *entry;
+    if (store->home.rows_move)
+        return store_adopt(store, key, value, value + store->value_bytes);
+    if (rows_put(store, key, value, value + store->value_bytes, false))
+        return false;
+    if (marks)
+        (void)marks_drop(marks, entry_slot(store_look(store, key, &entry)));
+    return true;
+}
+
 /* Puts the copies of an arc into the store; false if they are not complete and nobody can recover the others, or when memory runs
  * out. Peers may lack the rows of the last batch that came of the arc, and have all others: only those are marked. If some are
- * recovered, peers have none that count. */
+ * recovered, peers have none that count. What replicas have that are newer than a checkpoint is in no order with it: tables
+ * with replicas recover nothing. */
 static bool adopt_rows(struct core_table *table, uint32_t arc, uint32_t shard,
                        const struct kept_rows *kept)
 {
     struct store *store = &table->store;
-    struct marks *marks = &store->changed[shard];
+    struct marks *marks = store_marks_for_backups(store, shard);
     const bool is_complete = kept && kept->is_complete;
     bool adopted = is_complete ||
-                   (table->backup->recover &&
+                   (table->backup->recover && !store->home.rows_move &&
                     (defect(DEFECT_RECOVERS_NOTHING) || table->backup->recover(table, arc, shard)));
-    for (size_t i = 0; adopted && kept && i < kept->n; i++) {
-        const char *row = kept_row(kept, i);
-        const uint64_t key = get_u64((const uint8_t *)row);
-        const char *value = row + sizeof key;
-        struct entry *entry;
-        adopted = !rows_put(store, key, value, value + store->value_bytes, false);
-        if (adopted && is_complete)
-            (void)marks_drop(marks, entry_slot(store_look(store, key, &entry)));
-    }
+    for (size_t i = 0; adopted && kept && i < kept->n; i++)
+        adopted = adopt_row(store, is_complete ? marks : NULL, kept_row(kept, i));
     struct buffer *urgent = &table->backup->shards[shard].urgent;
     for (size_t i = 0; adopted && kept && i < kept->n_last && !defect(DEFECT_LAST_BATCH_KEPT);
          i++) {
@@ -382,18 +394,75 @@ static bool adopt_rows(struct core_table *table, uint32_t arc, uint32_t shard,
     return adopted;
 }
 
+/* Keys of an arc that a node has a replica of, or has asked for, and that have no copy because nobody wrote to them. */
+struct unused {
+    struct core_table *table;
+    uint32_t arc;
+    struct buffer keys;
+    bool has_memory;
+};
+
+static void note_unused(void *context, uint64_t key, uint64_t word)
+{
+    struct unused *unused = context;
+    const bool is_away = entry_state(word) == ENTRY_REPLICA || entry_state(word) == ENTRY_ELSEWHERE;
+    if (unused->has_memory && is_away && backup_arc(unused->table->backup, key) == unused->arc)
+        unused->has_memory = buffer_append(&unused->keys, &key, sizeof key);
+}
+
+static void find_unused(struct unused *unused)
+{
+    struct store *store = &unused->table->store;
+    struct entry *entry;
+    if (store->index == TERN_SPARSE) {
+        store_visit(store, note_unused, unused);
+        return;
+    }
+    for (uint64_t key = 0; key < store->n_keys; key++)
+        note_unused(unused, key, store_look(store, key, &entry));
+}
+
+/* Their main copies are here, with their initial values; false when memory runs out. */
+static bool adopt_unused(struct core_table *table, uint32_t arc)
+{
+    struct store *store = &table->store;
+    struct unused unused = {.table = table, .arc = arc, .has_memory = true};
+    const size_t state_bytes = rows_state_bytes(store);
+    char *row = aligned_alloc(64, (store->value_bytes + state_bytes + 127) / 64 * 64);
+    find_unused(&unused);
+    const uint64_t *keys = (const uint64_t *)(const void *)buffer_head(&unused.keys);
+    const size_t n = buffer_size(&unused.keys) / sizeof *keys;
+    bool adopted = row && unused.has_memory;
+    for (size_t i = 0; adopted && i < n && !defect(DEFECT_REPLICA_LEFT); i++) {
+        char *state = row + store->value_bytes;
+        rows_initial(store, keys[i], row, state_bytes ? state : NULL);
+        adopted = store_adopt(store, keys[i], row, state);
+    }
+    free(row);
+    buffer_free(&unused.keys);
+    return adopted;
+}
+
+static void lose_arc(struct core_table *table, uint32_t arc)
+{
+    atomic_store_explicit(&table->backup->is_lost[arc], true, memory_order_relaxed);
+    atomic_store_explicit(&table->backup->any_lost, true, memory_order_relaxed);
+    log_notice("the keys of node %" PRIu32 " in table '%s' are lost: it was given up "
+               "before its backup was complete",
+               arc, table->store.name);
+}
+
 static void adopt_arc(struct core_table *table, uint32_t arc)
 {
+    bool adopted = true;
     for (uint32_t shard = 0; shard < table->store.n_shards; shard++) {
-        if (!adopt_rows(table, arc, shard, kept_find(table->backup->shards[shard].kept, arc))) {
-            atomic_store_explicit(&table->backup->is_lost[arc], true, memory_order_relaxed);
-            atomic_store_explicit(&table->backup->any_lost, true, memory_order_relaxed);
-            log_notice("the keys of node %" PRIu32 " in table '%s' are lost: it was given up "
-                       "before its backup was complete",
-                       arc, table->store.name);
-        }
+        adopted &= adopt_rows(table, arc, shard, kept_find(table->backup->shards[shard].kept, arc));
         backup_drop_kept(table->backup, shard, arc);
     }
+    if (adopted && table->store.home.rows_move)
+        adopted = adopt_unused(table, arc);
+    if (!adopted)
+        lose_arc(table, arc);
 }
 
 /* Continues the lanes of arcs that fall to this node, and forgets what is known of them. */
@@ -425,10 +494,46 @@ static void adopt_lanes(struct backup *backup, const struct core *core, const st
     backup->records.n = n;
 }
 
+/* How far the node that had an arc has executed the requests of this shard's rounds, as far as the batches say. */
+static uint64_t executed_of_rounds(const struct backup *backup, uint32_t arc)
+{
+    const struct core *core = backup->service->server.core;
+    for (size_t i = 0; i < backup->records.n; i++) {
+        const struct record *record = &backup->records.list[i];
+        if (record->node == core->node && record->arc == arc &&
+            record->incarnation == core->incarnation && record->lane == backup->rounds->lane_number)
+            return record->executed;
+    }
+    return 0;
+}
+
+/* Ends the questions of this node's rounds that are under way to arcs which fall to it. */
+static void end_questions(struct backup *backup, const struct core *core, const struct view *next)
+{
+    for (uint32_t arc = 0; backup->rounds && arc < view_capacity(next); arc++)
+        if (falls_here(core, next, arc))
+            rounds_end_questions(backup->rounds, arc, executed_of_rounds(backup, arc));
+}
+
+/* Lets the techniques of tables whose rows have replicas know of the present view. */
+static void tell_techniques(const struct core *core, const struct view *before)
+{
+    for (size_t i = 0; i < TERN_MAX_TABLES; i++) {
+        struct core_table *table = backup_table(core, i, 0);
+        for (uint32_t shard = 0; table && table->technique->change_view &&
+                                 shard < table->store.n_shards && !defect(DEFECT_WANTS_FORGOTTEN);
+             shard++)
+            table->technique->change_view(table, shard, before);
+    }
+}
+
 void backup_change_view(struct core *core, struct service *const *services, uint32_t n_services,
                         const struct view *next)
 {
     bool takes_over = false;
+    const struct view *before = core->view;
+    for (uint32_t i = 0; i < n_services; i++)
+        end_questions(&services[i]->backup, core, next);
     for (uint32_t arc = 0; arc < view_capacity(next); arc++) {
         if (!falls_here(core, next, arc))
             continue;
@@ -442,6 +547,7 @@ void backup_change_view(struct core *core, struct service *const *services, uint
     for (uint32_t i = 0; i < n_services; i++)
         adopt_lanes(&services[i]->backup, core, next);
     core->view = next;
+    tell_techniques(core, before);
     for (uint32_t i = 0; i < n_services; i++)
         if (!defect(DEFECT_PEERS_KEPT))
             backup_form(&services[i]->backup, takes_over);

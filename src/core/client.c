@@ -760,7 +760,7 @@ void lane_fail(struct client *client, struct lane *lane, enum tern_status status
 
 static bool can_follow(const struct part *part)
 {
-    return !op_is_call(part->op) && part->op->of->backup;
+    return op_is_call(part->op) ? part->op->follows : part->op->of->backup != NULL;
 }
 
 bool lane_can_follow(const struct lane *lane)

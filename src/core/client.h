@@ -66,6 +66,7 @@ struct op {
     uint32_t payload_bytes;
     uint32_t keys_bytes; /* of the payload, in front */
     uint8_t flags;
+    bool follows;    /* if the node dies, the call goes to the one that has its arc then */
     uint64_t number; /* of its request, the last one if it has several */
     struct frame answer;
     struct buffer answer_body;

@@ -51,6 +51,14 @@ enum defect {
     DEFECT_COPY_SKIPPED,       /* no new backup is made after a death */
     DEFECT_PEERS_KEPT,         /* after a death batches go to the backups that there were before */
     DEFECT_CONFIRMED_BY_FIRST, /* a batch counts as confirmed when the first of several backups has it */
+    DEFECT_ROUND_NOT_NOTED, /* what a round changes goes with a later batch, without its record */
+    DEFECT_ROUND_ANSWERED_UNSAFE, /* a round is answered before the backups have what it changed */
+    DEFECT_REPLICA_LEFT, /* a replica of a key that nobody wrote to does not become the main copy */
+    DEFECT_QUESTION_TWICE, /* what was told to a dead node is done again by the one that takes over */
+    DEFECT_ANSWER_BELIEVED, /* the answer of a node that is given up counts */
+    DEFECT_ANSWERS_CROSS, /* a question that a dead node did not execute is answered with values, beside others */
+    DEFECT_TAKEN_AGAIN,      /* what the dead node had executed of a round is executed once more */
+    DEFECT_WANTS_FORGOTTEN,  /* who wants what is not told anew after a death */
     DEFECT_LAST_BATCH_KEPT,  /* who takes over does not send on the last batch that it took */
     DEFECT_RECOVERS_NOTHING, /* an arc that is lost begins anew, though there is a checkpoint */
     DEFECT_PUSH_UNCOUNTED,   /* a push that finds no row is dropped, and not counted */

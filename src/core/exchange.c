@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/defect.h"
 #include "core/technique.h"
 
 #define MS UINT64_C(1000000)
@@ -59,6 +60,7 @@ static enum tern_status put_question(struct exchange *exchange, uint32_t node,
                                .limit = frame->count,
                                .flags = frame->flags,
                                .keys_bytes = frame->keys_bytes};
+    question->op.follows = exchange->is_backed;
     question->op.payload = buffer_head(body);
     question->op.payload_bytes = (uint32_t)buffer_size(body);
     question->op.answer_body = question->answer;
@@ -96,7 +98,7 @@ static bool is_early(const struct exchange *exchange, const struct question *que
 static bool is_probe_due(const struct exchange *exchange)
 {
     bool is_due = false;
-    view_each (i, exchange->view) {
+    view_each (i, exchange->client->core->view) {
         const struct question *question = &exchange->questions[i];
         is_due |= !question->is_there && question->again_ns && !is_early(exchange, question);
     }
@@ -138,7 +140,7 @@ static enum tern_status hear_probe(struct exchange *exchange, struct question *q
 bool exchange_waits(const struct exchange *exchange)
 {
     bool waits = false;
-    view_each (i, exchange->view)
+    view_each (i, exchange->client->core->view)
         waits |= exchange->questions[i].waits;
     return waits;
 }
@@ -256,7 +258,8 @@ static enum tern_status ask_all(struct exchange *exchange, struct core_table *ta
         goes_on = false;
         view_each_while (i, exchange->view, !status) {
             struct question *question = &exchange->questions[i];
-            if (!question->more || question->asked)
+            if (!question->more || question->asked ||
+                !view_is_present(exchange->client->core->view, i))
                 continue;
             status = ask(exchange, table, i);
             goes_on |= question->asked && table->technique->go_on;
@@ -272,7 +275,8 @@ enum tern_status exchange_begin(struct exchange *exchange, struct core_table *ta
 {
     view_each (i, exchange->view) {
         struct question *question = &exchange->questions[i];
-        question->more = i != exchange->client->core->node && core_takes_part(table, i);
+        question->more = i != exchange->client->core->node && core_takes_part(table, i) &&
+                         view_is_present(exchange->client->core->view, i);
         question->waits = question->is_probed = false;
         if (exchange->number != table->number) {
             question->again_ns = question->pause_ns = 0;
@@ -282,6 +286,7 @@ enum tern_status exchange_begin(struct exchange *exchange, struct core_table *ta
     if (exchange->number != table->number)
         exchange->collect_ns = 0;
     exchange->number = table->number;
+    exchange->is_backed = table->backup;
     exchange->n_passes = 0;
     set_time(exchange, now_ns);
     exchange->probes = is_probe_due(exchange);
@@ -339,7 +344,8 @@ static bool has_unasked(const struct exchange *exchange)
 {
     bool has = false;
     view_each_while (i, exchange->view, !has)
-        has = exchange->questions[i].is_probed && exchange->questions[i].more;
+        has = exchange->questions[i].is_probed && exchange->questions[i].more &&
+              view_is_present(exchange->client->core->view, i);
     return has;
 }
 
@@ -370,4 +376,21 @@ bool exchange_find_silent(const struct exchange *exchange, uint64_t before_ns, u
         return true;
     }
     return false;
+}
+
+void exchange_settle_question(struct exchange *exchange, struct core_table *table, uint32_t peer,
+                              uint64_t executed)
+{
+    const struct question *question = &exchange->questions[peer];
+    if (!question->asked || is_probe(question) || !table->technique->unanswered)
+        return;
+    const bool was_taken = op_is_done(&question->op) || question->op.number <= executed;
+    table->technique->unanswered(table, exchange->client->first_shard, peer, &question->body,
+                                 was_taken && !defect(DEFECT_QUESTION_TWICE));
+}
+
+void exchange_drop_question(struct exchange *exchange, uint32_t peer)
+{
+    if (exchange->questions[peer].asked)
+        (void)hear(exchange, &exchange->questions[peer]);
 }

@@ -35,11 +35,13 @@ struct question {
 
 struct exchange {
     struct client *client;
-    const struct view *view;
+    const struct view
+        *view; /* the first: those that are given up later may still have a question to answer */
     struct question *questions; /* by node */
     struct buffer plain;        /* the last answer, unpacked */
     uint16_t number;            /* of the table that is asked about */
-    unsigned n_passes;          /* of asking; at most max_passes in a round */
+    bool is_backed; /* it has backups: a question outlives the node that it was put to (backup.h) */
+    unsigned n_passes; /* of asking; at most max_passes in a round */
     unsigned max_passes;
     uint64_t now_ns;     /* the latest time it was told */
     uint64_t collect_ns; /* when what was changed is to be collected next */
@@ -72,5 +74,11 @@ bool exchange_waits(const struct exchange *exchange);
 
 /* Finds a node that was asked before a time and has not answered; false if there is none. */
 bool exchange_find_silent(const struct exchange *exchange, uint64_t before_ns, uint32_t *node);
+
+/* A node is given up, and what it had falls to this one: a question under way to it was executed if its number is not above
+ * `executed`. And then, when its lane has failed, it is over. */
+void exchange_settle_question(struct exchange *exchange, struct core_table *table, uint32_t peer,
+                              uint64_t executed);
+void exchange_drop_question(struct exchange *exchange, uint32_t peer);
 
 #endif

@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "core/defect.h"
 #include "core/manager_internal.h"
 
 /* ---- Opening and closing ------------------------------------------------------------------------ */
@@ -197,8 +198,23 @@ static bool has_todo(const struct core_table *table, uint32_t shard, uint32_t pe
 static enum tern_status answer(struct core_table *table, uint32_t shard,
                                struct round_question *question)
 {
-    return manager_serve(managed_shard(table, shard), question->from, question->frame,
-                         question->body, question->out);
+    struct manager *manager = managed_shard(table, shard);
+    manager->only_takes = question->was_for_another && !defect(DEFECT_ANSWERS_CROSS);
+    enum tern_status status =
+        manager_serve(manager, question->from, question->frame, question->body, question->out);
+    question->written = manager_merged(manager, &question->n_written);
+    return status;
+}
+
+static void unanswered(struct core_table *table, uint32_t shard, uint32_t peer,
+                       const struct buffer *sent, bool was_taken)
+{
+    manager_unanswered(managed_shard(table, shard), peer, sent, was_taken);
+}
+
+static void change_view(struct core_table *table, uint32_t shard, const struct view *before)
+{
+    manager_change_view(managed_shard(table, shard), before);
 }
 
 static void end_round(struct core_table *table, uint32_t shard, struct round_end *end)
@@ -398,6 +414,8 @@ const struct technique technique_managed = {
     .absorb = absorb,
     .has_todo = has_todo,
     .answer = answer,
+    .unanswered = unanswered,
+    .change_view = change_view,
     .end = end_round,
     .peer_closed = peer_closed,
     .is_idle = is_idle,

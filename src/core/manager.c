@@ -64,6 +64,7 @@ void manager_free(struct manager *manager)
     free(manager->spares.keys);
     free(manager->pool.keys);
     free(manager->marked.keys);
+    free(manager->merged.keys);
     free(manager->away_asks.keys);
     free(manager->away_deltas.keys);
     free(manager->shares);
@@ -138,7 +139,7 @@ static struct outbox *outbox_for(struct manager *manager, uint64_t key, uint64_t
         owner = location_node(store_facts(manager->store, entry_slot(word))->location);
     if (owner == manager->core->node)
         owner = core_home(manager->core, manager->store, key);
-    return &manager->outboxes[owner];
+    return manager_outbox(manager, owner);
 }
 
 /* The node that knows a key to be wanted here, or else the one to ask. Of a key without a row here other
@@ -148,7 +149,7 @@ struct outbox *manager_outbox_of(struct manager *manager, uint64_t key)
     struct entry *entry;
     uint32_t at = manager->registered_at.n ? keymap_get(&manager->registered_at, key) : 0;
     if (at)
-        return &manager->outboxes[at - 1];
+        return manager_outbox(manager, at - 1);
     return outbox_for(manager, key, store_look(manager->store, key, &entry));
 }
 
@@ -194,9 +195,9 @@ void manager_drop_spare(struct manager *manager, uint32_t *value)
         pool_give(manager, slot);
 }
 
-/* Asks for a key, unless it is here or its home is. A table that is full does not ask: the key is then
- * used where it is. */
-static void ask(struct manager *manager, uint64_t key, uint32_t *value)
+/* A table that is full does not ask: the key is then used where it is. One that is lost has fallen to this node, which has no
+ * copy of it (backup.h). */
+void manager_ask(struct manager *manager, uint64_t key, uint32_t *value)
 {
     struct store *store = manager->store;
     struct entry *entry;
@@ -205,9 +206,10 @@ static void ask(struct manager *manager, uint64_t key, uint32_t *value)
         return;
     if (entry_is_main(word) || (entry_state(word) == ENTRY_NONE && store_is_home(store, key)))
         return;
-    if (!prepare_ask(manager, key, word, value))
-        return;
     struct outbox *outbox = outbox_for(manager, key, word);
+    if (outbox == &manager->outboxes[manager->core->node] ||
+        !prepare_ask(manager, key, word, value))
+        return;
     if (keys_add(manager, *value & WANTED_ONCE ? &outbox->fetches : &outbox->asks, key))
         *value |= WANTED_ASKED;
     else
@@ -226,7 +228,7 @@ void manager_want(struct manager *manager, const uint64_t *keys, size_t n)
             fetch_key(manager, keys[i + AHEAD]);
         uint32_t value = wanted_get(manager, keys[i]) + 1;
         if ((value & WANTED_COUNT) == 1) {
-            ask(manager, keys[i], &value);
+            manager_ask(manager, keys[i], &value);
             trace_note_intent(&manager->trace, TRACE_INTENT_BEGAN, keys[i]);
         }
         wanted_set(manager, keys[i], value);
@@ -239,15 +241,14 @@ void manager_fetch(struct manager *manager, const uint64_t *keys, size_t n)
         return;
     for (size_t i = 0; i < n; i++) {
         uint32_t value = wanted_get(manager, keys[i]) | WANTED_ONCE;
-        ask(manager, keys[i], &value);
+        manager_ask(manager, keys[i], &value);
         if (!(value & WANTED_ASKED))
             value &= ~WANTED_ONCE;
         wanted_set(manager, keys[i], value);
     }
 }
 
-/* Whether the program has a pointer to the replica of a key. */
-static bool is_pinned(const struct manager *manager, uint64_t key)
+bool manager_is_pinned(const struct manager *manager, uint64_t key)
 {
     struct entry *entry;
     uint64_t word = store_look(manager->store, key, &entry);
@@ -258,7 +259,7 @@ static bool is_pinned(const struct manager *manager, uint64_t key)
  * must stay; what unpins it marks it, and then its end is told (take_marked). */
 void manager_tell_end(struct manager *manager, uint64_t key, uint32_t *value)
 {
-    if (!(*value & WANTED_ENDING) && !is_pinned(manager, key) &&
+    if (!(*value & WANTED_ENDING) && !manager_is_pinned(manager, key) &&
         keys_add(manager, &manager_outbox_of(manager, key)->ends, key))
         *value |= WANTED_ENDING;
 }
@@ -306,9 +307,8 @@ void manager_unwant(struct manager *manager, const uint64_t *keys, size_t n)
 
 /* ---- Answers ------------------------------------------------------------------------------------ */
 
-/* The owner does not know of this node's interest in a key any more. */
-static void note_unregistered(struct manager *manager, struct outbox *outbox, uint64_t key,
-                              uint32_t *value)
+void manager_note_unregistered(struct manager *manager, struct outbox *outbox, uint64_t key,
+                               uint32_t *value)
 {
     if (*value & WANTED_REGISTERED)
         outbox->n_registered--;
@@ -333,9 +333,7 @@ static void note_registered(struct manager *manager, struct outbox *outbox, uint
         manager->out_of_memory = true;
 }
 
-/* A delta that was not delivered goes back into its replica. If that has become the main copy meanwhile,
- * it is done there; if it has ended, the delta is sent to where the key is now. */
-static void take_back_delta(struct manager *manager, uint64_t key, const void *delta)
+void manager_take_back_delta(struct manager *manager, uint64_t key, const void *delta)
 {
     struct store *store = manager->store;
     struct entry *entry;
@@ -346,6 +344,7 @@ static void take_back_delta(struct manager *manager, uint64_t key, const void *d
         memcpy(manager->delta, delta, store->value_bytes);
         manager_add_delta(manager, manager_outbox_of(manager, key), key);
     } else if (!store_merge_delta(store, key, delta, &slot)) {
+        manager_note_merged(manager, slot);
         share_changed(manager, key, slot, manager->core->node);
     }
 }
@@ -369,7 +368,7 @@ static bool take_main(struct manager *manager, struct outbox *outbox, const uint
     store_receive(store, key, location, bytes, state, slot, &used);
     if (!used && slot != NO_SLOT)
         pool_give(manager, slot);
-    note_unregistered(manager, outbox, key, &value);
+    manager_note_unregistered(manager, outbox, key, &value);
     wanted_set(manager, key, value & ~(WANTED_ASKED | WANTED_SENT | WANTED_ONCE | WANTED_ENDING));
     manager->counts.moved_here++;
     manager->counts.replicas_ended += !used;
@@ -425,7 +424,7 @@ static void take_away_ask(struct manager *manager, uint32_t peer, const uint8_t 
     if (location_node(location) == peer)
         value &= ~WANTED_ONCE;
     else if (value & (WANTED_COUNT | WANTED_ONCE) && !defect(DEFECT_STALE_ASK_FORGOTTEN))
-        ask(manager, key, &value);
+        manager_ask(manager, key, &value);
     if (!(value & WANTED_ASKED))
         manager_give_up_ask(manager, key, &value);
     wanted_set(manager, key, value);
@@ -468,14 +467,12 @@ static void take_away_deltas(struct manager *manager, uint32_t peer, const struc
         while (delta && section_get(delta) != key)
             delta = next_sent(&deltas);
         if (delta)
-            take_back_delta(manager, key, delta + 8);
+            manager_take_back_delta(manager, key, delta + 8);
     }
     manager->is_left_over = true;
 }
 
-/* What was told in the request has been heard: ends are over, and asks that were not answered by a row
- * are known to the owner. */
-static void settle_ends(struct manager *manager, struct outbox *outbox, const struct section *ends)
+void manager_settle_ends(struct manager *manager, struct outbox *outbox, const struct section *ends)
 {
     fetch_first_items(manager, ends->items, 8, ends->count, FETCH_BASE);
     for (uint32_t i = 0; i < ends->count; i++) {
@@ -484,9 +481,9 @@ static void settle_ends(struct manager *manager, struct outbox *outbox, const st
         struct entry *entry;
         uint32_t slot;
         fetch_items(manager, ends->items, 8, i, ends->count, FETCH_BASE);
-        note_unregistered(manager, outbox, key, &value);
+        manager_note_unregistered(manager, outbox, key, &value);
         if (value & WANTED_COUNT)
-            ask(manager, key, &value);
+            manager_ask(manager, key, &value);
         /* An ask, new or not, keeps what is here for its answer. */
         if (value & WANTED_ASKED) {
             wanted_set(manager, key, value);
@@ -508,6 +505,7 @@ static void settle_ends(struct manager *manager, struct outbox *outbox, const st
     }
 }
 
+/* Asks that were not answered by a row are known to the owner. */
 static void settle_asks(struct manager *manager, struct outbox *outbox, const struct section *asks)
 {
     bool fetches = asks->kind == SECTION_FETCHES;
@@ -536,7 +534,7 @@ static void settle(struct manager *manager, struct outbox *outbox, const struct 
     bool wrong;
     while (section_next(buffer_head(sent), buffer_size(sent), &at, &section, &wrong)) {
         if (section.kind == SECTION_ENDS)
-            settle_ends(manager, outbox, &section);
+            manager_settle_ends(manager, outbox, &section);
         else if (section.kind == SECTION_ASKS || section.kind == SECTION_FETCHES)
             settle_asks(manager, outbox, &section);
     }
@@ -586,7 +584,7 @@ static bool is_well_formed(const struct manager *manager, const uint8_t *body, s
 static enum tern_status take_section(struct manager *manager, uint32_t peer,
                                      const struct buffer *sent, const struct section *section)
 {
-    struct outbox *outbox = &manager->outboxes[peer];
+    struct outbox *outbox = manager_outbox(manager, peer);
     bool expected = true;
     if (section->kind == SECTION_AWAY_DELTAS) {
         take_away_deltas(manager, peer, section, sent);
@@ -621,6 +619,11 @@ static enum tern_status take_section(struct manager *manager, uint32_t peer,
 enum tern_status manager_answer(struct manager *manager, uint32_t peer, const struct buffer *sent,
                                 const struct frame *answer, const uint8_t *body, bool *more)
 {
+    *more = false;
+    if (manager_is_unanswered(manager, peer, answer)) {
+        manager_unanswered(manager, peer, sent, true);
+        return TERN_OK;
+    }
     if (answer->kind != FRAME_ROUND_REPLY || answer->keys_bytes ||
         !is_well_formed(manager, body, answer->body_bytes))
         return bad_answer(manager, peer);
@@ -634,11 +637,13 @@ enum tern_status manager_answer(struct manager *manager, uint32_t peer, const st
         if (status)
             return status;
     }
-    settle(manager, &manager->outboxes[peer], sent);
+    struct outbox *outbox = manager_outbox(manager, peer);
+    settle(manager, outbox, sent);
     const union frame_fields *fields = &answer->fields;
-    if (!manager->is_brief)
-        sweep_hear(&manager->outboxes[peer].sweep, fields->round_reply.passed,
-                   fields->round_reply.left);
+    if (outbox->n_again)
+        outbox->sweep.is_heard = true;
+    else if (!manager->is_brief)
+        sweep_hear(&outbox->sweep, fields->round_reply.passed, fields->round_reply.left);
     manager->has_news |= fields->round_reply.left != 0;
     *more = fields->round_reply.left != 0;
     return TERN_OK;
@@ -647,7 +652,7 @@ enum tern_status manager_answer(struct manager *manager, uint32_t peer, const st
 void manager_note_staleness(struct manager *manager, uint32_t peer, uint64_t sent_ns,
                             uint64_t now_ns)
 {
-    struct outbox *outbox = &manager->outboxes[peer];
+    struct outbox *outbox = manager_outbox(manager, peer);
     const uint64_t n = outbox->n_registered, since_ns = outbox->news_ns;
     if (manager->is_brief)
         return;

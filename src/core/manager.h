@@ -101,6 +101,16 @@ enum tern_status manager_request(struct manager *manager, uint32_t peer, struct 
 enum tern_status manager_answer(struct manager *manager, uint32_t peer, const struct buffer *sent,
                                 const struct frame *answer, const uint8_t *body, bool *more);
 
+/* There is no answer that counts (technique.h). */
+void manager_unanswered(struct manager *manager, uint32_t peer, const struct buffer *sent,
+                        bool was_taken);
+
+/* The view has replaced `before`, under which backups were taken over. */
+void manager_change_view(struct manager *manager, const struct view *before);
+
+/* The keys of main copies with backups that the last request has changed. */
+const uint64_t *manager_merged(const struct manager *manager, size_t *n);
+
 /* An answer has come to what was asked at `sent_ns`: unless the round is brief, notes how old the replicas of the peer's
  * keys have become, which had the values of the answer before. */
 void manager_note_staleness(struct manager *manager, uint32_t peer, uint64_t sent_ns,

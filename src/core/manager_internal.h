@@ -41,8 +41,12 @@ struct outbox {
     struct keys deltas;         /* those that came back and have no replica here any more, */
     struct buffer delta_values; /* and what they are, in their order */
     size_t n_registered;        /* keys of which the node knows that they are wanted here */
-    uint64_t news_ns;   /* when the node was asked for news last, with an answer; 0: never */
-    bool is_closed;     /* the node has closed the table */
+    uint64_t news_ns; /* when the node was asked for news last, with an answer; 0: never */
+    bool is_closed;   /* the node has closed the table */
+    size_t
+        n_again; /* asks at the front, or before others, that are made again because the keys' node was given up */
+    uint32_t
+        since; /* the epoch from which on another node has the keys that this one had; 0: none has */
     struct sweep sweep; /* through its news */
     /* To the home of keys that have moved away from here. */
     struct keys located;
@@ -90,6 +94,8 @@ struct manager {
     uint32_t next_share;
     /* Of the request being answered. */
     struct keys away_asks, away_deltas;
+    bool only_takes;    /* it was put to another node (technique.h) */
+    struct keys merged; /* with backups: keys whose main copies it has changed */
 };
 
 /* What a table has: its managers by shard; and what finds out which keys every node should have, under the lock of the
@@ -150,6 +156,45 @@ static inline bool wanted_reserve(struct manager *manager, size_t n)
 
 /* A slot that was set aside for a key is not needed. */
 void manager_drop_spare(struct manager *manager, uint32_t *value);
+
+/* What there is to say to a node, or to the one that has its keys by now. */
+static inline struct outbox *manager_outbox(const struct manager *manager, uint32_t node)
+{
+    return &manager->outboxes[view_home(manager->view, node)];
+}
+
+/* Asks for a key, unless it is here or its home is. */
+void manager_ask(struct manager *manager, uint64_t key, uint32_t *value);
+
+/* Whether the program has a pointer to the replica of a key. */
+bool manager_is_pinned(const struct manager *manager, uint64_t key);
+
+/* The owner does not know of this node's interest in a key any more. */
+void manager_note_unregistered(struct manager *manager, struct outbox *outbox, uint64_t key,
+                               uint32_t *value);
+
+/* A delta that was not delivered goes back into its replica. If that has become the main copy meanwhile,
+ * it is done there; if it has ended, the delta is sent to where the key is now. */
+void manager_take_back_delta(struct manager *manager, uint64_t key, const void *delta);
+
+/* What was told in a request has been heard: ends are over. */
+void manager_settle_ends(struct manager *manager, struct outbox *outbox,
+                         const struct section *ends);
+
+/* The row in a slot was changed by others: backups are to have it. */
+static inline void manager_note_merged(struct manager *manager, uint32_t slot)
+{
+    struct marks *marks = &manager->store->for_backups[manager->shard];
+    if (marks->slots)
+        marks_add(marks, slot);
+}
+
+/* Whether an answer does not count: that of a node which was given up, or was before it could be. */
+bool manager_is_unanswered(const struct manager *manager, uint32_t peer,
+                           const struct frame *answer);
+
+/* A node wants nothing any more. */
+void share_forget_node(struct manager *manager, uint32_t node);
 
 /* Tells the owner, which knows that this node wanted a key, that it does not any more. */
 void manager_tell_end(struct manager *manager, uint64_t key, uint32_t *value);

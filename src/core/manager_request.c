@@ -25,7 +25,7 @@ bool manager_add_delta(struct manager *manager, struct outbox *outbox, uint64_t 
 /* Notes that a replica was changed, whose main copy is there. With the table its rows have ended there. */
 static bool note_changed(struct manager *manager, uint64_t key, uint32_t location)
 {
-    struct outbox *outbox = &manager->outboxes[location_node(location)];
+    struct outbox *outbox = manager_outbox(manager, location_node(location));
     return outbox->is_closed || keys_add(manager, &outbox->changed, key);
 }
 
@@ -80,7 +80,8 @@ static enum tern_status take_all(struct manager *manager, take_function *take)
     size_t n_words = store_mark_words(store);
     uint64_t bits;
     marked->n = 0;
-    for (size_t i = 0; (bits = marks_take(&store->changed[manager->shard], &i, n_words)) != 0; i++)
+    struct marks *marks = store_marks_for_rounds(store, manager->shard);
+    for (size_t i = 0; (bits = marks_take(marks, &i, n_words)) != 0; i++)
         for (; bits; bits &= bits - 1)
             keys_add(manager, marked, 64 * i + (size_t)__builtin_ctzll(bits));
     enum tern_status status = TERN_OK;
@@ -179,6 +180,7 @@ static uint8_t *write_keys(struct manager *manager, struct outbox *outbox, enum 
     uint32_t count = 0;
     while (list->n && count < most) {
         uint64_t key = keys_take(list);
+        outbox->n_again -= list == &outbox->asks && outbox->n_again;
         if (keep(manager, outbox, key))
             section_put(items + 8 * count++, key);
     }
@@ -195,7 +197,7 @@ static bool keep_ask(struct manager *manager, const struct outbox *outbox, uint6
     uint32_t value = wanted_get(manager, key);
     if (!(value & WANTED_ASKED))
         return false;
-    bool keep = value & (WANTED_COUNT | WANTED_ONCE);
+    const bool keep = value & (WANTED_COUNT | WANTED_ONCE) || manager_is_pinned(manager, key);
     if (keep)
         value |= WANTED_SENT;
     else
@@ -246,6 +248,25 @@ static void drop_deltas(const struct manager *manager, struct outbox *outbox, si
             outbox->deltas.n * sizeof *outbox->deltas.keys);
 }
 
+typedef bool changed_function(struct store *store, uint64_t key, uint32_t node, void *delta,
+                              uint32_t *location);
+
+/* Takes what was changed in a replica whose main copy is at a peer, or looks at it; also if the main copy was at a node that is
+ * given up, whose keys the peer has. */
+static bool of_changed(const struct manager *manager, uint64_t key, uint32_t peer,
+                       changed_function *of, void *delta, uint32_t *location)
+{
+    *location = location_make(peer, 0);
+    if (of(manager->store, key, peer, delta, location))
+        return true;
+    const uint32_t node = location_node(*location);
+    if (node == peer || view_home(manager->view, node) != peer)
+        return false;
+    const bool any = of(manager->store, key, node, delta, location);
+    *location = location_make(peer, 0);
+    return any;
+}
+
 /* What was changed in replicas, as it is now. A main copy that has moved meanwhile is told where it is. */
 static void put_changed(struct manager *manager, uint32_t peer, struct deltas *to)
 {
@@ -255,8 +276,8 @@ static void put_changed(struct manager *manager, uint32_t peer, struct deltas *t
     while (keys_left(changed) && to->n < to->most) {
         fetch_keys(manager, changed->keys + changed->first, keys_left(changed), FETCH_BASE);
         uint64_t key = keys_take(changed);
-        uint32_t location = location_make(peer, 0);
-        if (store_take_changed(store, key, peer, manager->delta, &location)) {
+        uint32_t location;
+        if (of_changed(manager, key, peer, store_take_changed, manager->delta, &location)) {
             put_delta(manager, to, key, manager->delta);
             if (defect(DEFECT_BASE_NOT_RESET))
                 store_return_delta(store, key, manager->delta);
@@ -279,8 +300,8 @@ static void put_sifted(struct manager *manager, uint32_t peer, struct deltas *to
     while (keys_left(changed) && sifter->n < most) {
         fetch_keys(manager, changed->keys + changed->first, keys_left(changed), FETCH_BASE);
         const uint64_t key = keys_take(changed);
-        uint32_t location = location_make(peer, 0);
-        if (store_look_changed(manager->store, key, peer, sifter_room(sifter), &location))
+        uint32_t location;
+        if (of_changed(manager, key, peer, store_look_changed, sifter_room(sifter), &location))
             sifter_add(sifter, key);
         else if (location_node(location) != peer)
             note_changed(manager, key, location);

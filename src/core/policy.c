@@ -96,6 +96,11 @@ bool policy_find(const char *name, struct policy *policy)
     return false;
 }
 
+void policy_keep_home(struct policy *policy)
+{
+    policy->main = MAIN_AT_HOME;
+}
+
 bool policy_takes_number(const char *name)
 {
     for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {

@@ -75,6 +75,10 @@ struct policy {
  * none. */
 bool policy_find(const char *name, struct policy *policy);
 
+/* Changes the answers for a table with backups at other nodes: its main copies stay at their homes, where the backups are
+ * sent from. A node that wants a key gets a replica, if the policy has any. */
+void policy_keep_home(struct policy *policy);
+
 /* Whether the name is that of presets which take a number: there is none without, or with a bad one. */
 bool policy_takes_number(const char *name);
 

@@ -347,3 +347,19 @@ bool round_find_silent(const struct round *round, uint64_t before_ns, uint32_t *
             return true;
     return false;
 }
+
+void round_settle_questions(struct round *round, uint32_t peer, uint64_t executed)
+{
+    for (uint32_t i = 0; i < round->n_slots; i++) {
+        struct core_table *table = round->exchanges[i] ? table_of(round, i) : NULL;
+        if (table)
+            exchange_settle_question(round->exchanges[i], table, peer, executed);
+    }
+}
+
+void round_drop_questions(struct round *round, uint32_t peer)
+{
+    for (uint32_t i = 0; i < round->n_slots; i++)
+        if (round->exchanges[i])
+            exchange_drop_question(round->exchanges[i], peer);
+}

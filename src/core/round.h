@@ -84,4 +84,9 @@ bool round_is_awaited(const struct round *round);
 /* Finds a node that was asked before a time and has not answered; false if there is none. */
 bool round_find_silent(const struct round *round, uint64_t before_ns, uint32_t *node);
 
+/* The questions under way to a node that is given up, whose arc falls to this one, are answered by what is known: those with
+ * numbers up to `executed` were executed. Then, when the lane has failed, they are over. */
+void round_settle_questions(struct round *round, uint32_t peer, uint64_t executed);
+void round_drop_questions(struct round *round, uint32_t peer);
+
 #endif

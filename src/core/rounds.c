@@ -170,6 +170,15 @@ bool rounds_step(struct rounds *rounds, uint64_t now, bool works)
     return !runs;
 }
 
+void rounds_end_questions(struct rounds *rounds, uint32_t arc, uint64_t executed)
+{
+    struct client *client = rounds->lanes->client;
+    struct lane *lane = client_lane(client, arc);
+    round_settle_questions(&rounds->round, arc, lane->is_known ? executed : 0);
+    lane_fail(client, lane, TERN_PEER, "its node was given up");
+    round_drop_questions(&rounds->round, arc);
+}
+
 /* ---- Waiting for rounds ------------------------------------------------------------------------- */
 
 uint64_t rounds_begin_flush(struct rounds *rounds)

@@ -39,6 +39,7 @@ struct rounds {
     _Atomic uint64_t next_ns; /* when the next round begins; 0: now */
     atomic_bool is_hurried;   /* as soon as the present one is over */
     bool holds_rows;          /* rule 6 */
+    uint32_t lane_number;     /* of its client's lanes; the driver sets it */
     struct pace pace;
     uint64_t pause_ns;     /* after the last round, */
     uint64_t ended_ns;     /* which ended then */
@@ -84,6 +85,10 @@ void rounds_release(struct rounds *rounds);
  * caller that waits for it calls the second. */
 uint64_t rounds_next_sweep(const struct rounds *rounds);
 void rounds_await_sweep(struct rounds *rounds, uint64_t sweep);
+
+/* The arc of a node falls to this one, which has executed its requests on these rounds' lanes up to a number: ends the questions
+ * that are under way to it. Under the locks of the rounds and the shard. */
+void rounds_end_questions(struct rounds *rounds, uint32_t arc, uint64_t executed);
 
 /* The failure after which there is no further round; TERN_OK: there is one. Any thread. */
 enum tern_status rounds_status(const struct rounds *rounds);

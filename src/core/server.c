@@ -388,12 +388,13 @@ static enum tern_status answer_follower(struct server *server, struct core_table
                   : follower_serve(table, server->shard, view_epoch(server->core->view), question);
 }
 
-static enum tern_status answer_round(struct server *server, const struct server_lane *lane,
+static enum tern_status answer_round(struct server *server, struct server_lane *lane,
                                      struct core_table *table, const struct frame *request,
                                      const uint8_t *body, struct buffer *out)
 {
     struct round_question question = {
         .from = lane->node, .frame = request, .body = body, .out = out};
+    question.was_for_another = table->backup && lane->arc != server->core->node;
     if (!technique_has_rounds(table, server->shard) ||
         (request->count && !table->technique->sends_keys))
         return fail(TERN_INVALID, "a ROUND does not fit table '%s'", table->store.name);
@@ -416,6 +417,8 @@ static enum tern_status answer_round(struct server *server, const struct server_
             return fail(TERN_NO_MEMORY, "no memory for a ROUND");
         status = table->technique->answer(table, server->shard, &question);
     }
+    if (table->backup && question.n_written && !defect(DEFECT_ROUND_NOT_NOTED))
+        backup_note_write(server->backup, table, lane, question.written, question.n_written);
     server->wants_round |= question.wants_round;
     return status;
 }
@@ -457,10 +460,23 @@ static enum served serve_open_probe(struct server *server, struct server_lane *l
     return server_fail(server, request, TERN_BUSY, out);
 }
 
+/* A round that was executed by the node that had the arc of the lane before: its answer died with that node. */
+static enum served answer_taken(const struct server *server, const struct frame *request,
+                                struct buffer *out)
+{
+    struct frame reply = reply_frame(request, view_epoch(server->core->view), FRAME_ROUND_REPLY);
+    if (!reply_reserve(out, 0))
+        return REFUSED;
+    reply.table = request->table;
+    reply.flags = FRAME_TAKEN | FRAME_PLAIN;
+    reply_commit(out, &reply);
+    return SERVED;
+}
+
 /*
  * A round of a table. Its answer cannot be made a second time, because what it
  * tells is then no longer news; so the last one of a lane about each table is kept until the next request about that
- * table shows that it has arrived.
+ * table shows that it has arrived. What it told about rows with backups is to be there first.
  */
 static enum served serve_round(struct server *server, struct server_lane *lane,
                                const struct frame *request, const uint8_t *body, struct buffer *out)
@@ -470,7 +486,8 @@ static enum served serve_round(struct server *server, struct server_lane *lane,
     struct core_table *table = find_table(server, request);
     if (!table)
         return hold_or_refuse(server, lane, request, out);
-    bool again = request->number <= lane->executed && !defect(DEFECT_SYNC_AGAIN);
+    bool again = request->number <= lane->executed && !defect(DEFECT_SYNC_AGAIN) &&
+                 (!defect(DEFECT_TAKEN_AGAIN) || server_lane_kept(lane, request->table));
     if (again && defect(DEFECT_ROUND_FORGOTTEN))
         return reply_append(out, request, view_epoch(server->core->view), FRAME_ROUND_REPLY, 0,
                             NULL, 0)
@@ -479,8 +496,14 @@ static enum served serve_round(struct server *server, struct server_lane *lane,
     if (!again && !keep_answer(server, lane, table, request, body))
         return REFUSED;
     const struct kept_answer *kept = server_lane_kept(lane, request->table);
-    if (!kept || kept->number != request->number)
-        return REFUSED;
+    const bool is_kept = kept && kept->number == request->number;
+    if (table->backup && !backup_is_safe(server->backup, lane) &&
+        !defect(DEFECT_ROUND_ANSWERED_UNSAFE)) {
+        server->wants_batch = true;
+        return HELD;
+    }
+    if (!is_kept)
+        return table->backup ? answer_taken(server, request, out) : REFUSED;
     if (server->sends_kept) {
         server->kept = (struct slice){buffer_head(&kept->bytes), buffer_size(&kept->bytes)};
         return SERVED;

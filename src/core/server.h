@@ -37,6 +37,7 @@ struct backup;
 /* What a server remembers of one lane, across connections. */
 struct server_lane {
     uint32_t node;        /* the client's */
+    uint32_t arc;         /* that it is for */
     uint64_t incarnation; /* of the client's process */
     uint64_t executed;
     /* Requests that had no effect, because they failed or were answered MOVED: sent again, they are tried

@@ -98,7 +98,9 @@ enum tern_status server_read_keys(const struct server *server, struct server_lan
         if (store_shard(store, key) != server->shard && !defect(DEFECT_WRONG_SHARD))
             return fail(TERN_PEER, "key %" PRIu64 " of table '%s' is not in shard %" PRIu32, key,
                         store->name, server->shard);
-        if ((!store_may_be_asked(store, key) || is_followed) && !defect(DEFECT_WRONG_NODE)) {
+        const bool is_lost = table->backup && store->home.rows_move && !store_is_home(store, key);
+        if ((!store_may_be_asked(store, key) || is_followed || is_lost) &&
+            !defect(DEFECT_WRONG_NODE)) {
             const enum tern_status lost = backup_check_lost(table, &key, 1);
             return lost ? lost
                         : fail(TERN_PEER, "key %" PRIu64 " of table '%s' is not at node %" PRIu32,

@@ -124,6 +124,7 @@ static struct known_lane *find_lane(const struct service *service, const struct 
     }
     known->id = hello->lane;
     known->lane.node = hello->node;
+    known->lane.arc = lane_arc(hello->lane, service->server.core->node);
     known->lane.incarnation = hello->incarnation;
     return known;
 }

@@ -245,7 +245,8 @@ bool manager_written(struct manager *manager, uint32_t by, const uint64_t *keys,
         if (entry_state(word) != ENTRY_SHARED)
             continue;
         share_changed(manager, keys[i], entry_slot(word), manager->core->node);
-        behind |= has(wants(manager, store_facts(manager->store, entry_slot(word))->note), by);
+        const uint32_t share = store_facts(manager->store, entry_slot(word))->note;
+        behind |= share && has(wants(manager, share), by);
     }
     return behind && manager->policy->replica != REPLICA_NEVER;
 }
@@ -261,6 +262,9 @@ static void serve_delta(struct manager *manager, uint32_t from, const uint8_t *i
     if (store_merge_delta(manager->store, key, item + 8, &slot))
         return;
     manager->counts.deltas_received++;
+    manager_note_merged(manager, slot);
+    if (manager->store->home.backed)
+        keys_add(manager, &manager->merged, key);
     /* The sender has what it sent in its replica, but not what an updater makes of it. */
     bool knows = !manager->store->updater.apply || defect(DEFECT_UPDATE_UNTOLD);
     if (!defect(DEFECT_DELTA_UNTOLD))
@@ -280,6 +284,27 @@ static void serve_end(struct manager *manager, uint32_t from, uint64_t key)
         end_share(manager, key, share);
     else
         reconsider(manager, key, share);
+}
+
+void share_forget_node(struct manager *manager, uint32_t node)
+{
+    struct store *store = manager->store;
+    const uint64_t end = atomic_load_explicit(&store->next_slot, memory_order_relaxed);
+    for (uint32_t slot = 0; manager->n_shares && slot < end; slot++) {
+        if (!store_facts(store, slot)->note)
+            continue;
+        struct entry *entry;
+        const uint64_t key = store_key_of(store, slot);
+        const uint64_t word = store_look(store, key, &entry);
+        if (store_shard(store, key) == manager->shard && entry_state(word) == ENTRY_SHARED &&
+            entry_slot(word) == slot)
+            serve_end(manager, node, key);
+    }
+    struct outbox *outbox = &manager->outboxes[node];
+    keys_clear(&outbox->fresh);
+    keys_clear(&outbox->dirty);
+    keys_clear(&outbox->moves);
+    keys_clear(&outbox->rounded);
 }
 
 /* Tells the home of a key where it went, unless it is one of the two who know. */
@@ -414,7 +439,7 @@ static void serve_fetch(struct manager *manager, uint32_t from, uint64_t key, st
     else if (manager->policy->replica == REPLICA_OF_LISTED &&
              (share_of(manager, key) || wanted_here(manager, key)))
         serve_ask(manager, from, key, mains);
-    else if (!share_of(manager, key))
+    else if (!share_of(manager, key) && manager->policy->main != MAIN_AT_HOME)
         move_away(manager, key, 0, from, mains);
 }
 
@@ -582,6 +607,8 @@ static enum tern_status check_request(const struct manager *manager, const uint8
 static void serve_section(struct manager *manager, uint32_t from, const struct section *section,
                           struct writer *mains)
 {
+    if (manager->only_takes && section->kind != SECTION_DELTAS)
+        return;
     const bool has_rows = section->kind != SECTION_ENDS && section->kind != SECTION_LOCATED;
     const enum fetch what = has_rows ? FETCH_VALUE : FETCH_FACTS;
     fetch_first_items(manager, section->items, section->item_bytes, section->count, what);
@@ -637,6 +664,7 @@ enum tern_status manager_serve(struct manager *manager, uint32_t from, const str
         return fail(TERN_NO_MEMORY, "no memory to answer a round of table '%s'",
                     manager->store->name);
     mains.header = answer;
+    keys_clear(&manager->merged);
     trace_tick(&manager->trace);
     struct section section;
     size_t at = 0;
@@ -644,7 +672,8 @@ enum tern_status manager_serve(struct manager *manager, uint32_t from, const str
     while (section_next(body, request->body_bytes, &at, &section, &wrong))
         serve_section(manager, from, &section, &mains);
     size_t others = 4 * SECTION_HEADER_BYTES + 16 * (manager->away_asks.n + manager->away_deltas.n);
-    serve_moves(manager, from, room_for(manager, &mains, answer + room - others), &mains);
+    if (!manager->only_takes)
+        serve_moves(manager, from, room_for(manager, &mains, answer + room - others), &mains);
     copies.header = writer_end(&mains, SECTION_MAINS);
     if (defect(DEFECT_MAIN_ROUNDED) && sifter_rounds(&manager->sifter))
         sifter_round(&manager->sifter, mains.header + SECTION_HEADER_BYTES + 16, mains.count,
@@ -652,13 +681,16 @@ enum tern_status manager_serve(struct manager *manager, uint32_t from, const str
     if (is_exact)
         forget_rounded(manager, from);
     struct frame reply = reply_frame(request, view_epoch(manager->core->view), FRAME_ROUND_REPLY);
-    serve_news(manager, from, is_brief, room_for(manager, &copies, answer + room - others), &copies,
-               &reply);
+    if (!manager->only_takes)
+        serve_news(manager, from, is_brief, room_for(manager, &copies, answer + room - others),
+                   &copies, &reply);
     if (sifter_rounds(&manager->sifter) && !is_exact)
         round_copies(manager, from, &copies);
     uint8_t *end = writer_end(&copies, SECTION_COPIES);
     end = write_away(manager, &manager->away_asks, SECTION_AWAY_ASKS, end);
     end = write_away(manager, &manager->away_deltas, SECTION_AWAY_DELTAS, end);
+    if (manager->only_takes)
+        reply.flags |= FRAME_TAKEN;
     reply.table = request->table;
     reply.body_bytes = (uint32_t)(end - answer);
     reply_commit(out, &reply);

@@ -27,18 +27,26 @@ const struct technique *technique_find(const struct policy *policy, bool is_whol
         return &technique_mirrored;
     if (policy->replica == REPLICA_ON_ACCESS)
         return technique_cached();
-    if (policy->main != MAIN_AT_HOME || policy->replica == REPLICA_ON_INTENT)
+    if (policy->main != MAIN_AT_HOME || policy->replica == REPLICA_ON_INTENT ||
+        policy->replica == REPLICA_OF_LISTED)
         return &technique_managed;
     return &technique_fixed;
 }
 
 enum tern_status technique_check_copies(const struct policy *policy, const char *name)
 {
-    if (technique_find(policy, false) == &technique_fixed)
+    const struct technique *technique = technique_find(policy, false);
+    if (policy->main != MAIN_AT_HOME && policy->replica == REPLICA_NEVER)
+        return fail(
+            TERN_INVALID,
+            "table '%s': with `backups` at other nodes main copies stay at their homes, and "
+            "policy '%s' has nothing but main copies that move: use 'adaptive' or 'multi'",
+            name, policy->name);
+    if (technique == &technique_fixed || technique == &technique_managed)
         return TERN_OK;
     return fail(TERN_INVALID,
-                "table '%s': `backups` at other nodes are for policy 'static' so far, not for "
-                "policy '%s'",
+                "table '%s': `backups` at other nodes are for policies 'static', 'adaptive' and "
+                "'multi' so far, not for policy '%s'",
                 name, policy->name);
 }
 

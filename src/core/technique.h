@@ -79,7 +79,13 @@ struct round_question {
     const struct frame *frame;
     const uint8_t *body; /* aligned to 8 bytes */
     struct buffer *out;  /* the answer is appended to it */
-    bool wants_round;    /* set if this node now has something to say in a round of its own */
+    /* It was put to a node that was given up: what it tells is taken, and it gets FRAME_TAKEN for an answer. For what this node
+     * tells the peer goes with the answers to questions that were put to this one, in their order. */
+    bool was_for_another;
+    bool wants_round; /* set if this node now has something to say in a round of its own */
+    /* Set to the keys of main copies that the question has changed, where the table has backups. */
+    const uint64_t *written;
+    size_t n_written;
 };
 
 /* How a table stands at the end of a round. */
@@ -217,6 +223,12 @@ struct technique {
     /* Answers a peer's question. */
     enum tern_status (*answer)(struct core_table *table, uint32_t shard,
                                struct round_question *question);
+    /* A question to a node that is given up has no answer that counts (backup.h): `sent` is its body. `was_taken`: what it told
+     * was taken, and is in the backups; otherwise nothing was, and the node's keys fall to this one. */
+    void (*unanswered)(struct core_table *table, uint32_t shard, uint32_t peer,
+                       const struct buffer *sent, bool was_taken);
+    /* The view has replaced `before`, and this node has taken over what falls to it. */
+    void (*change_view)(struct core_table *table, uint32_t shard, const struct view *before);
     /* The round is over. */
     void (*end)(struct core_table *table, uint32_t shard, struct round_end *end);
     /* A peer has closed the table: there is nothing more to say to it. */

@@ -60,7 +60,8 @@ struct sim {
     uint64_t *paused_ns; /* by node: until when */
     uint32_t *lives;     /* by node: how often it was killed */
     bool *silent;        /* by node: see sim_silence */
-    uint64_t *cut_ns;    /* by from * n_nodes + to: until when */
+    bool never_refuses;
+    uint64_t *cut_ns; /* by from * n_nodes + to: until when */
     uint64_t *slow_ns;
     uint64_t fired[SIM_FAULTS];
     uint8_t *bytes; /* of the event taken last */
@@ -317,7 +318,12 @@ void sim_silence(struct sim *sim, uint32_t node)
 bool sim_listens(const struct sim *sim, uint32_t from, uint32_t to)
 {
     const uint64_t cut_ns = sim->cut_ns[from * sim->n_nodes + to];
-    return !sim->silent[to] && (cut_ns <= sim->now_ns || cut_ns % 2);
+    return !sim->silent[to] && (sim->never_refuses || cut_ns <= sim->now_ns || cut_ns % 2);
+}
+
+void sim_never_refuse(struct sim *sim)
+{
+    sim->never_refuses = true;
 }
 
 void sim_timer(struct sim *sim, uint32_t node, uint64_t after_ns, uint64_t tag)

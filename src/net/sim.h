@@ -79,6 +79,9 @@ void sim_silence(struct sim *sim, uint32_t node);
  * firewall does. */
 bool sim_listens(const struct sim *sim, uint32_t from, uint32_t to);
 
+/* No link that is cut does from now on. */
+void sim_never_refuse(struct sim *sim);
+
 /* An event for the node after `after_ns`. */
 void sim_timer(struct sim *sim, uint32_t node, uint64_t after_ns, uint64_t tag);
 

@@ -218,10 +218,14 @@ static void change_view(struct engine *engine, const struct buffer *bytes)
     struct service *services[STORE_MAX_SHARDS];
     for (uint32_t i = 0; i < n_shards(engine); i++)
         services[i] = &engine->shards[i].service;
+    engine_lock_rounds(engine);
     engine_lock(engine);
+    for (uint32_t i = 0; i < n_shards(engine); i++)
+        services[i]->backup.rounds = round_driver_get(&engine->shards[i].round_driver);
     backup_change_view(&engine->core, services, n_shards(engine), next);
     ring_bells(&engine->core);
     engine_unlock(engine);
+    engine_unlock_rounds(engine);
     engine->views[1] = next;
     for (uint32_t i = 0; i < view_capacity(next); i++)
         if (view_is_present(next->before, i) && !view_is_present(next, i))

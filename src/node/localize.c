@@ -85,6 +85,8 @@ static enum tern_status begin(struct tern_worker *worker, struct tern_table *tab
     const size_t n = localization->n;
     enum tern_status status = intent_check(worker, table, keys, n);
     const enum intent_kind kind = status ? INTENT_NONE : intent_kind_of(table, BY_LOCALIZE);
+    if (!kind && !status && table->core.backup && table->core.technique->learn)
+        note_use(worker, table, keys, n); /* keys stay, and those that are hot get replicas */
     if (!kind)
         return status;
     note_use(worker, table, keys, n);

@@ -184,6 +184,7 @@ static struct rounding *rounding_new(struct round_driver *driver)
     rounding->driver = driver;
     rounds_init(&rounding->rounds, &rounding->remote.lanes, &shard->service.server, &shard->intents,
                 MAX_PASSES, &thread_io, driver);
+    rounding->rounds.lane_number = rounding->remote.lane;
     return rounding;
 }
 

@@ -99,6 +99,15 @@ static struct core *core_of(const struct tern_node *node, const struct tern_tabl
     return find_sharing(node, options) == SHARE_HOST ? &node->engine->member : &node->engine->core;
 }
 
+/* The policy of a table, as it is where the table's rows have backups at other nodes. */
+static void policy_of(const struct tern_node *node, const struct tern_table_options *options,
+                      struct policy *policy)
+{
+    policy_find(options->policy, policy);
+    if (options->backups && node->engine && find_sharing(node, options) != SHARE_ALL)
+        policy_keep_home(policy);
+}
+
 /* Which keys are at home here. */
 static struct store_home home_of(const struct tern_node *node, const char *name,
                                  const struct tern_table_options *options,
@@ -106,7 +115,7 @@ static struct store_home home_of(const struct tern_node *node, const char *name,
                                  bool is_whole)
 {
     struct policy policy;
-    policy_find(options->policy, &policy);
+    policy_of(node, options, &policy);
     struct store_home home = {.end = options->n_keys};
     if (node->engine && !is_whole)
         home = technique_home(core_of(node, options), &policy, options, placed, backup);
@@ -196,7 +205,7 @@ static enum tern_status make(struct tern_node *node, uint32_t id, const char *na
         strcpy(made->updater_name, options->updater.name);
         made->options.updater.name = made->updater_name;
     }
-    policy_find(options->policy, &made->policy);
+    policy_of(node, options, &made->policy);
     made->core.policy = &made->policy;
     made->options.policy = made->policy.name;
     /* The caller's; needed while the table is opened only. */

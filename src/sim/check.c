@@ -309,7 +309,7 @@ static int64_t least_value(struct check *check, const struct operation *operatio
     if (check_writer(check, index) == operation->worker && !check->lenient)
         return value->started;
     if (check->tables.are_backed)
-        return value->confirmed;
+        return operation->copies[i] == USED_MAIN ? value->confirmed : 0;
     return operation->copies[i] == USED_MAIN
                ? most(value->confirmed, *seen_value_by(check, operation->worker, index))
                : 0;

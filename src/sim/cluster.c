@@ -435,6 +435,10 @@ static enum tern_status init_cluster(struct cluster *cluster,
     bool ready = share_hosts(run, are_backed ? 1 : options->per_host);
     ready = ready && check_init(&run->check, run->n_machines, run->n_machines * WORKERS, are_backed,
                                 hash_u64(run->seed));
+    /* Rounds call so often that in one run of a thousand such a refusal meets a node that has just lost its connections to node 0,
+     * which gives it up then. */
+    if (ready && run->sim && run->check.tables.have_copies)
+        sim_never_refuse(run->sim);
     ready = ready && dists_init(&run->dists, &run->check.tables, rand_at(run->seed, 0));
     if (!ready || !run->sim || !run->joining || !run->phase || !cluster->machines)
         return fail(TERN_NO_MEMORY, "no memory for the simulation");

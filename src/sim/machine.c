@@ -635,18 +635,20 @@ static void work(struct machine *machine)
             machine->enough_batches[i] = backup_last(&machine->callees[i].service.backup);
         machine->enough_sweeps = sim_node_next_sweeps(sim_node);
     }
-    const bool is_backed = machine->run->check.tables.are_backed;
+    const struct tables *tables = &machine->run->check.tables;
+    const bool is_backed = tables->are_backed, has_rounds = !is_backed || tables->have_copies;
     bool flushed = done;
-    for (uint32_t i = 0; i < machine->core.n_shards; i++)
-        flushed &= is_backed ? backup_is_flushed(&machine->callees[i].service.backup,
-                                                 machine->enough_batches[i])
-                             : sim_node->rounds[i]->n_clean >= machine->enough_rounds[i];
+    for (uint32_t i = 0; i < machine->core.n_shards; i++) {
+        flushed &= !is_backed || backup_is_flushed(&machine->callees[i].service.backup,
+                                                   machine->enough_batches[i]);
+        flushed &= !has_rounds || sim_node->rounds[i]->n_clean >= machine->enough_rounds[i];
+    }
     if (flushed && !machine->flushed && machine->phase <= WORK_PHASES)
         ownership_check_flushed(machine);
     machine->flushed = flushed;
     for (int i = 0; is_backed && flushed && i < WORKERS; i++)
         check_safe(&machine->run->check, machine->workers[i].index);
-    if (flushed && (is_backed || sim_node_is_swept(sim_node, &machine->enough_sweeps))) {
+    if (flushed && (!has_rounds || sim_node_is_swept(sim_node, &machine->enough_sweeps))) {
         machine->state = MEETING;
     } else if (done && (sim_node->rounds_over || (is_backed && peers_dead(&machine->peers)))) {
         sim_node_ended(sim_node, fail(TERN_PEER, "there are no further rounds"),

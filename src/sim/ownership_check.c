@@ -37,6 +37,12 @@ static bool is_main(const struct machine *machine, enum sim_table table, uint32_
            (entry_state(word) == ENTRY_NONE && is_home(machine, table, index));
 }
 
+/* Whether a node is no longer one: what it has does not count. */
+static bool is_gone(const struct machine *machine)
+{
+    return machine->run->check.gone[machine->core.node * WORKERS];
+}
+
 /* ---- At any time -------------------------------------------------------------------------------- */
 
 /* Whether an answer about a table has the main copy of a key. */
@@ -84,17 +90,22 @@ void ownership_check(struct machine *const *machines, enum sim_table table, uint
 {
     struct check *check = &machines[0]->run->check;
     const uint32_t n_machines = machines[0]->run->n_machines;
-    uint32_t n_mains = 0, n_on_way = 0;
+    uint32_t n_mains = 0, n_on_way = 0, n_gone = 0;
     for (uint32_t i = 0; i < n_machines; i++) {
+        n_gone += is_gone(machines[i]);
+        if (is_gone(machines[i]))
+            continue;
         if (!machines[i]->opened[table])
             return;
         n_mains += leads(machines[i], table) && is_main(machines[i], table, index);
     }
     for (uint32_t i = 0; i < n_machines; i++)
         for (uint32_t k = 0; k < n_machines; k++)
-            n_on_way += i != k && is_on_its_way(machines[i], machines[k], table, index);
+            n_on_way += i != k && !is_gone(machines[i]) && !is_gone(machines[k]) &&
+                        is_on_its_way(machines[i], machines[k], table, index);
     uint32_t n = n_mains + n_on_way;
-    check_that(check, n == 1 || (n == 0 && check->lenient),
+    /* Between a death and the next node's taking over there is none. */
+    check_that(check, n == 1 || (n == 0 && (check->lenient || n_gone)),
                "key %" PRIu32 " of table '%s' has %" PRIu32 " main copies and %" PRIu32
                " on their way",
                index, table_name(table), n_mains, n_on_way);
@@ -110,7 +121,7 @@ static const struct machine *find_main(const struct run *run, const struct view 
     for (uint32_t i = 0; i < run->n_machines; i++) {
         const struct machine *machine = run->machines[i];
         const struct store *store = &machine->tables[table].store;
-        if (machine->opened[table] &&
+        if (machine->opened[table] && !(managed && is_gone(machine)) &&
             (managed ? is_main(machine, table, index)
                      : view_home(view, core_home(core_as(machine, table), store,
                                                  table_key(table, index))) == i))
@@ -192,7 +203,7 @@ static void check_intended(const struct machine *machine, enum sim_table table, 
 void ownership_check_quiet(const struct machine *machine)
 {
     const struct check *check = &machine->run->check;
-    for (int i = 0; i < N_SIM_TABLES; i++) {
+    for (int i = 0; !is_gone(machine) && i < N_SIM_TABLES; i++) {
         const enum sim_table table = (enum sim_table)i;
         for (uint32_t k = 0; tables_managed(&check->tables, table) && k < KEYS; k++) {
             check_row(machine, table, k);
@@ -207,8 +218,9 @@ void ownership_check_quiet(const struct machine *machine)
 /* Where a node that does not have the main copy believes it to be. */
 static uint32_t believes(const struct machine *machine, enum sim_table table, uint32_t index)
 {
-    return technique_where(core_as(machine, table), &machine->tables[table],
-                           table_key(table, index));
+    const struct core *core = core_as(machine, table);
+    return view_home(core->view,
+                     technique_where(core, &machine->tables[table], table_key(table, index)));
 }
 
 /* Whether whoever begins at a node and follows what each believes comes to the owner. */
@@ -225,6 +237,8 @@ static void check_directory(struct machine *const *machines, uint32_t owner, enu
 {
     struct check *check = &machines[0]->run->check;
     for (uint32_t i = 0; i < machines[0]->run->n_machines; i++) {
+        if (is_gone(machines[i]))
+            continue;
         check_that(check, leads_to(machines, i, owner, table, index),
                    "in the end node %" PRIu32 " does not find key %" PRIu32
                    " of table '%s', which is at node %" PRIu32,
@@ -244,7 +258,7 @@ static void check_key(struct machine *const *machines, enum sim_table table, uin
     uint32_t owner = machines[0]->run->n_machines;
     ownership_check(machines, table, index);
     for (uint32_t i = 0; i < machines[0]->run->n_machines; i++) {
-        if (!machines[i]->opened[table])
+        if (!machines[i]->opened[table] || is_gone(machines[i]))
             continue;
         if (leads(machines[i], table) && is_main(machines[i], table, index))
             owner = i;
@@ -252,7 +266,15 @@ static void check_key(struct machine *const *machines, enum sim_table table, uin
         if (!check->lenient)
             check_intended(machines[i], table, index);
     }
-    if (!check->lenient)
+    /* A node that dies while the others leave is not given up by all of them. */
+    const uint32_t home =
+        view_home(machines[0]->core.view,
+                  tables_home(&check->tables, core_as(machines[0], table), table, index));
+    check_that(check,
+               check->lenient || owner < machines[0]->run->n_machines || is_gone(machines[home]),
+               "in the end nobody has the main copy of key %" PRIu32 " of table '%s'", index,
+               table_name(table));
+    if (!check->lenient && owner < machines[0]->run->n_machines)
         check_directory(machines, owner, table, index);
 }
 
@@ -288,6 +310,7 @@ void ownership_check_end(struct machine *const *machines)
             check_key(machines, table, k);
         bool idle = !check->lenient && !tables_listed(&check->tables, table, 0);
         for (uint32_t k = 0; idle && k < machines[0]->run->n_machines; k++)
-            check_idle(machines[k], table);
+            if (!is_gone(machines[k]))
+                check_idle(machines[k], table);
     }
 }

@@ -37,6 +37,8 @@ void sim_rounds_init(struct sim_rounds *rounds)
     struct sim_node *sim_node = rounds->sim_node;
     rounds_init(&rounds->rounds, &rounds->caller.lanes, &rounds->callee->service.server,
                 &sim_node->intents[rounds->shard], MAX_PASSES, &sim_io, rounds);
+    rounds->rounds.lane_number = rounds->caller.id;
+    rounds->callee->service.backup.rounds = &rounds->rounds;
     sim_node->rounds[rounds->shard] = &rounds->rounds;
 }
 

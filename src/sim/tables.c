@@ -145,6 +145,25 @@ static void choose_filters(struct tables *tables, bool are_backed, uint64_t seed
     tables->roundings = are_backed ? NULL : roundings[rand_at(seed, 14) % n_roundings];
 }
 
+/* Some of the tables with backups have replicas, in one run of two. */
+static void choose_backed(struct tables *tables, uint64_t seed)
+{
+    static const char *const policies[] = {
+        "adaptive", "adaptive-at-once", "multi", "adaptive-replicate", "multi", "adaptive"};
+    const uint64_t drawn = rand_at(seed, 18);
+    tables->have_copies = drawn % 2;
+    if (!tables->have_copies)
+        return;
+    tables->recovers = false;
+    policy_find("adaptive", &tables->policies[ADAPTIVE_COUNTS]);
+    policy_find(policies[(drawn >> 8) % (sizeof policies / sizeof *policies)],
+                &tables->policies[MANAGED_COUNTS]);
+    policy_find("adaptive", &tables->policies[UPDATED_COUNTS]);
+    policy_find((drawn >> 16) % 2 ? "adaptive" : "static", &tables->policies[LAST_VALUES]);
+    for (int i = 0; i < N_SIM_TABLES; i++)
+        policy_keep_home(&tables->policies[i]);
+}
+
 void tables_choose(struct tables *tables, uint32_t n_nodes, uint32_t n_workers, bool are_backed,
                    uint64_t seed)
 {
@@ -187,9 +206,11 @@ void tables_choose(struct tables *tables, uint32_t n_nodes, uint32_t n_workers, 
         .sets_mirrored = rand_at(seed, 1) % 4 == 3 && !are_backed,
         .round_bytes = (size_t)64 << rand_below(rand_at(seed, 3), 15),
         .staleness_ms = 1u << rand_below(rand_at(seed, 7), 8),
-        .n_moves = n_moves[rand_below(rand_at(seed, 6), n_n_moves)]};
+        .n_moves = are_backed ? 0 : n_moves[rand_below(rand_at(seed, 6), n_n_moves)]};
     for (int i = 0; i < N_SIM_TABLES; i++)
         policy_find(are_backed ? "static" : policies[i], &tables->policies[i]);
+    if (are_backed)
+        choose_backed(tables, seed);
     for (uint32_t i = 0; i < LISTED_KEYS; i++)
         tables->listed[i] = table_key(MANAGED_COUNTS, i);
     choose_filters(tables, are_backed, seed);

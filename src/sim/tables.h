@@ -37,9 +37,10 @@ struct tables {
     uint32_t length;       /* of the counting tables */
     uint32_t last_length;  /* of LAST_VALUES: LAST_LENGTH or LAST_SHORT */
     bool replicas_updated; /* tables under `replicate` also have an updater */
-    bool are_backed;       /* all tables are static and have backups, */
+    bool are_backed;       /* all tables have backups, and their main copies stay, */
     uint32_t n_backups;    /* so many; */
     bool recovers;         /* what more deaths destroy is read from a checkpoint */
+    bool have_copies;      /* of which some have replicas where they are wanted */
     size_t piece_bytes;    /* of a batch; few, so that a copy takes several */
     const char *filters;   /* of the tables; NULL: none */
     const char *roundings; /* of those of tables_real, which have real numbers; NULL: they do not */

@@ -544,11 +544,12 @@ static void look_ahead(struct worker *worker, bool idle)
     }
     if (worker->sim_node->check->tables.has_sweeps && below(worker, STEPS_PER_SWEEP) == 0)
         sweep(worker->sim_node);
-    if (worker->sim_node->check->tables.are_backed)
+    const struct tables *tables = &worker->sim_node->check->tables;
+    if (tables->are_backed && !tables->have_copies)
         return; /* no key comes or goes */
     if (plans->intents[0] && below(worker, STEPS_PER_PLAN) == 0)
         plans_make(plans);
-    if (plans->intents[0] && below(worker, STEPS_PER_SAMPLE) == 0)
+    if (plans->intents[0] && !tables->are_backed && below(worker, STEPS_PER_SAMPLE) == 0)
         sample_check_prepare(&worker->samples);
 }
 

@@ -161,8 +161,8 @@ static inline bool entry_latch(struct entry *entry, struct watch *watch, uint64_
 }
 
 /* Whether an entry may go from one state to another. A main copy that leaves is ELSEWHERE at once and becomes no replica, or is
- * removed, unless it has replicas; an inline value stays one, unless it is removed, or pinned, which makes it a row; and an entry
- * that has MOVED stays so. */
+ * removed, unless it has replicas; a replica, or a key elsewhere, becomes a main copy; an inline value stays one, unless it is
+ * removed, or pinned, which makes it a row; and an entry that has MOVED stays so. */
 static inline bool entry_may_become(enum entry_state from, enum entry_state to)
 {
     switch (from) {
@@ -176,7 +176,7 @@ static inline bool entry_may_become(enum entry_state from, enum entry_state to)
         return to != ENTRY_SHARED && to != ENTRY_ELSEWHERE && to != ENTRY_REPLICA;
     case ENTRY_ELSEWHERE:
     case ENTRY_REPLICA:
-        return to != ENTRY_NONE && to != ENTRY_INLINE && to != ENTRY_SHARED;
+        return to != ENTRY_NONE && to != ENTRY_INLINE;
     case ENTRY_MOVED:
         break;
     }

@@ -55,6 +55,15 @@ uint64_t marks_take(struct marks *marks, size_t *word, size_t end)
     return 0;
 }
 
+void marks_pour(struct marks *from, size_t end, struct marks *to, struct marks *also)
+{
+    uint64_t bits;
+    for (size_t i = 0; (bits = marks_take(from, &i, end)) != 0; i++) {
+        marks_put(to, i, bits);
+        marks_put(also, i, bits);
+    }
+}
+
 size_t marks_take_turn(struct marks *marks, struct marks_turn *turn, size_t end, size_t most,
                        uint32_t *slots, bool *is_left)
 {

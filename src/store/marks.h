@@ -63,6 +63,9 @@ static inline bool marks_has(const struct marks *marks, uint32_t slot)
  * there is none. */
 uint64_t marks_take(struct marks *marks, size_t *word, size_t end);
 
+/* Takes all below `end`, and puts them into two others. */
+void marks_pour(struct marks *from, size_t end, struct marks *to, struct marks *also);
+
 /* A place among marks from which some are taken at a time, round and round, so that all get their turn. */
 struct marks_turn {
     size_t next;     /* the slot where to go on */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/invariant.h"
+#include "store/rows.h"
 #include "store/store.h"
 
 /* What is known here of a key that is not owned here; number 0 if nothing is. The caller holds its latch. */
@@ -167,6 +168,38 @@ void store_receive_copy(struct store *store, uint64_t key, uint32_t location, co
     entry_release_same(entry, word);
 }
 
+bool store_adopt(struct store *store, uint64_t key, const void *value, const void *state)
+{
+    uint64_t word;
+    struct entry *entry = store_latch(store, key, &word);
+    if (!entry)
+        return false;
+    const bool was_replica = entry_state(word) == ENTRY_REPLICA;
+    uint32_t slot = entry_slot(word);
+    if (entry_is_main(word) || (!was_replica && !store_take_slot(store, &slot))) {
+        entry_release_same(entry, word);
+        return entry_is_main(word);
+    }
+    const bool is_changed = was_replica && store_has_delta(store, slot);
+    if (was_replica)
+        store_rebase(store, slot, value);
+    else
+        fill_slot(store, slot, key, value);
+    if (store->states.stride)
+        memcpy(store_state(store, slot), state, rows_state_bytes(store));
+    if (is_changed && store->updater.apply)
+        store->updater.apply(&store->updater, store->type, store->length,
+                             slabs_at(&store->rows, slot), store_state(store, slot),
+                             slabs_at(&store->bases, slot));
+    struct slot_facts *facts = store_facts(store, slot);
+    atomic_store_explicit(&facts->location, 0, memory_order_relaxed);
+    facts->note = 0;
+    if (is_changed)
+        store_mark(store, slot);
+    entry_release(entry, word, ENTRY_SHARED, slot);
+    return true;
+}
+
 bool store_drop_replica(struct store *store, uint64_t key, uint32_t *slot)
 {
     uint64_t word;
@@ -193,7 +226,8 @@ bool store_share(struct store *store, uint64_t key, bool shared, uint32_t *slot)
     bool here = entry_in_slabs(word) && entry_is_main(word);
     *slot = entry_slot(word);
     if (here)
-        entry_release(entry, word, shared ? ENTRY_SHARED : ENTRY_OWNED, *slot);
+        entry_release(entry, word, shared || store->home.backed ? ENTRY_SHARED : ENTRY_OWNED,
+                      *slot);
     else
         entry_release_same(entry, word);
     return here;

@@ -119,8 +119,7 @@ size_t rows_state_bytes(const struct store *store)
 
 /* ---- Out ---------------------------------------------------------------------------------------- */
 
-/* The row of a key that was never used; `state` is NULL if there is none. */
-static void copy_initial(const struct store *store, uint64_t key, char *value, char *state)
+void rows_initial(const struct store *store, uint64_t key, char *value, char *state)
 {
     init_value(&store->init, store->type, key, store->length, value);
     if (!state)
@@ -137,7 +136,7 @@ static void copy_with_state(const struct store *store, uint64_t key, char *value
     const bool entered = store_enter_gate(store, key);
     struct entry *entry = entered ? store_latch_row(store, key, NULL, &word) : NULL;
     if (!entry) {
-        copy_initial(store, key, value, state);
+        rows_initial(store, key, value, state);
         if (entered)
             store_leave_gate(store, key);
         return;
@@ -164,7 +163,7 @@ enum tern_status rows_copy(struct store *store, const uint64_t *keys, size_t n, 
         char *block = values + at * store->value_bytes;
         size_t n_missed = store_pull(store, keys + at, n_block, block, missed);
         for (size_t i = 0; i < n_missed; i++)
-            copy_initial(store, keys[at + missed[i]], block + missed[i] * store->value_bytes, NULL);
+            rows_initial(store, keys[at + missed[i]], block + missed[i] * store->value_bytes, NULL);
     }
     return store_check_lost(store);
 }

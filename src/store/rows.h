@@ -36,6 +36,9 @@ enum tern_status rows_copy(struct store *store, const uint64_t *keys, size_t n, 
 /* Whether the main copy of a key is here, or would be if it were used. */
 bool rows_is_main(const struct store *store, uint64_t key);
 
+/* The row of a key that was never used; `state` is NULL if there is none. */
+void rows_initial(const struct store *store, uint64_t key, char *value, char *state);
+
 /* Replaces the row of a key, which is made if it is not there. `everywhere`: all nodes put the same, so that none need tell
  * another. Otherwise replicas get it like anything that was written. */
 enum tern_status rows_put(struct store *store, uint64_t key, const void *value, const void *state,

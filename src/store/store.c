@@ -161,10 +161,13 @@ static bool init_tracking(struct store *store)
         return true;
     uint64_t n_slots =
         store->index == TERN_DENSE && store->n_keys < TERN_MAX_ROWS ? store->n_keys : TERN_MAX_ROWS;
+    const bool has_both = home->backed && home->rows_move;
     for (uint32_t i = 0; i < store->n_shards; i++)
-        if (!store->home.shared && !marks_init(&store->changed[i], n_slots))
+        if (!store->home.shared && !(marks_init(&store->changed[i], n_slots) &&
+                                     (!has_both || (marks_init(&store->for_rounds[i], n_slots) &&
+                                                    marks_init(&store->for_backups[i], n_slots)))))
             return false;
-    return slabs_init(&store->bases, home->backed ? 0 : store->rows.stride) &&
+    return slabs_init(&store->bases, home->backed && !has_both ? 0 : store->rows.stride) &&
            slabs_init(&store->facts, sizeof(struct slot_facts));
 }
 
@@ -264,8 +267,11 @@ void store_fini(struct store *store)
     slabs_fini(&store->bases);
     slabs_fini(&store->facts);
     slabs_fini(&store->written);
-    for (uint32_t i = 0; !store->home.shared && i < store->n_shards; i++)
+    for (uint32_t i = 0; !store->home.shared && i < store->n_shards; i++) {
         marks_fini(&store->changed[i]);
+        marks_fini(&store->for_rounds[i]);
+        marks_fini(&store->for_backups[i]);
+    }
     lock_fini(&store->slot_lock);
 }
 
@@ -299,6 +305,34 @@ size_t store_mark_words(const struct store *store)
         counts_all ? &store->counts->n_slots : &store->next_slot, memory_order_relaxed);
     size_t words = (slots + 63) / 64, all = store->changed[0].n_words;
     return words < all ? words : all;
+}
+
+static bool has_both_marks(const struct store *store)
+{
+    return store->for_backups[0].slots;
+}
+
+/* Whoever takes marks leaves them to the other as well. */
+static void pour(struct store *store, uint32_t shard)
+{
+    marks_pour(&store->changed[shard], store_mark_words(store), &store->for_rounds[shard],
+               &store->for_backups[shard]);
+}
+
+struct marks *store_marks_for_rounds(struct store *store, uint32_t shard)
+{
+    if (!has_both_marks(store))
+        return &store->changed[shard];
+    pour(store, shard);
+    return &store->for_rounds[shard];
+}
+
+struct marks *store_marks_for_backups(struct store *store, uint32_t shard)
+{
+    if (!has_both_marks(store))
+        return &store->changed[shard];
+    pour(store, shard);
+    return &store->for_backups[shard];
 }
 
 /* The failure of a store that could not make a row. */

@@ -77,7 +77,7 @@ struct store_home {
     uint64_t main_begin, main_end;
     /* Rows come and go; their changes are marked while there are other copies (move.c). */
     bool rows_move;
-    /* Other nodes have backups of the rows: all changes are marked. */
+    /* Other nodes have backups of the rows: all changes are marked, and main copies are ENTRY_SHARED. */
     bool backed;
     /* Dense: `has` decides about keys outside the range. */
     bool asks;
@@ -200,6 +200,9 @@ struct store {
     struct slabs facts; /* struct slot_facts */
     /* Slots changed since they were last taken, by shard; without: not tracked. */
     struct marks changed[STORE_MAX_SHARDS];
+    /* Of those that were taken, where replicas are told of changes and backups are sent as well: which these have still to
+     * learn of. Without: there is nothing but `changed`. */
+    struct marks for_rounds[STORE_MAX_SHARDS], for_backups[STORE_MAX_SHARDS];
     _Atomic uint64_t n_pins;
 
     char name[TERN_MAX_NAME + 1]; /* for sentences */
@@ -451,6 +454,11 @@ static inline void store_mark(struct store *store, uint32_t slot)
 /* The words of marks of slots that can have any by now. */
 size_t store_mark_words(const struct store *store);
 
+/* The marks of a shard for those who tell replicas of changes; and for those who send backups. One thread at a time takes
+ * them. */
+struct marks *store_marks_for_rounds(struct store *store, uint32_t shard);
+struct marks *store_marks_for_backups(struct store *store, uint32_t shard);
+
 /* Whether something of a latched row must be sent. */
 bool store_has_delta(const struct store *store, uint32_t slot);
 
@@ -547,6 +555,10 @@ void store_receive(struct store *store, uint64_t key, uint32_t location, const v
  * is made. */
 void store_receive_copy(struct store *store, uint64_t key, uint32_t location, const void *value,
                         uint32_t slot, bool *used);
+
+/* The node that had the main copy is given up, and a backup of it takes its place: a row is made of it, or the replica that is
+ * here takes it over, with what was changed in it and not sent. `state` has rows_state_bytes. False when memory runs out. */
+bool store_adopt(struct store *store, uint64_t key, const void *value, const void *state);
 
 /* Ends a replica that has nothing to send: the key is where its main copy is, and the slot the caller's
  * to give back. False if there is something, or the row is pinned, or it is no replica. */

@@ -74,7 +74,10 @@ enum frame_flags {
     FRAME_LIST_KNOWN = 16, /* the keys are the digest of a list that was sent before (lists.h) */
     /* Of a PULL, PUSH or SET: with counts of updates (core/counting.h) */
     FRAME_COUNTED = 32,
-    FRAME_FLAGS = 63, /* all that are known */
+    /* Of a ROUND_REPLY: the question was put to a node that was given up since. What it told was taken, and there is no other
+     * answer. */
+    FRAME_TAKEN = 64,
+    FRAME_FLAGS = 127, /* all that are known */
 };
 
 #define FRAME_OPEN_PROBE (UINT64_MAX - 1) /* round.step: is the table open? There is nothing else */

@@ -59,6 +59,14 @@ static const char *const names[N_DEFECTS] = {
     [DEFECT_BATCH_HALF_APPLIED] = "half a batch is kept",
     [DEFECT_PEERS_KEPT] = "batches go to the backups of before",
     [DEFECT_CONFIRMED_BY_FIRST] = "the first backup confirms for all",
+    [DEFECT_ROUND_NOT_NOTED] = "changes of a round have no record",
+    [DEFECT_ROUND_ANSWERED_UNSAFE] = "a round is answered before the backup has it",
+    [DEFECT_REPLICA_LEFT] = "a replica of an unwritten key is left",
+    [DEFECT_QUESTION_TWICE] = "what was told to a dead node is done again",
+    [DEFECT_ANSWER_BELIEVED] = "an answer of a dead node counts",
+    [DEFECT_ANSWERS_CROSS] = "values come on the lane of a dead node",
+    [DEFECT_TAKEN_AGAIN] = "a dead node's round is executed again",
+    [DEFECT_WANTS_FORGOTTEN] = "wants are not told anew after a death",
     [DEFECT_LAST_BATCH_KEPT] = "the last batch is not sent on",
     [DEFECT_COPY_SKIPPED] = "no new backup after a death",
     [DEFECT_RECOVERS_NOTHING] = "what is lost begins anew",
@@ -191,6 +199,10 @@ static const uint64_t tried_first[N_DEFECTS] = {
     [DEFECT_JOIN_TWICE] = 2049,          [DEFECT_TURN_SKIPPED] = 2256,
     [DEFECT_CATCH_UP_SKIPPED] = 2039,    [DEFECT_RETURNS_AT_ONCE] = 2018,
     [DEFECT_WAIT_SHORT] = 2365,          [DEFECT_OPENING_BLAMED] = 2067,
+    [DEFECT_ROUND_NOT_NOTED] = 2260,     [DEFECT_ROUND_ANSWERED_UNSAFE] = 2260,
+    [DEFECT_ANSWER_BELIEVED] = 2629,     [DEFECT_ANSWERS_CROSS] = 2616,
+    [DEFECT_TAKEN_AGAIN] = 3116,         [DEFECT_QUESTION_TWICE] = 8725,
+    [DEFECT_GRAPH_ADDED_TWICE] = 4907,
 };
 
 static struct tern_sim_result run(enum defect which, uint64_t seed, uint64_t n_seeds)

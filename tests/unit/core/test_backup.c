@@ -32,7 +32,8 @@ static uint64_t now_ns(void *driver)
 
 static const struct io no_io = {.now_ns = now_ns};
 
-static void site_init_with(struct site *site, uint32_t node, uint32_t n_nodes, uint32_t n_backups)
+static void site_init_policy(struct site *site, uint32_t node, uint32_t n_nodes, uint32_t n_backups,
+                             const char *policy)
 {
     *site = (struct site){.core = {.node = node, .n_shards = 1, .incarnation = node + 1}};
     site->core.view = site->view = view_new(1, n_nodes, NULL);
@@ -45,9 +46,10 @@ static void site_init_with(struct site *site, uint32_t node, uint32_t n_nodes, u
                                          .type = TERN_I64,
                                          .n_keys = N_KEYS,
                                          .length = LENGTH,
-                                         .policy = "static",
+                                         .policy = policy,
                                          .backups = n_backups};
-    assert_true(policy_find("static", &site->policy));
+    assert_true(policy_find(policy, &site->policy));
+    policy_keep_home(&site->policy);
     struct core_table *table = &site->table;
     table->policy = &site->policy;
     table->number = NUMBER;
@@ -58,6 +60,11 @@ static void site_init_with(struct site *site, uint32_t node, uint32_t n_nodes, u
     const struct technique_setup setup = {.name = "table", .options = &options};
     assert_true(technique_open(&site->core, table, &setup));
     site->core.tables[NUMBER] = table;
+}
+
+static void site_init_with(struct site *site, uint32_t node, uint32_t n_nodes, uint32_t n_backups)
+{
+    site_init_policy(site, node, n_nodes, n_backups, "static");
 }
 
 static void site_init(struct site *site, uint32_t node)
@@ -262,6 +269,85 @@ static void what_is_lost_is_recovered_and_copies_that_came_are_newer(void **stat
     assert_int_equal(row[0], 7);
     site_fini(&site);
     site_fini(&two);
+}
+
+/* ---- Replicas ---------------------------------------------------------------------------------- */
+
+/* Makes a replica of a key of node 0, which has `value` there, and pushes to it. */
+static void make_replica(struct site *site, uint64_t key, int64_t value, int64_t by)
+{
+    struct store *store = &site->table.store;
+    uint32_t slot;
+    bool used;
+    assert_int_equal(store_learn(store, key, location_make(0, 0)), TERN_OK);
+    assert_true(store_take_slot(store, &slot));
+    store_receive_copy(store, key, location_make(0, 0), (int64_t[LENGTH]){value, value}, slot,
+                       &used);
+    assert_true(used);
+    assert_true(store_push_one(store, key, (int64_t[LENGTH]){by, by}));
+}
+
+static void assert_main(const struct site *site, uint64_t key, int64_t expected)
+{
+    struct entry *entry;
+    int64_t row[LENGTH];
+    assert_true(entry_is_main(store_look(&site->table.store, key, &entry)));
+    assert_true(store_pull_one(&site->table.store, key, row));
+    assert_int_equal(row[0], expected);
+    assert_int_equal(row[LENGTH - 1], expected);
+}
+
+static void a_replica_becomes_the_main_copy(void **state)
+{
+    (void)state;
+    struct site home, next;
+    struct slice batch;
+    uint32_t peer;
+    site_init_policy(&home, 0, N_NODES, 1, "adaptive");
+    site_init_policy(&next, 1, N_NODES, 1, "adaptive");
+    push(&home, 3, 5, 40);
+    push(&home, 2, 6, 41);
+    assert_true(next_batch(&home, &batch, &peer));
+    assert_int_equal(take(&next, &batch, batch.n), SERVED);
+    assert_true(confirm(&home));
+    make_replica(&next, 3, 5, 2); /* of a key that is in the batch, */
+    make_replica(&next, 1, 0, 4); /* and of one that nobody has written to */
+    assert_int_equal(store_learn(&next.table.store, 2, location_make(0, 0)), TERN_OK);
+    assert_int_equal(store_learn(&next.table.store, 0, location_make(0, 0)), TERN_OK);
+    let_die(&next, 0);
+    assert_main(&next, 3, 7);
+    assert_main(&next, 1, 4);
+    assert_main(&next, 2, 6);
+    assert_main(&next, 0, 0);
+    struct server_lane *lane =
+        (struct server_lane *)(uintptr_t)service_lane(&next.service, 2, lane_with_arc(7, 0));
+    assert_non_null(lane);
+    assert_int_equal(lane->executed, 41);
+    site_fini(&home);
+    site_fini(&next);
+}
+
+static void policies_that_only_move_keys_have_no_backups(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        enum tern_status status;
+    } all[] = {{"static", TERN_OK},
+               {"adaptive", TERN_OK},
+               {"adaptive-at-once", TERN_OK},
+               {"adaptive-replicate", TERN_OK},
+               {"multi", TERN_OK},
+               {"relocate", TERN_INVALID},
+               {"adaptive-relocate", TERN_INVALID},
+               {"replicate", TERN_INVALID},
+               {"ssp:2", TERN_INVALID},
+               {"graph:1", TERN_INVALID}};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        struct policy policy;
+        assert_true(policy_find(all[i].name, &policy));
+        assert_int_equal(technique_check_copies(&policy, "table"), all[i].status);
+    }
 }
 
 /* ---- Several backups --------------------------------------------------------------------------- */
@@ -491,6 +577,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_next_node_takes_over_rows_and_records),
         cmocka_unit_test(a_broken_batch_has_no_effect),
+        cmocka_unit_test(a_replica_becomes_the_main_copy),
+        cmocka_unit_test(policies_that_only_move_keys_have_no_backups),
         cmocka_unit_test(an_arc_without_a_complete_copy_is_lost),
         cmocka_unit_test(what_is_lost_is_recovered_and_copies_that_came_are_newer),
         cmocka_unit_test(a_write_is_safe_when_all_backups_have_it),
