@@ -26,10 +26,11 @@ mrr() {
     sed -n 's/^test: MRR \([0-9.]*\).*/\1/p' "$out" | awk -v least="$1" '{ found = $1 >= least } END { exit !found }'
 }
 
-# By copies at other nodes, and by the memory that the nodes share.
-for policy in static adaptive; do
+# By copies at other nodes, of rows that stay and of rows with replicas; and by the memory that the nodes share.
+for policy in static apart adaptive; do
     TERN_SHARE=$([ $policy = adaptive ] && echo 1 || echo 0)
     export TERN_SHARE
+    [ $policy = apart ] && policy=adaptive-apart
     # shellcheck disable=SC2086
     "$tern" train $kge --backups 1 --policy $policy --checkpoint-every 100 --checkpoints "$tmp/$policy" >"$out" 2>"$err" &
     run=$!
@@ -95,8 +96,10 @@ check 'fm: with the quality of an undisturbed run' ends auc 0.91 1
 
 # ---- What cannot be ------------------------------------------------------------------------------
 
-TERN_SHARE=0 try "$tern" train kge --data "$tmp/graph" --nodes 2 --backups 1 --policy adaptive
-check 'another policy is refused' grep -q "for policy 'static'" "$err"
+TERN_SHARE=0 try "$tern" train kge --data "$tmp/graph" --nodes 2 --backups 1 --policy relocate
+check 'a policy whose keys only move is refused' grep -q "main copies stay at their homes" "$err"
+TERN_SHARE=0 try "$tern" train kge --data "$tmp/graph" --nodes 2 --backups 1 --policy replicate
+check 'another policy is refused' grep -q "for policies 'static'" "$err"
 try "$tern" train kge --data "$tmp/graph" --backups 1 --plain
 check '--plain has no backups' grep -q -- '--plain' "$err"
 try "$tern" train kge --data "$tmp/graph" --backups 1

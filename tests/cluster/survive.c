@@ -6,7 +6,8 @@
  *
  * A row has two numbers for each node, of which the node's pushes raise both by one, and behind them the number of pushes that
  * the updater has applied, which it keeps in its state: so a row that is torn, or has another row's state, is seen. The
- * variable POLICY names the policy, static without it; under one that bounds reads there is no updater, and workers advance. After SIGUSR2 the process kills itself in the middle of an update,
+ * variable POLICY names the policy, static without it; under one that bounds reads, or with INTENTS=1, there is no updater, and
+ * workers advance. With INTENTS=1 they signal intent for some of their keys, and localize others. After SIGUSR2 the process kills itself in the middle of an update,
  * after SIGHUP it stops itself there. It prints
  * "ready" before the first step; after each flush "safe" and how many pushes were made before; and works until SIGUSR1. Then
  * it prints "started" and its pushes, meets the others that are left, compares, and prints "sum", a node and what is in the
@@ -26,14 +27,23 @@
 #include "cluster/hold.h"
 #include "cluster/pace.h"
 
-enum { BATCH = 20, MAX_NODES = 8, MAX_WORKERS = 8, LENGTH = 2 * MAX_NODES + 1, HANGS_S = 120 };
+enum {
+    WANTED = 40,
+    AHEAD = 4,
+    KEPT = 30,
+    BATCH = 20,
+    MAX_NODES = 8,
+    MAX_WORKERS = 8,
+    LENGTH = 2 * MAX_NODES + 1,
+    HANGS_S = 120
+};
 
 static struct tern_node *node;
 static struct tern_table *table;
 static uint32_t self, n_nodes;
 static uint64_t n_keys, n_workers;
 static const char *policy = "static";
-static bool sparse, is_bounded;
+static bool sparse, is_bounded, intends;
 static atomic_bool enough;
 static atomic_int halts_by; /* a signal, in the middle of an update; 0: none */
 static _Atomic uint64_t n_started;
@@ -82,14 +92,29 @@ static void apply(const struct tern_updater *updater, enum tern_type type, size_
 struct job {
     pthread_t thread;
     uint64_t seed;
-    int64_t *pushed; /* by number of the key */
+    int64_t *pushed;         /* by number of the key */
+    uint64_t wanted[WANTED]; /* numbers of keys that intent was signalled for last */
 };
+
+/* Other keys are wanted from soon on, all workers together the same half of them. */
+static void intend(struct job *job, struct tern_worker *worker, uint64_t clock)
+{
+    uint64_t keys[WANTED];
+    for (int i = 0; i < WANTED; i++) {
+        job->wanted[i] = next_random(&job->seed) % (i % 2 ? n_keys : n_keys / 8 + 1);
+        keys[i] = key_of(job->wanted[i]);
+    }
+    check(tern_intent(worker, table, keys, WANTED, clock + AHEAD, clock + KEPT));
+    check(tern_localize(worker, table, keys, WANTED));
+}
 
 static void draw(struct job *job, uint64_t *keys, int64_t (*ones)[LENGTH])
 {
     memset(ones, 0, BATCH * sizeof *ones);
     for (int i = 0; i < BATCH; i++) {
-        const uint64_t number = next_random(&job->seed) % n_keys;
+        const bool is_wanted = intends && i % 4;
+        const uint64_t number = is_wanted ? job->wanted[next_random(&job->seed) % WANTED]
+                                          : next_random(&job->seed) % n_keys;
         keys[i] = key_of(number);
         job->pushed[number]++;
         ones[i][2 * self] = ones[i][2 * self + 1] = ones[i][LENGTH - 1] = 1;
@@ -125,6 +150,8 @@ static void *work(void *context)
     int64_t ones[2][BATCH][LENGTH], values[BATCH][LENGTH];
     for (uint64_t step = 0; !atomic_load(&enough); step++) {
         const int turn = step % 2;
+        if (intends && step % (KEPT / 2) == 0)
+            intend(job, worker, step);
         if (tickets[turn])
             check(tern_wait(worker, tickets[turn]));
         draw(job, keys[turn], ones[turn]);
@@ -135,7 +162,7 @@ static void *work(void *context)
             for (int i = 0; i < BATCH; i++)
                 check_row(keys[turn][i], values[i]);
         }
-        if (is_bounded)
+        if (is_bounded || intends)
             check(tern_worker_advance(worker, NULL));
         if (step % 16 == 15 && n_workers == 1) {
             check(tern_flush(worker));
@@ -255,6 +282,14 @@ static int print_sums(const char *path)
     return leave();
 }
 
+static void read_environment(void)
+{
+    if (getenv("POLICY"))
+        policy = getenv("POLICY");
+    is_bounded = !strncmp(policy, "ssp", 3);
+    intends = getenv("INTENTS");
+}
+
 int main(int argc, char **argv)
 {
     hang_after(HANGS_S);
@@ -262,9 +297,7 @@ int main(int argc, char **argv)
     n_keys = argc > 2 ? strtoull(argv[2], NULL, 10) : 500;
     n_workers = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
     const uint32_t n_backups = argc > 4 ? (uint32_t)strtoul(argv[4], NULL, 10) : 1;
-    if (getenv("POLICY"))
-        policy = getenv("POLICY");
-    is_bounded = !strncmp(policy, "ssp", 3);
+    read_environment();
     signal(SIGUSR1, stop_stepping);
     signal(SIGUSR2, halt);
     signal(SIGHUP, halt);
@@ -280,7 +313,7 @@ int main(int argc, char **argv)
         .policy = policy,
         .backups = n_backups,
         .recover = getenv("RECOVER")};
-    if (is_bounded)
+    if (is_bounded || intends)
         options.updater = (struct tern_updater){0};
     check(tern_table_open(node, "sums", &options, &table));
     if (getenv("READ"))
@@ -305,6 +338,8 @@ int main(int argc, char **argv)
     fflush(stdout);
     int64_t present = 1;
     check(tern_all_reduce(node, TERN_I64, 1, &present));
+    if (intends)
+        check(tern_quiesce(node));
     go_back();
     compare(jobs);
     for (uint64_t i = 0; i < n_workers; i++)

@@ -94,6 +94,38 @@ while [ $n_killed -lt "$kills_wanted" ]; do
     check "what node $second had flushed is there" has_safe "$second" 0
 done
 
+# The same where nodes have replicas of the keys that they want.
+INTENTS=1
+export INTENTS POLICY
+job=0
+for POLICY in adaptive multi adaptive-replicate adaptive-at-once; do
+    job=$((job + 1))
+    [ $((job % 4)) -ge 2 ] && new_tcp || new_unix
+    index=$([ $((job % 2)) -eq 0 ] && echo sparse || echo dense)
+    begin $index 300
+    first=$((1 + ($(date +%N | sed 's/^0*//;s/^$/0/') / 1000) % 3))
+    sleep "0.$(date +%N | cut -c1-2)"
+    eval "end \$pid_$first"
+    present=$(for k in 0 1 2 3; do [ $k -eq $first ] || echo $k; done)
+    for k in $present; do
+        until_safer "$k"
+    done
+    # shellcheck disable=SC2086
+    second=$(echo $present | cut -d' ' -f$((2 + job % 2)))
+    eval "end \$pid_$second"
+    present=$(for k in $present; do [ "$k" -eq "$second" ] || echo "$k"; done)
+    for k in $present; do
+        until_safer "$k"
+    done
+    # shellcheck disable=SC2086
+    wind_up $present
+    # shellcheck disable=SC2086
+    check "$POLICY ($index): nodes $first and $second killed, exact sums at the others" is_exact 2 $present
+    check "what node $first had flushed is there" has_safe "$first" 0
+    check "what node $second had flushed is there" has_safe "$second" 0
+done
+unset INTENTS POLICY
+
 # With two backups two neighbours may die at the same moment: each has a backup of the other's rows.
 for index in dense sparse; do
     new_unix
