@@ -33,7 +33,7 @@
  *
  *  9. the question of a round is sent again, to the node that has the arc then. If its predecessor had executed it, that is in
  *     the records, and the answer is FRAME_TAKEN: what was told is done, what was asked for is asked anew. So is every key that
- *     the dead node knew to be wanted: who wants what is in no backup.
+ *     the dead node knew to be wanted: no backup has the wants of nodes.
  * 10. A node that takes over has replicas of some of the keys. Each becomes the main copy in one step: the backup's row, and what
  *     was changed in the replica and is not in that. Of the question under way to the dead node the records tell at that moment
  *     whether it was executed.

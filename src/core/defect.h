@@ -57,9 +57,9 @@ enum defect {
     DEFECT_QUESTION_TWICE, /* what was told to a dead node is done again by the one that takes over */
     DEFECT_ANSWER_BELIEVED, /* the answer of a node that is given up counts */
     DEFECT_ANSWERS_CROSS, /* a question that a dead node did not execute is answered with values, beside others */
-    DEFECT_TAKEN_AGAIN,      /* what the dead node had executed of a round is executed once more */
-    DEFECT_WANTS_FORGOTTEN,  /* who wants what is not told anew after a death */
-    DEFECT_LAST_BATCH_KEPT,  /* who takes over does not send on the last batch that it took */
+    DEFECT_TAKEN_AGAIN,     /* what the dead node had executed of a round is executed once more */
+    DEFECT_WANTS_FORGOTTEN, /* after a death no node repeats which keys it wants */
+    DEFECT_LAST_BATCH_KEPT, /* the node that takes over does not send on the last batch that it took */
     DEFECT_RECOVERS_NOTHING, /* an arc that is lost begins anew, though there is a checkpoint */
     DEFECT_PUSH_UNCOUNTED,   /* a push that finds no row is dropped, and not counted */
     DEFECT_DROPPED_AGAIN,    /* one that comes again is counted again, where keys are admitted */

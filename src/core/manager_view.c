@@ -149,7 +149,7 @@ static void move_outbox(struct manager *manager, uint32_t node, uint32_t heir)
     keys_clear(&from->located);
     from->n_registered = 0;
     from->news_ns = 0;
-    /* Whoever waits for news waits until what is asked for anew has come. */
+    /* A worker that waits for news waits until the answers to the new questions have come. */
     if (!is_self && !(sweep_is_over(&from->sweep) && sweep_is_over(&to->sweep))) {
         sweep_begin(&to->sweep);
         to->sweep.is_heard = true;
