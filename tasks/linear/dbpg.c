@@ -129,7 +129,7 @@ bool dbpg_open(struct dbpg *dbpg, struct train *train, const struct linear_optio
 void dbpg_close(struct dbpg *dbpg)
 {
     for (size_t i = 0; dbpg->spaces != NULL && i < dbpg->columns.n_slices; i++)
-        dbpg_space_fini(&dbpg->spaces[i]);
+        dbpg_space_fini(&dbpg->spaces[i], dbpg);
     free(dbpg->spaces);
     free(dbpg->rows);
     free(dbpg->states);
@@ -227,24 +227,37 @@ static bool probe(struct dbpg *dbpg)
     return dbpg_pull_rows(dbpg, 0, dbpg->spaces[0].features, n);
 }
 
-/* Waits until job `number` may start; looks every second whether the others are still there. */
-static bool wait_for_start(struct dbpg *dbpg, uint64_t number)
+/* Waits until job `number` may start, or for a second; says whether it may. */
+static bool has_started(struct dbpg *dbpg, uint64_t number, bool waits)
 {
     struct dbpg_gate *gate = &dbpg->gate;
-    bool ok = true;
+    struct timespec deadline;
+    clock_gettime(CLOCK_REALTIME, &deadline);
+    deadline.tv_sec++;
     pthread_mutex_lock(&gate->lock);
-    while (ok && gate->started[number % (DBPG_MAX_DELAY + 1)] != number && !gate->has_failed) {
-        struct timespec deadline;
-        clock_gettime(CLOCK_REALTIME, &deadline);
-        deadline.tv_sec++;
-        if (pthread_cond_timedwait(&gate->moved, &gate->lock, &deadline) != ETIMEDOUT)
-            continue;
-        pthread_mutex_unlock(&gate->lock);
-        ok = probe(dbpg);
-        pthread_mutex_lock(&gate->lock);
-    }
+    int error = 0;
+    while (waits && error != ETIMEDOUT && !gate->has_failed &&
+           gate->started[number % (DBPG_MAX_DELAY + 1)] != number)
+        error = pthread_cond_timedwait(&gate->moved, &gate->lock, &deadline);
+    const bool has = gate->started[number % (DBPG_MAX_DELAY + 1)] == number || gate->has_failed;
     pthread_mutex_unlock(&gate->lock);
-    return ok;
+    return has;
+}
+
+/* Tells what a thread has confirmed: the tasks of jobs that all threads have confirmed return, and all tasks when something
+ * has failed. */
+static void open_gate(struct dbpg *dbpg, size_t thread, bool has_failed)
+{
+    struct dbpg_gate *gate = &dbpg->gate;
+    pthread_mutex_lock(&gate->lock);
+    dbpg->spaces[thread].n_told = dbpg->spaces[thread].n_confirmed;
+    gate->n_done = UINT64_MAX;
+    for (size_t i = 0; i < dbpg->columns.n_slices; i++)
+        if (dbpg->spaces[i].n_told < gate->n_done)
+            gate->n_done = dbpg->spaces[i].n_told;
+    gate->has_failed |= has_failed;
+    pthread_cond_broadcast(&gate->moved);
+    pthread_mutex_unlock(&gate->lock);
 }
 
 /* What the first thread waits for counts, where there are others to wait for. */
@@ -257,15 +270,6 @@ static void end_waiting(struct dbpg *dbpg, double since_s)
 {
     if (since_s > 0)
         dbpg->waited_s += seconds_now() - since_s;
-}
-
-static void open_gate(struct dbpg *dbpg, uint64_t n_done, bool has_failed)
-{
-    pthread_mutex_lock(&dbpg->gate.lock);
-    dbpg->gate.n_done = n_done;
-    dbpg->gate.has_failed |= has_failed;
-    pthread_cond_broadcast(&dbpg->gate.moved);
-    pthread_mutex_unlock(&dbpg->gate.lock);
 }
 
 /* ---- Epochs ----------------------------------------------------------------------------------- */
@@ -293,22 +297,80 @@ static const struct dbpg_job *job_due(const struct dbpg *dbpg, uint64_t number)
     return &dbpg->recent[(number - apart) % n_recent(dbpg)];
 }
 
+/* Confirms jobs that this thread has sent: those that have arrived; with `waits`, the oldest one at least. */
+static bool confirm_some(struct dbpg *dbpg, size_t thread, bool waits)
+{
+    const struct dbpg_space *space = &dbpg->spaces[thread];
+    const uint64_t before = space->n_confirmed;
+    bool ok = true, has_arrived = true;
+    for (; ok && has_arrived && space->n_confirmed < space->n_sent; waits = false)
+        ok = dbpg_confirm(dbpg, thread, waits, &has_arrived);
+    if (dbpg->train->n_nodes > 1 && (!ok || space->n_confirmed > before))
+        open_gate(dbpg, thread, !ok);
+    return ok;
+}
+
+/* Waits until job `number` may start. What this thread waits for first is its own pushes, without which others cannot go
+ * on; then the first thread looks every second whether the other nodes are still there. */
+static bool await_start(struct dbpg *dbpg, size_t thread, uint64_t number)
+{
+    const struct dbpg_space *space = &dbpg->spaces[thread];
+    bool ok = confirm_some(dbpg, thread, false);
+    while (ok && !has_started(dbpg, number, space->n_confirmed == space->n_sent)) {
+        if (space->n_confirmed < space->n_sent)
+            ok = confirm_some(dbpg, thread, true);
+        else if (thread == 0)
+            ok = probe(dbpg);
+    }
+    if (!ok)
+        open_gate(dbpg, thread, true);
+    return ok;
+}
+
+/* Asks for the weights that job `number` needs, and later ones of this epoch that have started. */
+static bool ask_ahead(struct dbpg *dbpg, size_t thread, uint64_t number)
+{
+    struct dbpg_space *space = &dbpg->spaces[thread];
+    const uint64_t delay = (uint64_t)dbpg->options->delay;
+    bool ok = true;
+    if (space->n_asked < number - 1)
+        space->n_asked = number - 1;
+    while (ok && space->n_asked < number + delay) {
+        const uint64_t next = space->n_asked + 1;
+        if (next > number && (dbpg->train->n_nodes == 1 || !has_started(dbpg, next, false)))
+            break;
+        const struct dbpg_job *due = job_due(dbpg, next);
+        ok = due == NULL || dbpg_ask(dbpg, thread, next - delay - 1, due);
+        space->n_asked = next;
+    }
+    return ok;
+}
+
+/* Waits until a job may start, and gets the weights on their way that it and later ones need. */
+static bool begin_job(struct dbpg *dbpg, size_t thread, uint64_t number)
+{
+    const double since_s = waiting_since(dbpg, thread);
+    bool ok = dbpg->train->n_nodes == 1 ? confirm_some(dbpg, thread, false)
+                                        : await_start(dbpg, thread, number);
+    ok = ok && ask_ahead(dbpg, thread, number);
+    end_waiting(dbpg, since_s);
+    return ok;
+}
+
 /* A thread's part of one job; `ok` is whether it has not failed yet. */
 static bool do_job(struct dbpg *dbpg, size_t thread, uint64_t number, const struct dbpg_job *job,
                    bool ok)
 {
-    const bool is_leader = thread == 0, is_shared = dbpg->train->n_nodes > 1;
-    double since_s = waiting_since(dbpg, thread);
-    if (ok && is_leader && is_shared)
-        ok = wait_for_start(dbpg, number);
-    end_waiting(dbpg, since_s);
+    const bool is_leader = thread == 0;
+    const uint64_t due_number = number - (uint64_t)dbpg->options->delay - 1;
     const struct dbpg_job *due = job_due(dbpg, number);
     if (due != NULL)
         dbpg_land(dbpg, thread, due);
+    ok = ok && begin_job(dbpg, thread, number);
     meet(dbpg, ok);
-    since_s = waiting_since(dbpg, thread);
+    double since_s = waiting_since(dbpg, thread);
     if (due != NULL && !has_failed(dbpg))
-        ok = dbpg_fetch(dbpg, thread, due) && ok;
+        ok = dbpg_take(dbpg, thread, due_number, due) && ok;
     end_waiting(dbpg, since_s);
     meet(dbpg, ok);
     size_t n_active = 0;
@@ -320,16 +382,28 @@ static bool do_job(struct dbpg *dbpg, size_t thread, uint64_t number, const stru
     meet(dbpg, ok);
     since_s = waiting_since(dbpg, thread);
     if (!has_failed(dbpg))
-        ok = dbpg_send(dbpg, thread, n_active) && ok;
+        ok = dbpg_send(dbpg, thread, number, n_active) && ok;
     end_waiting(dbpg, since_s);
     if (is_leader) {
         dbpg->recent[number % n_recent(dbpg)] = *job;
         if (due != NULL)
-            dbpg->n_fetched = number - (uint64_t)dbpg->options->delay - 1;
+            dbpg->n_fetched = due_number;
     }
     meet(dbpg, ok);
-    if (is_leader && is_shared)
-        open_gate(dbpg, number, has_failed(dbpg));
+    if (has_failed(dbpg) && dbpg->train->n_nodes > 1)
+        open_gate(dbpg, thread, true);
+    return ok;
+}
+
+/* Waits until all that the thread has pushed has arrived. */
+static bool confirm_all(struct dbpg *dbpg, size_t thread)
+{
+    const struct dbpg_space *space = &dbpg->spaces[thread];
+    const double since_s = waiting_since(dbpg, thread);
+    bool ok = !has_failed(dbpg);
+    while (ok && space->n_confirmed < space->n_sent)
+        ok = confirm_some(dbpg, thread, true);
+    end_waiting(dbpg, since_s);
     return ok;
 }
 
@@ -350,6 +424,7 @@ bool dbpg_epoch(struct dbpg *dbpg, size_t thread, int64_t epoch)
         ok = do_job(dbpg, thread, first + i, &dbpg->jobs[i], ok);
         (void)train_done(train, thread, slice->n_rows * (i + 1) / n - slice->n_rows * i / n, 0);
     }
+    ok = confirm_all(dbpg, thread) && ok;
     meet(dbpg, ok);
     if (thread == 0) {
         dbpg->n_jobs += n;
@@ -374,7 +449,7 @@ static bool catch_up(void *context, size_t thread)
         dbpg_land(dbpg, thread, job);
         meet(dbpg, ok);
         if (!has_failed(dbpg))
-            ok = dbpg_fetch(dbpg, thread, job) && ok;
+            ok = dbpg_ask(dbpg, thread, number, job) && dbpg_take(dbpg, thread, number, job) && ok;
         meet(dbpg, ok);
         if (!has_failed(dbpg))
             dbpg_apply(dbpg, thread, job);

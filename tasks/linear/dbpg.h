@@ -13,6 +13,10 @@
  * Job t starts when job t - delay - 1 is done at all nodes. Node 0 submits jobs as tasks of Tern, whose delay says just
  * that. The weights that a job sees depend on the delay, not on which node was faster, so a run can be repeated exactly.
  *
+ * A thread does not wait for its pushes: it confirms a job when they have arrived, and meanwhile works on later jobs that
+ * have started. Weights are asked for as soon as Tern has started the job that needs them. So with a delay the messages of
+ * several jobs are under way at a time.
+ *
  * The curvature bound holds for all changes that the radii of the block allow at once: an example that has n active features
  * of the block counts n times, because |x . d|^2 <= n * sum (x_j d_j)^2, and the second derivative of its loss is the largest
  * within n times the largest radius. So without a delay no step raises the objective, and there is no learning rate to
@@ -38,11 +42,24 @@ struct dbpg_job {
     bool is_full; /* inactive features are also visited */
 };
 
+/* Rows of a job that a thread has asked for, or sent. */
+struct dbpg_flight {
+    uint32_t *features;
+    uint64_t *keys;
+    double *rows;
+    size_t n;
+    uint64_t ticket; /* 0: nothing is under way */
+};
+
 /* What a thread needs for a job. */
 struct dbpg_space {
     uint32_t *features; /* the active ones of the block */
-    uint64_t *keys;     /* of its share of them, to pull and push */
+    uint64_t *keys;     /* of its share of them, for pulls and pushes that wait */
     double *rows;
+    struct dbpg_flight *asked, *sent; /* job t at t % (delay + 1) */
+    uint64_t n_asked;                 /* what jobs up to here need was asked for */
+    uint64_t n_sent, n_confirmed;     /* jobs that were sent; that have arrived at all owners */
+    uint64_t n_told;                  /* n_confirmed, as the gate knows it, under its lock */
     double *partials;   /* slope and curvature of each active feature, from the thread's examples */
     uint32_t *n_active; /* by row: active features of the block; 0 between jobs */
     uint32_t *n_flying; /* by row: features of jobs that are not fetched yet; with a delay */
@@ -56,7 +73,7 @@ struct dbpg_gate {
     pthread_mutex_t lock;
     pthread_cond_t moved;
     uint64_t started[DBPG_MAX_DELAY + 1]; /* job t at t % (DBPG_MAX_DELAY + 1) */
-    uint64_t n_done;
+    uint64_t n_done;                      /* that all threads have confirmed */
     bool has_failed;
 };
 

@@ -19,8 +19,36 @@ static const float MAX_LOGISTIC = 80; /* of what dense_logistic() takes */
 
 /* ---- Memory ----------------------------------------------------------------------------------- */
 
+static void free_flights(struct dbpg_flight *flights, size_t n_flights)
+{
+    for (size_t i = 0; flights != NULL && i < n_flights; i++) {
+        free(flights[i].features);
+        free(flights[i].keys);
+        free(flights[i].rows);
+    }
+    free(flights);
+}
+
+static struct dbpg_flight *make_flights(size_t n_flights, size_t n_most)
+{
+    struct dbpg_flight *flights = calloc(n_flights, sizeof *flights);
+    bool ok = flights != NULL;
+    for (size_t i = 0; ok && i < n_flights; i++) {
+        struct dbpg_flight *flight = &flights[i];
+        flight->features = malloc(n_most * sizeof *flight->features);
+        flight->keys = malloc(n_most * sizeof *flight->keys);
+        flight->rows = malloc(n_most * COORDINATE_LENGTH * sizeof *flight->rows);
+        ok = flight->features != NULL && flight->keys != NULL && flight->rows != NULL;
+    }
+    if (ok)
+        return flights;
+    free_flights(flights, n_flights);
+    return NULL;
+}
+
 bool dbpg_space_init(struct dbpg_space *space, const struct dbpg *dbpg, size_t thread)
 {
+    const size_t n_flights = (size_t)dbpg->options->delay + 1;
     const size_t n_rows = dbpg->columns.slices[thread].n_rows + 1;
     size_t n_most = 1;
     for (size_t b = 0; b < dbpg->columns.n_blocks; b++) {
@@ -35,14 +63,20 @@ bool dbpg_space_init(struct dbpg_space *space, const struct dbpg *dbpg, size_t t
                                  .n_flying = calloc(n_rows, sizeof *space->n_flying),
                                  .touched = malloc(n_rows * sizeof *space->touched),
                                  .logistic = malloc(n_rows * sizeof *space->logistic),
-                                 .slopes = malloc(n_rows * sizeof *space->slopes)};
+                                 .slopes = malloc(n_rows * sizeof *space->slopes),
+                                 .asked = make_flights(n_flights, n_most),
+                                 .sent = make_flights(n_flights, n_most)};
     return space->features != NULL && space->keys != NULL && space->rows != NULL &&
            space->partials != NULL && space->n_active != NULL && space->n_flying != NULL &&
-           space->touched != NULL && space->logistic != NULL && space->slopes != NULL;
+           space->touched != NULL && space->logistic != NULL && space->slopes != NULL &&
+           space->asked != NULL && space->sent != NULL;
 }
 
-void dbpg_space_fini(struct dbpg_space *space)
+void dbpg_space_fini(struct dbpg_space *space, const struct dbpg *dbpg)
 {
+    const size_t n_flights = (size_t)dbpg->options->delay + 1;
+    free_flights(space->asked, n_flights);
+    free_flights(space->sent, n_flights);
     free(space->features);
     free(space->keys);
     free(space->rows);
@@ -56,42 +90,57 @@ void dbpg_space_fini(struct dbpg_space *space)
 
 /* ---- Rows ------------------------------------------------------------------------------------- */
 
-static const uint64_t *gather_keys(const struct dbpg *dbpg, size_t thread, const uint32_t *features,
-                                   size_t n)
+static const uint64_t *gather_keys(const struct dbpg *dbpg, const uint32_t *features, size_t n,
+                                   uint64_t *keys)
 {
-    uint64_t *keys = dbpg->spaces[thread].keys;
     for (size_t i = 0; i < n; i++)
         keys[i] = dbpg->columns.keys[features[i]];
     return keys;
 }
 
-bool dbpg_pull_rows(struct dbpg *dbpg, size_t thread, const uint32_t *features, size_t n)
+static void pull_plain(const struct dbpg *dbpg, const uint32_t *features, size_t n, double *rows)
 {
-    double *rows = dbpg->spaces[thread].rows;
-    if (dbpg->table != NULL)
-        return !tern_pull(train_worker(dbpg->train, thread), dbpg->table,
-                          gather_keys(dbpg, thread, features, n), n, rows) ||
-               task_fail_tern("cannot pull");
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < COORDINATE_LENGTH; k++)
             rows[i * COORDINATE_LENGTH + k] =
                 dbpg->rows[features[i] * (size_t)COORDINATE_LENGTH + k];
-    return true;
 }
 
-bool dbpg_push_rows(struct dbpg *dbpg, size_t thread, const uint32_t *features, size_t n)
+static void push_plain(struct dbpg *dbpg, const uint32_t *features, size_t n, const double *updates)
 {
-    const double *updates = dbpg->spaces[thread].rows;
-    if (dbpg->table != NULL)
-        return !tern_push(train_worker(dbpg->train, thread), dbpg->table,
-                          gather_keys(dbpg, thread, features, n), n, updates) ||
-               task_fail_tern("cannot push");
     for (size_t i = 0; i < n; i++)
         dbpg->updater.apply(&dbpg->updater, TERN_F64, COORDINATE_LENGTH,
                             dbpg->rows + features[i] * (size_t)COORDINATE_LENGTH,
                             dbpg->states + features[i] * (size_t)COORDINATE_STATE,
                             updates + i * COORDINATE_LENGTH);
+}
+
+bool dbpg_pull_rows(struct dbpg *dbpg, size_t thread, const uint32_t *features, size_t n)
+{
+    const struct dbpg_space *space = &dbpg->spaces[thread];
+    if (dbpg->table != NULL)
+        return !tern_pull(train_worker(dbpg->train, thread), dbpg->table,
+                          gather_keys(dbpg, features, n, space->keys), n, space->rows) ||
+               task_fail_tern("cannot pull");
+    pull_plain(dbpg, features, n, space->rows);
     return true;
+}
+
+bool dbpg_push_rows(struct dbpg *dbpg, size_t thread, const uint32_t *features, size_t n)
+{
+    const struct dbpg_space *space = &dbpg->spaces[thread];
+    if (dbpg->table != NULL)
+        return !tern_push(train_worker(dbpg->train, thread), dbpg->table,
+                          gather_keys(dbpg, features, n, space->keys), n, space->rows) ||
+               task_fail_tern("cannot push");
+    push_plain(dbpg, features, n, space->rows);
+    return true;
+}
+
+static struct dbpg_flight *flight_of(const struct dbpg *dbpg, struct dbpg_flight *flights,
+                                     uint64_t number)
+{
+    return &flights[number % ((uint64_t)dbpg->options->delay + 1)];
 }
 
 size_t dbpg_list(const struct dbpg *dbpg, size_t thread, const struct dbpg_job *job)
@@ -115,21 +164,38 @@ static size_t share(const struct dbpg *dbpg, size_t thread, size_t n, size_t *fi
 
 /* ---- Fetching --------------------------------------------------------------------------------- */
 
-bool dbpg_fetch(struct dbpg *dbpg, size_t thread, const struct dbpg_job *job)
+bool dbpg_ask(struct dbpg *dbpg, size_t thread, uint64_t number, const struct dbpg_job *job)
 {
-    const struct dbpg_space *space = &dbpg->spaces[thread];
+    struct dbpg_flight *flight = flight_of(dbpg, dbpg->spaces[thread].asked, number);
     const size_t *start = &dbpg->columns.block_start[job->block];
     size_t first, end = share(dbpg, thread, start[1] - start[0], &first), n = 0;
     for (size_t j = start[0] + first; j < start[0] + end; j++) {
-        dbpg->changes[j] = 0;
-        space->features[n] = (uint32_t)j;
+        flight->features[n] = (uint32_t)j;
         n += job->is_full || dbpg->radii[j] > 0;
     }
-    if (!dbpg_pull_rows(dbpg, thread, space->features, n))
-        return false;
-    for (size_t i = 0; i < n; i++) {
-        const double *row = space->rows + i * COORDINATE_LENGTH;
-        const uint32_t feature = space->features[i];
+    flight->n = n;
+    if (dbpg->table != NULL)
+        return !tern_pull_start(train_worker(dbpg->train, thread), dbpg->table,
+                                gather_keys(dbpg, flight->features, n, flight->keys), n,
+                                flight->rows, &flight->ticket) ||
+               task_fail_tern("cannot pull");
+    pull_plain(dbpg, flight->features, n, flight->rows);
+    return true;
+}
+
+bool dbpg_take(struct dbpg *dbpg, size_t thread, uint64_t number, const struct dbpg_job *job)
+{
+    struct dbpg_flight *flight = flight_of(dbpg, dbpg->spaces[thread].asked, number);
+    const size_t *start = &dbpg->columns.block_start[job->block];
+    size_t first, end = share(dbpg, thread, start[1] - start[0], &first);
+    if (flight->ticket != 0 && tern_wait(train_worker(dbpg->train, thread), flight->ticket))
+        return task_fail_tern("cannot pull");
+    flight->ticket = 0;
+    for (size_t j = start[0] + first; j < start[0] + end; j++)
+        dbpg->changes[j] = 0;
+    for (size_t i = 0; i < flight->n; i++) {
+        const double *row = flight->rows + i * COORDINATE_LENGTH;
+        const uint32_t feature = flight->features[i];
         dbpg->changes[feature] = row[COORDINATE_WEIGHT] - dbpg->weights[feature];
         dbpg->weights[feature] = row[COORDINATE_WEIGHT];
         dbpg->radii[feature] = row[COORDINATE_RADIUS];
@@ -279,19 +345,54 @@ size_t dbpg_measure(struct dbpg *dbpg, size_t thread, const struct dbpg_job *job
     return n_active;
 }
 
-bool dbpg_send(struct dbpg *dbpg, size_t thread, size_t n_active)
+/* The thread's share of what all threads have measured. */
+static void add_partials(const struct dbpg *dbpg, size_t thread, size_t n_active,
+                         struct dbpg_flight *flight)
 {
-    const struct dbpg_space *space = &dbpg->spaces[thread];
     size_t first, end = share(dbpg, thread, n_active, &first);
+    flight->n = end - first;
     for (size_t k = first; k < end; k++) {
-        double *update = space->rows + (k - first) * COORDINATE_LENGTH;
+        double *update = flight->rows + (k - first) * COORDINATE_LENGTH;
+        flight->features[k - first] = dbpg->spaces[thread].features[k];
         update[COORDINATE_SLOPE] = update[COORDINATE_CURVATURE] = update[COORDINATE_VIOLATION] = 0;
         for (size_t s = 0; s < dbpg->columns.n_slices; s++) {
             update[COORDINATE_SLOPE] += dbpg->spaces[s].partials[2 * k];
             update[COORDINATE_CURVATURE] += dbpg->spaces[s].partials[2 * k + 1];
         }
     }
-    return dbpg_push_rows(dbpg, thread, space->features + first, end - first);
+}
+
+bool dbpg_send(struct dbpg *dbpg, size_t thread, uint64_t number, size_t n_active)
+{
+    struct dbpg_space *space = &dbpg->spaces[thread];
+    struct dbpg_flight *flight = flight_of(dbpg, space->sent, number);
+    add_partials(dbpg, thread, n_active, flight);
+    space->n_sent = number;
+    if (dbpg->table != NULL)
+        return !tern_push_start(train_worker(dbpg->train, thread), dbpg->table,
+                                gather_keys(dbpg, flight->features, flight->n, flight->keys),
+                                flight->n, flight->rows, &flight->ticket) ||
+               task_fail_tern("cannot push");
+    push_plain(dbpg, flight->features, flight->n, flight->rows);
+    return true;
+}
+
+bool dbpg_confirm(struct dbpg *dbpg, size_t thread, bool waits, bool *has_arrived)
+{
+    struct dbpg_space *space = &dbpg->spaces[thread];
+    struct dbpg_flight *flight = flight_of(dbpg, space->sent, space->n_confirmed + 1);
+    *has_arrived = true;
+    if (flight->ticket != 0) {
+        struct tern_worker *worker = train_worker(dbpg->train, thread);
+        if (waits ? tern_wait(worker, flight->ticket)
+                  : tern_test(worker, flight->ticket, has_arrived))
+            return task_fail_tern("cannot push");
+    }
+    if (*has_arrived) {
+        flight->ticket = 0;
+        space->n_confirmed++;
+    }
+    return true;
 }
 
 double dbpg_loss(const struct dbpg *dbpg, size_t thread)

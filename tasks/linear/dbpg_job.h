@@ -5,7 +5,7 @@
 #include "linear/dbpg.h"
 
 bool dbpg_space_init(struct dbpg_space *space, const struct dbpg *dbpg, size_t thread);
-void dbpg_space_fini(struct dbpg_space *space);
+void dbpg_space_fini(struct dbpg_space *space, const struct dbpg *dbpg);
 
 /* Pulls the rows of n features into the thread's space; pushes updates from there. */
 bool dbpg_pull_rows(struct dbpg *dbpg, size_t thread, const uint32_t *features, size_t n);
@@ -20,8 +20,9 @@ void dbpg_move(const struct slice *slice, size_t feature, double change);
 /* Counts the features of a job as no longer on their way; before any thread fetches them. */
 void dbpg_land(struct dbpg *dbpg, size_t thread, const struct dbpg_job *job);
 
-/* Fetches the thread's share of the weights of a job, and notes how they have changed. */
-bool dbpg_fetch(struct dbpg *dbpg, size_t thread, const struct dbpg_job *job);
+/* Asks for the thread's share of the weights of a job, which has a number; takes them and notes how they have changed. */
+bool dbpg_ask(struct dbpg *dbpg, size_t thread, uint64_t number, const struct dbpg_job *job);
+bool dbpg_take(struct dbpg *dbpg, size_t thread, uint64_t number, const struct dbpg_job *job);
 
 /* Adds what has changed, at all threads, to the margins of the thread's examples. */
 void dbpg_apply(struct dbpg *dbpg, size_t thread, const struct dbpg_job *job);
@@ -29,7 +30,10 @@ void dbpg_apply(struct dbpg *dbpg, size_t thread, const struct dbpg_job *job);
 /* Slopes and curvatures of the active features of the block, whose number it returns. */
 size_t dbpg_measure(struct dbpg *dbpg, size_t thread, const struct dbpg_job *job);
 
-/* Adds up those of all threads for the thread's share of the features, and pushes the sums. */
-bool dbpg_send(struct dbpg *dbpg, size_t thread, size_t n_active);
+/* Adds up those of all threads for the thread's share of the features, and starts to push the sums. */
+bool dbpg_send(struct dbpg *dbpg, size_t thread, uint64_t number, size_t n_active);
+
+/* Whether the push of the oldest job that is not confirmed has arrived; with `waits`, not before it has. */
+bool dbpg_confirm(struct dbpg *dbpg, size_t thread, bool waits, bool *has_arrived);
 
 #endif

@@ -99,6 +99,8 @@ static void take(struct dbpg *dbpg, const struct head *head, const char *at)
         at += slice->n_rows * sizeof *slice->margins;
     }
     dbpg->n_jobs = dbpg->n_fetched = head->n_jobs;
+    for (size_t i = 0; i < dbpg->columns.n_slices; i++)
+        dbpg->spaces[i].n_sent = dbpg->spaces[i].n_confirmed = head->n_jobs;
     begin_anew(dbpg);
 }
 
