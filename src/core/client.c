@@ -52,6 +52,7 @@ void client_fini(struct client *client)
     }
     for (uint32_t i = 0; client->lanes && i < client->n_lanes; i++) {
         lists_clear(&client->lanes[i].lists);
+        list_base_free(&client->lanes[i].base);
         free(client->lanes[i].notes);
     }
     free(client->scratch);
@@ -445,6 +446,7 @@ void lane_welcome(struct lane *lane, uint64_t executed)
 static void lane_send_lists(struct lane *lane)
 {
     lists_clear(&lane->lists);
+    lane->base.n = 0;
     for (struct part *part = lane->first; part; part = part->next)
         part->list = LIST_UNDECIDED;
     if (defect(DEFECT_LIST_UNSENT))
@@ -706,7 +708,7 @@ enum tern_status lane_reply(struct client *client, struct lane *lane, const stru
         return bad_reply(lane, reply);
     if (reply->kind == FRAME_HOLD)
         return TERN_OK;
-    if (reply->kind == FRAME_FORGOTTEN && part->list == LIST_NAMED) {
+    if (reply->kind == FRAME_FORGOTTEN && (part->list == LIST_NAMED || part->list == LIST_PART)) {
         lane_send_lists(lane);
         return TERN_OK;
     }

@@ -100,6 +100,7 @@ struct lane {
         *notes; /* one for each table that was pulled from and whose updates have ages */
     size_t n_notes;
     struct key_lists lists; /* that were sent, of tables with the filter `keys` */
+    struct list_base base;  /* what the next list may be a part of */
 };
 
 struct client {

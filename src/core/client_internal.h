@@ -9,8 +9,8 @@
 #include "core/counting.h"
 #include "core/technique.h"
 
-/* Undecided before a request is sent, and after its list was forgotten. */
-enum list_form { LIST_UNDECIDED, LIST_WHOLE, LIST_NAMED };
+/* Undecided before a request is sent, and after its list was forgotten. A part is sent whole when it is sent again. */
+enum list_form { LIST_UNDECIDED, LIST_WHOLE, LIST_NAMED, LIST_PART };
 
 /* One request: `count` of the operation's sorted keys from `begin` on. */
 struct part {

@@ -194,26 +194,48 @@ static struct frame make_head(const struct client *client, const struct lane *la
                           .fields.access = {part->noted, lane->first->number}};
 }
 
-/* Replaces the keys of a request by the digest of their list, if it was sent before on this lane. */
+/* Decides how the keys of a request are sent. Both ends keep the lists of a lane by the order of these decisions. */
+static enum list_form choose_form(struct lane *lane, const struct key_list *list,
+                                  const uint64_t *keys)
+{
+    const bool known = lists_find(&lane->lists, list->digest);
+    if (!lists_find(&lane->lists, lane->base.digest))
+        lane->base.n = 0;
+    const bool is_part = list_is_part(&lane->base, keys, list->count);
+    if (!known)
+        (void)lists_add(&lane->lists, list);
+    if (!is_part)
+        list_base_set(&lane->base, list->digest, keys, list->count);
+    if (known)
+        return LIST_NAMED;
+    return is_part ? LIST_PART : LIST_WHOLE;
+}
+
+/* Replaces the keys of a request by the digest of their list, if it was sent before on this lane, or by what makes them a part
+ * of another one. */
 static void name_list(const struct client *client, struct lane *lane, struct part *part,
                       uint8_t *coded, struct frame *frame)
 {
     struct core_table *table = (struct core_table *)(uintptr_t)part->op->of;
+    const uint64_t *keys = part->op->sorted + part->begin;
     struct key_list list = {.bytes = frame->keys_bytes, .count = part->count};
     list.digest = list_digest(coded, defect(DEFECT_LIST_CONFUSED) ? 8 : list.bytes, list.count,
                               frame->flags, client->core->incarnation);
+    size_t part_bytes = 0;
     if (part->list == LIST_UNDECIDED) {
-        const bool known = lists_find(&lane->lists, list.digest);
-        part->list = known ? LIST_NAMED : LIST_WHOLE;
-        if (!known)
-            (void)lists_add(&lane->lists, &list);
+        part->list = choose_form(lane, &list, keys);
+        if (part->list == LIST_PART)
+            part_bytes = list_part_encode(&lane->base, keys, part->count, list.bytes, coded);
     }
-    if (part->list == LIST_WHOLE)
-        return;
-    list_digest_put(list.digest, coded);
-    frame->flags = FRAME_LIST_KNOWN;
-    frame->keys_bytes = FRAME_DIGEST_BYTES;
-    filter_count(&table->saved, &(struct filter_saved){.keys = list.bytes - FRAME_DIGEST_BYTES});
+    if (part->list == LIST_NAMED) {
+        list_digest_put(list.digest, coded);
+        frame->flags = FRAME_LIST_KNOWN;
+        frame->keys_bytes = FRAME_DIGEST_BYTES;
+    } else if (part_bytes) {
+        frame->flags = FRAME_LIST_KNOWN;
+        frame->keys_bytes = (uint32_t)part_bytes;
+    }
+    filter_count(&table->saved, &(struct filter_saved){.keys = list.bytes - frame->keys_bytes});
 }
 
 /* Writes the keys of a part. */

@@ -18,7 +18,7 @@ enum tern_status server_check_member(const struct core_table *table);
 
 /* Decodes the keys of a request into server->keys, and checks them: where none moves, all of them must be at home here.
  * BUSY: it names a list that is not known. */
-enum tern_status server_read_keys(const struct server *server, struct server_lane *lane,
+enum tern_status server_read_keys(struct server *server, struct server_lane *lane,
                                   const struct core_table *table, const struct frame *request,
                                   const uint8_t *body);
 

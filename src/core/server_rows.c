@@ -17,60 +17,79 @@
 #include "wire/keys.h"
 #include "wire/number.h"
 
-/* Finds the list of keys that a request names: *coded, in *bytes, of the form that *flags says. BUSY: it is not known. */
+/* Finds the list whose digest the keys of a request begin with: BUSY: it is not known. */
 static enum tern_status find_list(const struct server_lane *lane, const struct core_table *table,
-                                  const struct frame *request, const uint8_t **coded, size_t *bytes,
-                                  uint8_t *flags)
+                                  const struct frame *request, const uint8_t *body,
+                                  const struct key_list **list)
 {
-    if (!table->filters.keys || request->keys_bytes != FRAME_DIGEST_BYTES)
+    if (!table->filters.keys)
         return fail(TERN_INVALID, "a %s of table '%s' names no list of keys",
                     frame_kind_name(request->kind), table->store.name);
-    const struct key_list *list = lists_find(&lane->lists, list_digest_get(*coded));
-    if (!list || list->count != request->count)
-        return TERN_BUSY;
-    *coded = list->coded;
-    *bytes = list->bytes;
-    *flags = list->flags;
-    return TERN_OK;
+    *list = lists_find(&lane->lists, list_digest_get(body));
+    const bool is_part = request->keys_bytes > FRAME_DIGEST_BYTES;
+    return *list && (is_part || (*list)->count == request->count) ? TERN_OK : TERN_BUSY;
 }
 
-/* Keeps a list of keys that was sent whole, as its sender does. */
-static void keep_list(const struct server *server, struct server_lane *lane,
-                      const struct core_table *table, const struct frame *request,
-                      const uint8_t *coded)
+/* Keeps a list of keys that was sent whole, or as a part of another one, as its sender does. */
+static void keep_list(const struct server *server, struct server_lane *lane, const uint8_t *coded,
+                      size_t bytes, uint32_t count, uint8_t flags)
 {
-    const uint8_t flags = request->flags & FRAME_KEYS_DELTA;
-    if (!table->filters.keys || request->keys_bytes <= LISTS_SHORT)
+    if (bytes <= LISTS_SHORT)
         return;
     struct key_list list = {.coded = (uint8_t *)(uintptr_t)coded,
-                            .bytes = request->keys_bytes,
-                            .count = request->count,
-                            .flags = flags};
+                            .bytes = (uint32_t)bytes,
+                            .count = count,
+                            .flags = flags & FRAME_KEYS_DELTA};
     list.digest = list_digest(coded, defect(DEFECT_LIST_CONFUSED) ? 8 : list.bytes, list.count,
-                              flags, lane->incarnation);
+                              list.flags, lane->incarnation);
     lane->lists.most = server->lists_most;
     if (!lists_find(&lane->lists, list.digest))
         (void)lists_add(&lane->lists, &list);
 }
 
+/* Decodes the keys of a request from a list that it names. */
+static enum tern_status decode_named(struct server *server, struct server_lane *lane,
+                                     const struct core_table *table, const struct frame *request,
+                                     const uint8_t *body)
+{
+    const struct key_list *list;
+    const bool is_part = request->keys_bytes > FRAME_DIGEST_BYTES;
+    enum tern_status status = find_list(lane, table, request, body, &list);
+    if (status == TERN_BUSY && defect(DEFECT_LIST_GUESSED))
+        return TERN_OK;
+    if (status)
+        return status;
+    bool ok = keys_decode(list->coded, list->bytes, list->flags, list->count, server->keys);
+    if (ok && is_part)
+        ok = list_part_decode(body + FRAME_DIGEST_BYTES, request->keys_bytes - FRAME_DIGEST_BYTES,
+                              request->count, list->count, server->keys);
+    if (!ok)
+        return fail(TERN_INVALID, "the keys of a %s cannot be decoded",
+                    frame_kind_name(request->kind));
+    server->values.begin = server->values.end = 0;
+    uint8_t *coded =
+        is_part ? buffer_reserve(&server->values, keys_max_bytes(request->count)) : NULL;
+    uint8_t flags = 0;
+    if (coded) {
+        const size_t bytes = keys_encode(server->keys, request->count, coded, &flags);
+        keep_list(server, lane, coded, bytes, request->count, flags);
+    }
+    return TERN_OK;
+}
+
 /* Decodes the keys of a request. BUSY: it names a list that is not known. */
-static enum tern_status decode_keys(const struct server *server, struct server_lane *lane,
+static enum tern_status decode_keys(struct server *server, struct server_lane *lane,
                                     const struct core_table *table, const struct frame *request,
                                     const uint8_t *body)
 {
-    size_t bytes = request->keys_bytes;
-    uint8_t flags = request->flags;
-    const bool named = flags & FRAME_LIST_KNOWN;
-    enum tern_status status =
-        named ? find_list(lane, table, request, &body, &bytes, &flags) : TERN_OK;
-    if (status == TERN_BUSY && defect(DEFECT_LIST_GUESSED))
-        return TERN_OK;
-    if (!status && !keys_decode(body, bytes, flags, request->count, server->keys))
-        status = fail(TERN_INVALID, "the keys of a %s cannot be decoded",
-                      frame_kind_name(request->kind));
-    if (!status && !named)
-        keep_list(server, lane, table, request, body);
-    return status;
+    if (request->flags & FRAME_LIST_KNOWN)
+        return decode_named(server, lane, table, request, body);
+    if (!keys_decode(body, request->keys_bytes, request->flags, request->count, server->keys))
+        return fail(TERN_INVALID, "the keys of a %s cannot be decoded",
+                    frame_kind_name(request->kind));
+    if (table->filters.keys)
+        keep_list(server, lane, body, request->keys_bytes, request->count, request->flags);
+    return TERN_OK;
 }
 
 enum tern_status server_check_member(const struct core_table *table)
@@ -78,7 +97,7 @@ enum tern_status server_check_member(const struct core_table *table)
     return table->member ? store_check_lost(&table->store) : TERN_OK;
 }
 
-enum tern_status server_read_keys(const struct server *server, struct server_lane *lane,
+enum tern_status server_read_keys(struct server *server, struct server_lane *lane,
                                   const struct core_table *table, const struct frame *request,
                                   const uint8_t *body)
 {

@@ -106,8 +106,8 @@ static bool keys_fit(const struct frame *frame)
     const uint64_t count =
         frame->kind == FRAME_RANGE || frame->kind == FRAME_TOP ? 0 : frame->count;
     if (frame->flags & FRAME_LIST_KNOWN)
-        return count && frame->keys_bytes == FRAME_DIGEST_BYTES &&
-               !(frame->flags & FRAME_KEYS_DELTA);
+        return count && frame->keys_bytes >= FRAME_DIGEST_BYTES &&
+               frame->keys_bytes <= FRAME_PART_BYTES && !(frame->flags & FRAME_KEYS_DELTA);
     if (frame->flags & FRAME_KEYS_DELTA)
         return frame->keys_bytes >= count && frame->keys_bytes <= 10 * count;
     return frame->keys_bytes == 8 * count;

@@ -15,11 +15,12 @@
 #include "base/status.h"
 
 enum {
-    FRAME_VERSION = 6,
+    FRAME_VERSION = 7,
     FRAME_HEADER_BYTES = 56,
     FRAME_MAX_KEYS = 1 << 16,
-    FRAME_DIGEST_BYTES = 16,    /* of a list of keys */
-    FRAME_MAX_TABLES = 1 << 16, /* that `table` can tell apart */
+    FRAME_DIGEST_BYTES = 16,                        /* of a list of keys */
+    FRAME_PART_BYTES = 16 + 3 + FRAME_MAX_KEYS / 8, /* the most that a part of a list takes */
+    FRAME_MAX_TABLES = 1 << 16,                     /* that `table` can tell apart */
     FRAME_MAX_BODY_BYTES =
         (1 << 24) + (1 << 20), /* one value of TERN_MAX_VALUE_BYTES, and its keys */
 };
@@ -70,8 +71,9 @@ enum frame_flags {
     FRAME_CHECKED = 2,    /* body_check covers the body */
     /* Of a PULL: its VALUES begin with a bit for each key, whether it has a row; values of keys without one are left out */
     FRAME_PRESENT = 4,
-    FRAME_PLAIN = 8,       /* of a ROUND_REPLY: its sections are not packed, for want of memory */
-    FRAME_LIST_KNOWN = 16, /* the keys are the digest of a list that was sent before (lists.h) */
+    FRAME_PLAIN = 8, /* of a ROUND_REPLY: its sections are not packed, for want of memory */
+    /* The keys are the digest of a list that was sent before or, with more bytes, a part of it (lists.h) */
+    FRAME_LIST_KNOWN = 16,
     /* Of a PULL, PUSH or SET: with counts of updates (core/counting.h) */
     FRAME_COUNTED = 32,
     /* Of a ROUND_REPLY: the question was put to a node that was given up since. What it told was taken, and there is no other

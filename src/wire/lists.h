@@ -6,10 +6,17 @@
  * receiver with their bytes: the newest LISTS_MOST, of at most LISTS_BYTES together. A list that is named and not known is
  * asked for (server.h), so the rule decides what is saved, never what is right.
  *
+ * A list whose keys are all in another one that was sent before is a *part* of it: the digest of the other one, the position
+ * of the first of its keys, and from there on a bit for each. A sender keeps the keys of one list of each lane for this, the
+ * last one that was no part itself: that of a table with a row for each feature, for instance, when the next request asks
+ * another table for those features that have embeddings.
+ *
  * One thread at a time.
  */
 #ifndef WIRE_LISTS_H
 #define WIRE_LISTS_H
+
+#include <stdbool.h>
 
 #include "base/keymap.h"
 #include "wire/frame.h"
@@ -56,5 +63,29 @@ bool lists_add(struct key_lists *lists, const struct key_list *list);
 
 /* Forgets all. */
 void lists_clear(struct key_lists *lists);
+
+/* The keys of a list that others may be parts of; the sender's. */
+struct list_base {
+    struct list_digest digest;
+    uint64_t *keys;
+    size_t n, capacity; /* n is 0: there is none */
+};
+
+/* Copies n keys. When memory runs out there is no base. */
+void list_base_set(struct list_base *base, struct list_digest digest, const uint64_t *keys,
+                   size_t n);
+void list_base_free(struct list_base *base);
+
+/* Whether each of n ascending keys is in the base, none of them twice. */
+bool list_is_part(const struct list_base *base, const uint64_t *keys, size_t n);
+
+/* Writes n ascending keys as a part of the base, and returns the bytes; 0, with nothing written, if they are no part or take
+ * `most` bytes or more. */
+size_t list_part_encode(const struct list_base *base, const uint64_t *keys, size_t n, size_t most,
+                        uint8_t *out);
+
+/* Chooses the n keys of a part, whose digest was read before: `in` is what follows it. They replace the first of the
+ * n_base keys. False, with keys unspecified, if the bytes are not a part of n of n_base keys. */
+bool list_part_decode(const uint8_t *in, size_t bytes, size_t n, size_t n_base, uint64_t *keys);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * Bytes that decode to keys are the only ones for these keys in their coding, the keys survive being
- * encoded again, and sorting them gives a stable ascending permutation.
+ * encoded again, and sorting them gives a stable ascending permutation. So are bytes that choose a part of a list.
  *
  * The input is a byte of flags, two bytes of the number of keys, and the bytes to decode. They are
  * tried with that number and with the number of keys they seem to hold.
@@ -12,6 +12,7 @@
 
 #include "wire/frame.h"
 #include "wire/keys.h"
+#include "wire/lists.h"
 
 static void *array_of(size_t n, size_t size)
 {
@@ -66,6 +67,23 @@ static void try_keys(const uint8_t *in, size_t bytes, uint8_t flags, size_t n)
     free(keys);
 }
 
+enum { N_BASE = 500 };
+
+static void try_part(const uint8_t *in, size_t bytes, size_t n)
+{
+    uint64_t all[N_BASE], chosen[N_BASE];
+    for (uint64_t i = 0; i < N_BASE; i++)
+        all[i] = chosen[i] = 7 * i * i;
+    if (!list_part_decode(in, bytes, n, N_BASE, chosen))
+        return;
+    struct list_base base = {.n = 0};
+    uint8_t out[FRAME_PART_BYTES];
+    list_base_set(&base, (struct list_digest){1, 2}, all, N_BASE);
+    require(list_part_encode(&base, chosen, n, SIZE_MAX, out) == FRAME_DIGEST_BYTES + bytes);
+    require(memcmp(out + FRAME_DIGEST_BYTES, in, bytes) == 0);
+    list_base_free(&base);
+}
+
 static size_t apparent_count(const uint8_t *in, size_t bytes, uint8_t flags)
 {
     if (!(flags & FRAME_KEYS_DELTA))
@@ -84,5 +102,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const size_t n = data[1] | (size_t)data[2] << 8;
     try_keys(data + 3, size - 3, flags, n);
     try_keys(data + 3, size - 3, flags, apparent_count(data + 3, size - 3, flags));
+    size_t n_bits = 0;
+    for (size_t i = 4; i < size; i++)
+        n_bits += (size_t)__builtin_popcount(data[i]);
+    try_part(data + 3, size - 3, n % N_BASE);
+    try_part(data + 3, size - 3, n_bits);
     return 0;
 }

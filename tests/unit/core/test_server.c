@@ -152,6 +152,52 @@ static void a_list_that_is_not_known_is_asked_for_and_nothing_overtakes_it(void 
     site_fini(&site);
 }
 
+/* A push of 10 to the keys 5, 3 and 1, as a part of the list of push_list(). */
+static struct frame push_part(const struct site *site, uint64_t number, uint8_t *body)
+{
+    static const int64_t tens[3 * LENGTH] = {10, 10, 10, 10, 10, 10, 10, 10, 10};
+    const uint8_t chosen[] = {0, 1 | 4 | 16};
+    struct frame frame = push_list(site, number, true, body);
+    memcpy(body + FRAME_DIGEST_BYTES, chosen, sizeof chosen);
+    frame.keys_bytes += (uint32_t)sizeof chosen;
+    frame.count = 3;
+    memcpy(body + frame.keys_bytes, tens, sizeof tens);
+    frame.body_bytes = frame.keys_bytes + (uint32_t)sizeof tens;
+    return frame;
+}
+
+static void a_part_of_a_list_names_some_of_its_keys(void **state)
+{
+    (void)state;
+    struct tern_table_options options = shape(TERN_DENSE, TERN_I64, N_KEYS, LENGTH);
+    struct site site;
+    uint8_t body[1024];
+    size_t n_refused = 0;
+    int64_t values[LENGTH];
+    site_init(&site, &options);
+    site.lane.incarnation = 77;
+    site.table.filters.keys = true;
+    struct frame request = push_part(&site, 1, body);
+    assert_int_equal(answer_of(&site, &request, body, &n_refused), FRAME_FORGOTTEN);
+    request = push_list(&site, 1, false, body);
+    assert_int_equal(answer_of(&site, &request, body, &n_refused), FRAME_DONE);
+    request = push_part(&site, 2, body);
+    assert_int_equal(answer_of(&site, &request, body, &n_refused), FRAME_DONE);
+    assert_int_equal(answer_of(&site, &request, body, &n_refused), FRAME_DONE);
+    for (uint64_t key = 1; key <= 5; key++) {
+        assert_true(store_pull_one(&site.table.store, key, values));
+        assert_int_equal(values[0], (key == 5) + (key % 2 ? 10 : 0));
+    }
+    /* Bits of more keys than the request has, and of keys that the list does not have. */
+    request = push_part(&site, 3, body);
+    body[FRAME_DIGEST_BYTES + 1] |= 2;
+    assert_int_equal(answer_of(&site, &request, body, &n_refused), FRAME_ERROR);
+    request = push_part(&site, 3, body);
+    body[FRAME_DIGEST_BYTES + 1] = 1 | 4 | 32;
+    assert_int_equal(answer_of(&site, &request, body, &n_refused), FRAME_ERROR);
+    site_fini(&site);
+}
+
 static void a_push_to_a_key_that_has_left_is_never_answered_as_done(void **state)
 {
     (void)state;
@@ -321,6 +367,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_list_that_is_not_known_is_asked_for_and_nothing_overtakes_it),
+        cmocka_unit_test(a_part_of_a_list_names_some_of_its_keys),
         cmocka_unit_test(a_push_to_a_key_that_has_left_is_never_answered_as_done),
         cmocka_unit_test(a_push_that_found_no_memory_is_never_answered_as_done),
         cmocka_unit_test(a_round_that_fails_is_answered),

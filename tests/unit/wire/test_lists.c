@@ -3,6 +3,8 @@
  */
 #include "wire/lists.h"
 
+#include <math.h>
+
 #include "support/alloc.h"
 #include "support/check.h"
 
@@ -102,6 +104,92 @@ static void without_memory_a_list_is_not_known(void **state)
     }
 }
 
+/* ---- Parts ------------------------------------------------------------------------------------ */
+
+enum { N_BASE = 300, ROOM = FRAME_PART_BYTES };
+
+static void make_base(struct list_base *base)
+{
+    uint64_t keys[N_BASE];
+    for (uint64_t i = 0; i < N_BASE; i++)
+        keys[i] = 1000 + i * i;
+    list_base_set(base, (struct list_digest){3, 4}, keys, N_BASE);
+    assert_int_equal(base->n, N_BASE);
+}
+
+/* The bytes of a part, which is decoded to the same keys; 0: it is none. */
+static size_t part_bytes(const struct list_base *base, const uint64_t *keys, size_t n, size_t most)
+{
+    uint8_t out[ROOM];
+    uint64_t back[N_BASE];
+    const size_t bytes = list_part_encode(base, keys, n, most, out);
+    if (!bytes)
+        return 0;
+    assert_true(bytes < most && list_is_part(base, keys, n));
+    const struct list_digest digest = list_digest_get(out);
+    assert_true(digest.low == 3 && digest.high == 4);
+    const uint8_t *rest = out + FRAME_DIGEST_BYTES;
+    const size_t n_rest = bytes - FRAME_DIGEST_BYTES;
+    memcpy(back, base->keys, sizeof back);
+    assert_true(list_part_decode(rest, n_rest, n, N_BASE, back));
+    assert_memory_equal(back, keys, n * sizeof *keys);
+    /* Of another number of keys, of a shorter list, or cut off, the same bytes are no part. */
+    for (size_t wrong = 0; wrong <= N_BASE; wrong++)
+        assert_true(wrong == n || !list_part_decode(rest, n_rest, wrong, N_BASE, back));
+    assert_false(
+        list_part_decode(rest, n_rest, n, (size_t)sqrt((double)(keys[n - 1] - 1000)), back));
+    for (size_t cut = 0; cut < n_rest; cut++)
+        assert_false(list_part_decode(rest, cut, n, N_BASE, back));
+    return bytes;
+}
+
+static void a_part_takes_a_bit_for_each_key_between_its_ends(void **state)
+{
+    (void)state;
+    struct list_base base = {.n = 0};
+    make_base(&base);
+    struct dice dice = {1};
+    for (unsigned trial = 0; trial < 2000; trial++) {
+        uint64_t keys[N_BASE];
+        const uint64_t rarity = 1 + dice_below(&dice, 40);
+        size_t n = 0, first = 0, last = 0;
+        for (size_t i = 0; i < N_BASE; i++)
+            if (!dice_below(&dice, rarity)) {
+                first = n ? first : i;
+                last = i;
+                keys[n++] = base.keys[i];
+            }
+        if (!n || n == N_BASE)
+            continue;
+        const size_t expected =
+            FRAME_DIGEST_BYTES + (first < 128 ? 1U : 2U) + (last - first + 8) / 8;
+        assert_int_equal(part_bytes(&base, keys, n, ROOM), expected);
+        assert_int_equal(part_bytes(&base, keys, n, expected), 0);
+        keys[dice_below(&dice, n)] += 2; /* no square is 2 above another one */
+        assert_int_equal(part_bytes(&base, keys, n, ROOM), 0);
+    }
+    list_base_free(&base);
+}
+
+static void what_is_no_part(void **state)
+{
+    (void)state;
+    struct list_base base = {.n = 0};
+    uint64_t keys[N_BASE] = {0};
+    assert_int_equal(part_bytes(&base, keys, 1, ROOM), 0); /* there is no base */
+    make_base(&base);
+    memcpy(keys, base.keys, N_BASE * sizeof *keys);
+    assert_int_equal(part_bytes(&base, keys, N_BASE, ROOM), 0); /* all of it */
+    assert_int_equal(part_bytes(&base, keys, N_BASE - 1, ROOM), FRAME_DIGEST_BYTES + 1 + 38);
+    keys[1] = keys[0];
+    assert_int_equal(part_bytes(&base, keys, 2, ROOM), 0);
+    const uint8_t bad[][3] = {{0, 0, 1}, {0, 2, 1}, {0, 1, 0}, {0x80, 0, 1}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        for (size_t n = 0; n < 3; n++)
+            assert_false(list_part_decode(bad[i], 3, n, N_BASE, keys));
+    list_base_free(&base);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -109,6 +197,8 @@ int main(void)
         cmocka_unit_test(the_oldest_lists_are_forgotten_first),
         cmocka_unit_test(lists_take_no_more_than_their_bytes),
         cmocka_unit_test(without_memory_a_list_is_not_known),
+        cmocka_unit_test(a_part_takes_a_bit_for_each_key_between_its_ends),
+        cmocka_unit_test(what_is_no_part),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
