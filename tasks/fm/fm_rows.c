@@ -7,7 +7,11 @@
 #include "common/checkpoints.h"
 #include "common/rng.h"
 
-enum { PLAIN_BITS = 22 };
+enum {
+    PLAIN_BITS = 22,
+    ABSENT_MOST =
+        1 << 22, /* features without a vector that a thread remembers, of 8 to 16 bytes each */
+};
 
 /* ---- Opening ---------------------------------------------------------------------------------- */
 
@@ -216,18 +220,21 @@ static void list_candidates(const struct fm_rows *rows, struct fm_step *step, si
                                : step->present[i] && step->features.keys[i] != FM_INTERCEPT_KEY &&
                                      (rows->options->no_shrink || step->weights[i] != 0);
         tier->rows[i] = FM_NONE;
-        if (!may)
+        if (!may || (rows->knows_absent && key_set_has(&tier->absent, step->features.keys[i])))
             continue;
         tier->keys[tier->n_rows] = step->features.keys[i];
         tier->features[tier->n_rows++] = (uint32_t)i;
     }
 }
 
-/* Removes candidates that have no row. */
-static void keep_present(struct fm_vectors *tier, const bool *present)
+/* Removes candidates that have no row. Once occurrences are not counted any more, they will never have one: the thread
+ * does not ask for them again. */
+static void keep_present(const struct fm_rows *rows, struct fm_vectors *tier, const bool *present)
 {
     size_t n = 0;
     for (size_t i = 0; i < tier->n_rows; i++) {
+        if (!present[i] && rows->knows_absent)
+            key_set_add(&tier->absent, tier->keys[i], ABSENT_MOST);
         if (!present[i])
             continue;
         if (n < i) {
@@ -250,7 +257,7 @@ bool fm_rows_pull(struct fm_rows *rows, struct tern_worker *worker, struct fm_st
         struct fm_vectors *tier = &step->tiers[t];
         list_candidates(rows, step, t);
         ok = pull_rows(rows, worker, t, tier->keys, tier->n_rows, tier->values, step->found);
-        keep_present(tier, step->found);
+        keep_present(rows, tier, step->found);
     }
     return ok;
 }

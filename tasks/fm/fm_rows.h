@@ -29,6 +29,7 @@ struct fm_rows {
     struct fm_array weight_array, tier_arrays[FM_MAX_TIERS];
     size_t n_slots; /* of arrays; the intercept is the last */
     bool is_counting;
+    bool knows_absent; /* occurrences are not counted any more, and asking takes a message */
 };
 
 /* fm_rows_close() is due in any case. */

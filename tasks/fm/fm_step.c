@@ -45,6 +45,7 @@ void fm_step_fini(struct fm_step *step)
         free(tier->squares);
         free(tier->own);
         free(tier->sum);
+        key_set_fini(&tier->absent);
     }
 }
 

@@ -13,6 +13,7 @@
 #define TASKS_FM_FM_STEP_H
 
 #include "common/distinct.h"
+#include "common/key_set.h"
 #include "common/rng.h"
 #include "fm/fm.h"
 
@@ -26,9 +27,10 @@ struct fm_vectors {
     uint64_t *keys;     /* by row */
     uint32_t *features; /* by row: the feature's number */
     float *values, *slopes;
-    float *squares; /* by row: |V_i|^2 */
-    float *own;     /* by row: the sum of slope * x_i^2 */
-    float *sum;     /* V x of one example */
+    float *squares;        /* by row: |V_i|^2 */
+    float *own;            /* by row: the sum of slope * x_i^2 */
+    float *sum;            /* V x of one example */
+    struct key_set absent; /* features that will never have a vector: of fm_rows.c alone */
 };
 
 /* A feature of an example. */

@@ -148,6 +148,7 @@ static bool begin(void *context, struct train *train)
 {
     struct model *model = context;
     model->rows.is_counting = train->n_epochs_done == 0;
+    model->rows.knows_absent = !model->rows.is_counting && train->n_nodes > 1;
     return batches_begin(&model->batches);
 }
 
