@@ -11,8 +11,6 @@
 #include "rica/rica.h"
 #include "rica/rica_files.h"
 
-enum { STEPS = 10 }; /* of an epoch: workers wait for all others at its end */
-
 /* What a thread needs. */
 struct rica_worker {
     struct rica_space space;
@@ -28,6 +26,7 @@ struct model {
     pthread_mutex_t lock;      /* of it */
     pthread_barrier_t barrier; /* of the threads, with --plain */
     bool has_barrier;
+    int64_t first_epoch; /* with scales of 1: that of a resumed model, else 0 */
     double *filters;     /* W: the rows of this node are current */
     double *scales;      /* H, by filter */
     double *all_filters; /* W as of the last evaluation */
@@ -108,6 +107,47 @@ static bool step_filters(struct model *model, size_t thread)
     return ok;
 }
 
+/*
+ * The first steps are long, since the scales are still small. Workers that make them from products which lack what the others
+ * do at the same time all correct the same error, and together overshoot: with a delay of 4 the objective could grow tenfold in
+ * the first epoch. And which of several minima is found is decided there. So the steps of the first epochs are *joint*: all
+ * workers make them from the same products, as with --plain.
+ */
+static bool is_joint(const struct model *model)
+{
+    return model->table != NULL &&
+           model->train->n_epochs_done - model->first_epoch < RICA_JOINT_EPOCHS;
+}
+
+/* Advances by so many clocks that the next read waits for all workers. */
+static bool pass_bound(const struct model *model, size_t thread, int64_t n_clocks)
+{
+    bool ok = true;
+    for (int64_t i = 0; ok && i < n_clocks; i++)
+        ok = !tern_worker_advance(train_worker(model->train, thread), NULL) ||
+             task_fail_tern("cannot advance");
+    return ok;
+}
+
+/* Waits until all workers have read the products for a joint step, before anybody changes them. */
+static bool await_readers(const struct model *model, size_t thread)
+{
+    if (!is_joint(model))
+        return true;
+    double *row = model->workers[thread].change;
+    return pass_bound(model, thread, model->options->delay + 1) &&
+           (!tern_pull(train_worker(model->train, thread), model->table, model->keys, 1, row) ||
+            task_fail_tern("cannot pull"));
+}
+
+/* The clock advances with each step, and with a joint one past the bound. */
+static bool end_step(const struct model *model, size_t thread)
+{
+    const bool ok = !is_joint(model) || pass_bound(model, thread, model->options->delay);
+    (void)train_done(model->train, thread, thread == 0 ? model->data.n : 0, 0);
+    return ok;
+}
+
 /* With --plain threads meet before and after they read; tables wait by their bound. */
 static void meet(struct model *model)
 {
@@ -115,19 +155,30 @@ static void meet(struct model *model)
         pthread_barrier_wait(&model->barrier);
 }
 
+/* Workers rested between the epochs. Nobody waits for them until their clocks advance, so they do before the first of them
+ * begins a joint step. */
+static bool begin(void *context, struct train *train)
+{
+    const struct model *model = context;
+    bool ok = true;
+    for (size_t thread = 0; ok && is_joint(model) && thread < train->n_threads; thread++)
+        ok = pass_bound(model, thread, 1);
+    return ok;
+}
+
 static bool epoch(void *context, struct train *train, size_t thread, int64_t number)
 {
     struct model *model = context;
-    const uint64_t n = model->data.n;
     bool ok = true;
+    (void)train;
     (void)number;
-    for (int i = 0; i < STEPS; i++) {
-        ok = ok && read_gram(model, thread);
+    for (int i = 0; i < RICA_STEPS; i++) {
+        ok = ok && read_gram(model, thread) && await_readers(model, thread);
         meet(model);
         ok = ok && step_filters(model, thread);
         ok = ok && add_gram(model, thread);
         meet(model);
-        (void)train_done(train, thread, thread == 0 ? n : 0, 0);
+        ok = end_step(model, thread) && ok;
     }
     return ok;
 }
@@ -135,7 +186,7 @@ static bool epoch(void *context, struct train *train, size_t thread, int64_t num
 static uint64_t n_examples(void *context)
 {
     const struct model *model = context;
-    return STEPS * (uint64_t)model->data.n;
+    return RICA_STEPS * (uint64_t)model->data.n;
 }
 
 /* ---- Measuring and saving --------------------------------------------------------------------- */
@@ -306,7 +357,7 @@ static bool begin_filters(struct model *model)
         ok = train->self != 0 || rica_files_resume(train->options->resume, &info, model->filters);
         ok = train_share_saved(train, ok, sizeof info, &info) &&
              train_sum(train, n * p, model->filters);
-        train->n_epochs_done = (int64_t)info.n_epochs;
+        model->first_epoch = train->n_epochs_done = (int64_t)info.n_epochs;
     }
     double *change = model->workers[0].change;
     for (size_t f = 0; ok && f < n; f++)
@@ -370,6 +421,7 @@ bool rica_train(const struct train_options *train_options, const struct rica_opt
                                     .lower_is_better = true,
                                     .measures = measures,
                                     .n_measures = sizeof measures / sizeof *measures,
+                                    .begin = begin,
                                     .epoch = epoch,
                                     .n_examples = n_examples,
                                     .evaluate = evaluate,

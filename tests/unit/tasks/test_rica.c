@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "common/rng.h"
+#include "rica/rica.h"
 #include "rica/rica_files.h"
 #include "rica/rica_step.h"
 
@@ -126,6 +127,99 @@ static void a_step_minimizes(void **state)
     rica_data_fini(&data);
 }
 
+/* ---- Delays ----------------------------------------------------------------------------------- */
+
+enum { IMAGES = 300, SIDE = 6, PIXELS = SIDE * SIDE, FILTERS = 16, WORKERS = 3, EPOCHS = 5 };
+
+static void add_product(const double *w, double *to)
+{
+    for (int i = 0; i < PIXELS; i++)
+        for (int j = 0; j < PIXELS; j++)
+            to[i * PIXELS + j] += w[i] * w[j];
+}
+
+/* Images of two bars each, and some noise. */
+static struct rica_data make_images(void)
+{
+    struct rng rng = rng_seed(5, 0);
+    struct rica_data data = {
+        .n = IMAGES, .p = PIXELS, .x = calloc(IMAGES * PIXELS, sizeof(double))};
+    assert_non_null(data.x);
+    double squares = 0;
+    for (int i = 0; i < IMAGES * PIXELS; i++)
+        data.x[i] = 0.1 * (rng_unit(&rng) + rng_unit(&rng) - 1);
+    for (int i = 0; i < 2 * IMAGES; i++) {
+        const int bar = (int)rng_below(&rng, 2 * SIDE);
+        const double height = 2 * rng_unit(&rng) - 1;
+        for (int k = 0; k < SIDE; k++)
+            data.x[i / 2 * PIXELS + (bar < SIDE ? bar * SIDE + k : k * SIDE + bar - SIDE)] +=
+                height;
+    }
+    for (int i = 0; i < IMAGES * PIXELS; i++)
+        squares += data.x[i] * data.x[i];
+    for (int i = 0; i < IMAGES * PIXELS; i++)
+        data.x[i] /= sqrt(squares / (IMAGES * PIXELS));
+    assert_true(rica_prepare(&data));
+    return data;
+}
+
+/* The filters as each worker sees them in a step: its own as they are, those of others `lag` steps ago. */
+static double late[EPOCHS * RICA_STEPS + 1][FILTERS * PIXELS];
+
+static void make_step(const struct rica_data *data, struct rica_space *space, int step, int lag,
+                      double *scales)
+{
+    static double seen[PIXELS * PIXELS];
+    memcpy(late[step + 1], late[step], sizeof *late);
+    for (int worker = 0; worker < WORKERS; worker++) {
+        memset(seen, 0, sizeof seen);
+        for (int f = 0; f < FILTERS; f++)
+            add_product(late[f % WORKERS == worker ? step : step - lag] + f * PIXELS, seen);
+        rica_slopes(data, seen, space);
+        for (int f = worker; f < FILTERS; f += WORKERS)
+            assert_true(rica_step(data, space, 0.3 / data->largest, 0.03, 10,
+                                  late[step + 1] + f * PIXELS, scales + f * PIXELS));
+    }
+}
+
+/* The objective in the end, if the products of others are always as late as the bound allows. */
+static double objective_with(const struct rica_data *data, struct rica_space *space, int delay)
+{
+    static double scales[FILTERS * PIXELS], products[PIXELS * PIXELS];
+    struct rng rng = rng_seed(1, 0);
+    for (int i = 0; i < FILTERS * PIXELS; i++) {
+        late[0][i] = (2 * rng_unit(&rng) - 1) / sqrt(FILTERS / 3.0);
+        scales[i] = 1;
+    }
+    for (int step = 0; step < EPOCHS * RICA_STEPS; step++) {
+        const int done = step % RICA_STEPS, most = done < delay ? done : delay;
+        make_step(data, space, step, step < RICA_JOINT_EPOCHS * RICA_STEPS ? 0 : most, scales);
+    }
+    memset(products, 0, sizeof products);
+    double answers = 0;
+    for (int f = 0; f < FILTERS; f++) {
+        add_product(late[EPOCHS * RICA_STEPS] + f * PIXELS, products);
+        answers += rica_answers(data, late[EPOCHS * RICA_STEPS] + f * PIXELS);
+    }
+    return rica_loss(data, products) + 0.03 * answers;
+}
+
+static void what_others_do_late_costs_at_most_one_percent(void **state)
+{
+    struct rica_data data = make_images();
+    struct rica_space space;
+    (void)state;
+    assert_true(rica_space_init(&space, &data));
+    const double at_once = objective_with(&data, &space, 0);
+    for (int delay = 1; delay <= 4; delay *= 2) {
+        const double objective = objective_with(&data, &space, delay);
+        print_message("delay %d: %+.2f %%\n", delay, 100 * (objective / at_once - 1));
+        assert_true(fabs(objective / at_once - 1) < 0.01);
+    }
+    rica_space_fini(&space);
+    rica_data_fini(&data);
+}
+
 static void widths(void **state)
 {
     (void)state;
@@ -140,6 +234,7 @@ int main(void)
         cmocka_unit_test(the_loss_is_that_of_reconstruction),
         cmocka_unit_test(the_gradient_is_that_of_differences),
         cmocka_unit_test(a_step_minimizes),
+        cmocka_unit_test(what_others_do_late_costs_at_most_one_percent),
         cmocka_unit_test(widths),
     };
     return cmocka_run_group_tests_name("rica", tests, NULL, NULL);
