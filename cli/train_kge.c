@@ -1,6 +1,8 @@
 /*
  * tern train kge - trains embeddings of a knowledge graph.
  */
+#include <string.h>
+
 #include "command.h"
 #include "common/negatives.h"
 #include "kge/files.h"
@@ -10,10 +12,11 @@
 /* In the order of enum kge_loss, enum tern_conformity and enum graph_unknown. */
 static const char *const loss_names[] = {"softmax", "logistic", NULL};
 static const char *const unknown_names[] = {"refuse", "add", "skip", NULL};
+static const char *const divide_names[] = {"near", "random", NULL};
 static const char *const format_names[] = {"npy", "text", "binary", NULL};
 
 static struct kge_options args;
-static const char *model, *loss, *sampling, *unknown;
+static const char *model, *loss, *sampling, *unknown, *divide;
 static struct string_list formats;
 
 static const struct option options[] = {
@@ -53,6 +56,9 @@ static const struct option options[] = {
     {"formats", OPTION_STRINGS, &formats, "npy", "LIST",
      "formats of the vectors: npy; text and binary of word2vec", .choices = format_names,
      .group = "Output"},
+    {"divide", OPTION_STRING, &divide, "random", "HOW",
+     "which triples a node learns from: random ones, or near: those that have entities in common",
+     .choices = divide_names, .group = "Cluster"},
     TRAIN_PLACEMENT,
 };
 
@@ -79,6 +85,7 @@ int train_kge_command(int argc, char **argv)
     args.model = (enum kge_model)options_choice(model_names, model);
     args.loss = (enum kge_loss)options_choice(loss_names, loss);
     args.sampling = (enum tern_conformity)options_choice(negatives_levels, sampling);
+    args.divides = strcmp(divide, "near") == 0;
     args.unknown = (enum graph_unknown)options_choice(unknown_names, unknown);
     for (size_t i = 0; i < formats.n; i++)
         args.formats |= formats.choice[i] == 1   ? FILES_TEXT

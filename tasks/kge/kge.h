@@ -21,6 +21,7 @@ struct kge_options {
     int64_t batch;                 /* triples of a step */
     int64_t n_negatives;           /* wrong answers per side of a triple */
     enum tern_conformity sampling; /* what is promised about wrong answers */
+    bool divides;                  /* nodes learn from triples that have entities in common */
     double rate;                   /* of AdaGrad */
     double spread;                 /* of the first values */
     int64_t penalty_power;

@@ -13,6 +13,7 @@
 #include "common/negatives.h"
 #include "common/report.h"
 #include "common/rng.h"
+#include "kge/divide.h"
 #include "kge/evaluate.h"
 #include "kge/files.h"
 #include "kge/kge.h"
@@ -143,8 +144,7 @@ static bool open_params(struct model *model)
     return model->relations != NULL && open_negatives(model);
 }
 
-/* The triples come in an order that has nothing to do with the file's, the same at all nodes, so that
- * every worker's part is a fair sample. */
+/* The triples come in an order that has nothing to do with the file's, the same at all nodes. */
 static void shuffle(struct triples *triples, uint64_t seed)
 {
     struct rng rng = rng_seed(seed, UINT64_MAX);
@@ -186,7 +186,9 @@ static bool load(struct model *model)
     if (model->train->placement.folder != NULL && !take_own(model))
         return false;
     shuffle(&model->shared, (uint64_t)options->seed);
-    return true;
+    return !model->options->divides || model->train->n_nodes == 1 ||
+           model->train->placement.folder != NULL ||
+           divide_triples(&model->shared, model->graph.entities.n, model->train->n_nodes);
 }
 
 /* Of what was read: keys are numbers of names. And of what a row means. */

@@ -74,6 +74,8 @@ check 'refuses a launcher with another number of nodes' \
     says '--nodes 3 was given to a process that a launcher has started as one of 2'
 try env SLURM_STEP_ID=0 "$tern" train kge --data "$graph" --epochs 1 --nodes 2
 check 'also one that has started one process' says 'a launcher has started as one of 1'
+train --nodes 3 --threads 2 --divide near
+check 'learns on three nodes that have triples with entities in common' is_good 0.5
 for sampling in bounded long-term non-conform; do
     train --nodes 2 --threads 1 --sampling $sampling --epochs 2
     check "runs with sampling $sampling" [ "$status" -eq 0 ]

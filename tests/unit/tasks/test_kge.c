@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "kge/batch.h"
+#include "kge/divide.h"
 #include "kge/evaluate.h"
 #include "kge/model.h"
 #include "kge/step.h"
@@ -298,6 +299,64 @@ static void a_batch_lists_every_entity_once(void **state)
     source_fini(&source);
 }
 
+/* ---- Division -------------------------------------------------------------------------------- */
+
+enum { GROUPS = 4, MEMBERS = 60, DIVIDED = 2000, STRAY = 20 };
+
+/* Entities that more than one of equal parts use. */
+static size_t count_shared(const struct triples *triples)
+{
+    uint8_t users[GROUPS * MEMBERS] = {0};
+    size_t n = 0;
+    for (size_t i = 0; i < triples->n; i++) {
+        const uint8_t part = (uint8_t)(1U << i * GROUPS / triples->n);
+        users[triples->at[i].subject] |= part;
+        users[triples->at[i].object] |= part;
+    }
+    for (size_t e = 0; e < GROUPS * MEMBERS; e++)
+        n += (users[e] & (users[e] - 1)) != 0;
+    return n;
+}
+
+/* Groups of entities, of which one triple in STRAY leads from one to another. */
+static void divided_triples_share_few_entities(void **state)
+{
+    static struct triple all[DIVIDED], again[DIVIDED];
+    struct triples triples = {DIVIDED, DIVIDED, all}, others = {DIVIDED, DIVIDED, again};
+    static unsigned seen[DIVIDED];
+    struct dice dice = {3};
+    (void)state;
+    for (uint32_t i = 0; i < DIVIDED; i++) {
+        const uint32_t group = (uint32_t)dice_below(&dice, GROUPS);
+        const uint32_t other = i % STRAY ? group : (uint32_t)dice_below(&dice, GROUPS);
+        again[i] = all[i] =
+            (struct triple){(uint32_t)dice_below(&dice, MEMBERS) * GROUPS + group, i,
+                            (uint32_t)dice_below(&dice, MEMBERS) * GROUPS + other};
+    }
+    const size_t before = count_shared(&triples);
+    assert_true(divide_triples(&triples, GROUPS * MEMBERS, GROUPS));
+    assert_true(divide_triples(&others, GROUPS * MEMBERS, GROUPS));
+    assert_memory_equal(all, again, sizeof all);
+    for (size_t i = 0; i < DIVIDED; i++) {
+        const uint32_t number = all[i].relation;
+        seen[number]++;
+    }
+    for (size_t i = 0; i < DIVIDED; i++)
+        assert_int_equal(seen[i], 1);
+    assert_true(before > GROUPS * MEMBERS * 9 / 10);
+    assert_true(count_shared(&triples) < before / 2);
+}
+
+static void triples_are_divided_also_when_there_are_few(void **state)
+{
+    struct triple all[] = {{0, 0, 0}, {2, 1, 0}};
+    struct triples triples = {2, 2, all}, none = {0, 0, all};
+    (void)state;
+    assert_true(divide_triples(&triples, 3, 5));
+    assert_int_equal(all[0].relation + all[1].relation, 1);
+    assert_true(divide_triples(&none, 3, 2));
+}
+
 /* ---- Ranks ----------------------------------------------------------------------------------- */
 
 enum { MANY = 500, N_TEST = 60 };
@@ -463,6 +522,8 @@ int main(void)
         cmocka_unit_test(a_step_of_extreme_scores_stays_finite),
         cmocka_unit_test(a_source_visits_every_triple_once_per_epoch),
         cmocka_unit_test(a_batch_lists_every_entity_once),
+        cmocka_unit_test(divided_triples_share_few_entities),
+        cmocka_unit_test(triples_are_divided_also_when_there_are_few),
         cmocka_unit_test(ranks_are_as_defined),
         cmocka_unit_test(entities_of_equal_vectors_share_a_rank),
         cmocka_unit_test(a_model_that_is_not_a_number_is_no_good),
