@@ -52,7 +52,7 @@ static enum tern_status decode_named(struct server *server, struct server_lane *
                                      const struct core_table *table, const struct frame *request,
                                      const uint8_t *body)
 {
-    const struct key_list *list;
+    const struct key_list *list = NULL;
     const bool is_part = request->keys_bytes > FRAME_DIGEST_BYTES;
     enum tern_status status = find_list(lane, table, request, body, &list);
     if (status == TERN_BUSY && defect(DEFECT_LIST_GUESSED))
