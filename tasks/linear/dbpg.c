@@ -440,16 +440,21 @@ bool dbpg_epoch(struct dbpg *dbpg, size_t thread, int64_t epoch)
 
 /* ---- Between epochs --------------------------------------------------------------------------- */
 
+/* Fetches the jobs that are not fetched yet: asks for all of them, and then takes one after the other. */
 static bool catch_up(void *context, size_t thread)
 {
     struct dbpg *dbpg = context;
+    const uint64_t first = dbpg->n_fetched + 1;
     bool ok = true;
-    for (uint64_t number = dbpg->n_fetched + 1; number <= dbpg->n_jobs; number++) {
+    for (uint64_t number = first; ok && number <= dbpg->n_jobs; number++)
+        ok = dbpg_ask(dbpg, thread, number, &dbpg->recent[number % n_recent(dbpg)]);
+    meet(dbpg, ok);
+    for (uint64_t number = first; number <= dbpg->n_jobs; number++) {
         const struct dbpg_job *job = &dbpg->recent[number % n_recent(dbpg)];
         dbpg_land(dbpg, thread, job);
         meet(dbpg, ok);
         if (!has_failed(dbpg))
-            ok = dbpg_ask(dbpg, thread, number, job) && dbpg_take(dbpg, thread, number, job) && ok;
+            ok = dbpg_take(dbpg, thread, number, job) && ok;
         meet(dbpg, ok);
         if (!has_failed(dbpg))
             dbpg_apply(dbpg, thread, job);

@@ -35,7 +35,10 @@
 #include "linear/columns.h"
 #include "linear/subspace.h"
 
-enum { DBPG_MAX_DELAY = 15 };
+enum {
+    DBPG_MAX_DELAY = 15,
+    DBPG_AT_ONCE = 1 << 14, /* rows that the first thread can push at a time */
+};
 
 struct dbpg_job {
     size_t block;

@@ -55,17 +55,19 @@ bool dbpg_space_init(struct dbpg_space *space, const struct dbpg *dbpg, size_t t
         size_t n = dbpg->columns.block_start[b + 1] - dbpg->columns.block_start[b];
         n_most = n > n_most ? n : n_most;
     }
-    *space = (struct dbpg_space){.features = malloc(n_most * sizeof *space->features),
-                                 .keys = malloc(n_most * sizeof *space->keys),
-                                 .rows = malloc(n_most * COORDINATE_LENGTH * sizeof *space->rows),
-                                 .partials = malloc(2 * n_most * sizeof *space->partials),
-                                 .n_active = calloc(n_rows, sizeof *space->n_active),
-                                 .n_flying = calloc(n_rows, sizeof *space->n_flying),
-                                 .touched = malloc(n_rows * sizeof *space->touched),
-                                 .logistic = malloc(n_rows * sizeof *space->logistic),
-                                 .slopes = malloc(n_rows * sizeof *space->slopes),
-                                 .asked = make_flights(n_flights, n_most),
-                                 .sent = make_flights(n_flights, n_most)};
+    const size_t n_at_once = thread == 0 && n_most < DBPG_AT_ONCE ? DBPG_AT_ONCE : n_most;
+    *space =
+        (struct dbpg_space){.features = malloc(n_at_once * sizeof *space->features),
+                            .keys = malloc(n_at_once * sizeof *space->keys),
+                            .rows = malloc(n_at_once * COORDINATE_LENGTH * sizeof *space->rows),
+                            .partials = malloc(2 * n_most * sizeof *space->partials),
+                            .n_active = calloc(n_rows, sizeof *space->n_active),
+                            .n_flying = calloc(n_rows, sizeof *space->n_flying),
+                            .touched = malloc(n_rows * sizeof *space->touched),
+                            .logistic = malloc(n_rows * sizeof *space->logistic),
+                            .slopes = malloc(n_rows * sizeof *space->slopes),
+                            .asked = make_flights(n_flights, n_most),
+                            .sent = make_flights(n_flights, n_most)};
     return space->features != NULL && space->keys != NULL && space->rows != NULL &&
            space->partials != NULL && space->n_active != NULL && space->n_flying != NULL &&
            space->touched != NULL && space->logistic != NULL && space->slopes != NULL &&

@@ -329,13 +329,14 @@ static bool move_margins(void *context, size_t thread)
     return true;
 }
 
-/* Sets the weights of a block that have moved. */
-static bool set_block(struct dbpg *dbpg, const struct pass *pass, size_t block)
+/* Sets the weights that have moved, from feature *at on, as many as are pushed at a time: a push for each block would take a
+ * round trip for each of them. */
+static bool set_some(struct dbpg *dbpg, const struct pass *pass, size_t *at)
 {
     const struct dbpg_space *space = &dbpg->spaces[0];
-    const size_t *start = &dbpg->columns.block_start[block];
     size_t n = 0;
-    for (size_t j = start[0]; j < start[1]; j++) {
+    for (; *at < dbpg->columns.n_features && n < DBPG_AT_ONCE; ++*at) {
+        const size_t j = *at;
         const double change = pass->length * dbpg->subspace.weights[j];
         if (change != 0) {
             dbpg->weights[j] += change;
@@ -352,8 +353,8 @@ static bool move(struct pass *pass)
 {
     struct dbpg *dbpg = pass->dbpg;
     bool ok = team_run(dbpg->columns.n_slices, move_margins, NULL, pass);
-    for (size_t block = 0; ok && block < dbpg->columns.n_blocks; block++)
-        ok = set_block(dbpg, pass, block);
+    for (size_t at = 0; ok && at < dbpg->columns.n_features;)
+        ok = set_some(dbpg, pass, &at);
     return train_agree(dbpg->train, ok);
 }
 
