@@ -60,7 +60,7 @@ static const struct option options[] = {
      .help = "for 'hybrid': what links cost, a line for each part with a number for each part"},
     {"by-volume", OPTION_FLAG, &args.by_volume,
      .help = "for 'metis': minimise the volume of communication, not the edge cut"},
-    {"memory", OPTION_INT, &args.memory_mib, "1024", "MIB",
+    {"memory", OPTION_INT, &args.memory_mib, "256", "MIB",
      "of entries kept in memory; the rest goes to a temporary file", .min = 1, .max = 1e9},
     {"threads", OPTION_INT, &shared_args.n_threads, "1", "N", "threads of this node", .min = 1,
      .max = 1024},

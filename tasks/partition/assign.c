@@ -6,12 +6,16 @@
 
 #include "common/team.h"
 
-enum { MAX_UNDER_WAY = 64 }; /* blocks whose pushes were started and not waited for */
+enum {
+    MAX_UNDER_WAY = 64,         /* blocks whose pushes were started and not waited for, */
+    BYTES_UNDER_WAY = 64 << 20, /* and the memory that all of these take, if it is several */
+};
 
 /* A push that was started: what it pushes stays in place until it is done. */
 struct pushed {
     uint64_t ticket;
     uint64_t *keys, *sets;
+    size_t bytes;
 };
 
 /* What one worker has for itself. */
@@ -21,7 +25,7 @@ struct assigner {
     uint64_t *
         loads; /* of each part, by this worker's blocks: so all parts are loaded alike by all workers */
     struct pushed under_way[MAX_UNDER_WAY]; /* oldest first */
-    size_t n_under_way;
+    size_t n_under_way, bytes_under_way;
 };
 
 /* ---- Pushes under way -------------------------------------------------------------------------- */
@@ -34,15 +38,17 @@ static bool finish_oldest(struct job_worker *worker, struct assigner *assigner)
     free(oldest.keys);
     free(oldest.sets);
     assigner->n_under_way--;
+    assigner->bytes_under_way -= oldest.bytes;
     memmove(assigner->under_way, assigner->under_way + 1, assigner->n_under_way * sizeof oldest);
     return ok;
 }
 
-/* Waits until at most n pushes are under way. */
+/* Waits until at most n pushes are under way, and they do not take too much memory. */
 static bool finish_all_but(struct job_worker *worker, struct assigner *assigner, size_t n)
 {
     bool ok = true;
-    while (assigner->n_under_way > n)
+    while (assigner->n_under_way > n ||
+           (assigner->n_under_way > 1 && assigner->bytes_under_way > BYTES_UNDER_WAY))
         ok &= finish_oldest(worker, assigner);
     return ok;
 }
@@ -106,7 +112,9 @@ static bool push_added(struct job_worker *worker, const struct block *block, uin
         free(pushed.sets);
         return false;
     }
+    pushed.bytes = block->n_keys * (sizeof *pushed.keys + assigner->n_words * sizeof *pushed.sets);
     assigner->under_way[assigner->n_under_way++] = pushed;
+    assigner->bytes_under_way += pushed.bytes;
     return finish_all_but(worker, assigner, most_under_way(worker->job));
 }
 

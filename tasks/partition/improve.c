@@ -7,7 +7,9 @@
 #include "common/team.h"
 #include "partition/refine.h"
 
-static const double few_rows = 0.01;       /* of all, for whose sake no further pass is made */
+static const double few_rows = 0.01; /* of all, for whose sake no further pass is made; */
+static const double few_rows_of_several =
+    0.015; /* by several workers, which begin with worse sets and so move more rows for the same gain */
 static const double allowed_excess = 0.05; /* of a part's load over the mean; */
 static const double careful_excess =
     0.045; /* by several workers, of which none knows what the others do now */
@@ -85,12 +87,12 @@ static size_t keep_changed(const struct block *block, size_t n_parts, const int3
 static void choose_max_loads(const struct job *job, uint64_t total, const uint64_t *loads,
                              uint64_t *max_loads)
 {
-    const double n_workers = (double)job->train->n_nodes * (double)job->train->n_threads;
-    const double excess = n_workers > 1 ? careful_excess : allowed_excess;
+    const double n = (double)job_workers(job);
+    const double excess = n > 1 ? careful_excess : allowed_excess;
     const double most = (1 + excess) * (double)total / job->n_parts;
     for (uint32_t p = 0; p < job->n_parts; p++) {
         double load = (double)loads[p];
-        max_loads[p] = load < most ? (uint64_t)(load + (most - load) / n_workers) : loads[p];
+        max_loads[p] = load < most ? (uint64_t)(load + (most - load) / n) : loads[p];
     }
 }
 
@@ -208,7 +210,8 @@ static bool make_pass(struct job *job, bool has_prices, bool *is_last)
         return false;
     job->n_passes++;
     job->n_moved += (uint64_t)n_moved;
-    *is_last = n_moved < few_rows * (double)job->granules->n_rows;
+    *is_last = n_moved < (job_workers(job) > 1 ? few_rows_of_several : few_rows) *
+                             (double)job->granules->n_rows;
     return true;
 }
 
@@ -231,5 +234,5 @@ bool improve(struct job *job, int64_t n_passes)
             is_last = false;
         }
     }
-    return ok;
+    return ok && job_close_table(&job->counts) && job_close_table(&job->loads);
 }

@@ -10,8 +10,9 @@
 enum {
     KEYS_AT_ONCE = 1 << 16, /* of a pull or push */
     BLOCKS_PER_WORKER = 8,  /* at least: what one learns from the others comes between blocks */
-    ENTRIES_PER_BLOCK = 1 << 22, /* at most, if there are enough granules */
-    CELLS_PER_BLOCK = 1 << 26,   /* rows times parts, at most: Parsa keeps a number for each */
+    ENTRIES_PER_BLOCK = 1 << 22,         /* at most, if there are enough granules; */
+    ENTRIES_PER_BLOCK_OF_FILE = 1 << 20, /* of data that are too large to be kept in memory */
+    CELLS_PER_BLOCK = 1 << 26, /* rows times parts, at most: Parsa keeps a number for each */
 };
 
 double job_cpu_seconds(void)
@@ -23,7 +24,7 @@ double job_cpu_seconds(void)
 
 /* ---- Blocks ------------------------------------------------------------------------------------ */
 
-static size_t n_workers(const struct job *job)
+size_t job_workers(const struct job *job)
 {
     return job->train->n_nodes * job->train->n_threads;
 }
@@ -37,10 +38,11 @@ static size_t first_block(const struct job *job, size_t thread)
 static size_t choose_blocks(const struct job *job)
 {
     const struct granules *granules = job->granules;
+    const size_t most = granules->file != NULL ? ENTRIES_PER_BLOCK_OF_FILE : ENTRIES_PER_BLOCK;
     size_t n = job->options->n_blocks > 0 ? (size_t)job->options->n_blocks
-                                          : BLOCKS_PER_WORKER * n_workers(job);
-    if (job->options->n_blocks == 0 && n < granules->n_edges / ENTRIES_PER_BLOCK + 1)
-        n = granules->n_edges / ENTRIES_PER_BLOCK + 1;
+                                          : BLOCKS_PER_WORKER * job_workers(job);
+    if (job->options->n_blocks == 0 && n < granules->n_edges / most + 1)
+        n = granules->n_edges / most + 1;
     if (job->options->n_blocks == 0 && n < granules->n_rows * job->n_parts / CELLS_PER_BLOCK + 1)
         n = granules->n_rows * job->n_parts / CELLS_PER_BLOCK + 1;
     return n < GRANULES ? n : GRANULES;
@@ -49,7 +51,7 @@ static size_t choose_blocks(const struct job *job)
 static bool keep_blocks(void *context, size_t thread)
 {
     struct job *job = context;
-    for (size_t b = first_block(job, thread); b < job->n_blocks; b += n_workers(job))
+    for (size_t b = first_block(job, thread); b < job->n_blocks; b += job_workers(job))
         if (!granules_load(job->granules, job->n_blocks, b, &job->blocks[b]))
             return false;
     return true;
@@ -104,7 +106,7 @@ static bool intend(const struct job_worker *worker, struct tern_table *table,
 bool job_for_blocks(struct job_worker *worker, struct tern_table *table, block_function *work)
 {
     struct job *job = worker->job;
-    const size_t step = n_workers(job);
+    const size_t step = job_workers(job);
     struct block block = {0}, next = {0};
     size_t b = first_block(job, worker->thread);
     bool ok = b >= job->n_blocks || job_lend_block(job, b, &next);
@@ -137,6 +139,13 @@ bool job_open_table(const struct job *job, const char *name, enum tern_type type
     };
     return !tern_table_open(job->train->node, name, &options, table) ||
            task_fail_tern("cannot open a table");
+}
+
+bool job_close_table(struct tern_table **table)
+{
+    struct tern_table *closed = *table;
+    *table = NULL;
+    return closed == NULL || !tern_table_close(closed) || task_fail_tern("cannot close a table");
 }
 
 enum tern_status job_push(struct tern_worker *worker, struct tern_table *table,

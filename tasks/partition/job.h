@@ -34,6 +34,9 @@ struct job_worker {
     void *own; /* of the function that works on blocks */
 };
 
+/* Threads of all nodes. */
+size_t job_workers(const struct job *job);
+
 /* Decides into how many blocks the rows are cut, and loads those of this node if all data are in memory. */
 bool job_make_blocks(struct job *job);
 void job_fini(struct job *job);
@@ -50,6 +53,9 @@ bool job_for_blocks(struct job_worker *worker, struct tern_table *table, block_f
 /* Opens a table: sparse unless n_keys is given; pushes add unless `apply` is given. */
 bool job_open_table(const struct job *job, const char *name, enum tern_type type, uint64_t n_keys,
                     size_t length, tern_update_function *apply, struct tern_table **table);
+
+/* Closes a table that all nodes have finished with, so that its memory serves what comes next; NULL: there is none. */
+bool job_close_table(struct tern_table **table);
 
 /* Accesses the values of n keys, not too many at once. */
 typedef enum tern_status access_function(struct tern_worker *worker, struct tern_table *table,

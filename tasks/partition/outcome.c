@@ -1,8 +1,8 @@
 /*
  * outcome - see outcome.h.
  *
- * The uses of keys are collected as edges between a part with a count and a key, block by block, and sorted by key. So that
- * not all of them need be in memory at once, the keys are looked at in slices.
+ * The uses of keys are collected block by block, as edges between a key and a part with a count. Granules scatter them by key,
+ * in memory up to a limit and beyond it in a file, so that the keys can be looked at in slices of which each fits into memory.
  */
 #include "partition/outcome.h"
 
@@ -11,9 +11,9 @@
 
 #include "common/rng.h"
 
-enum { ENTRIES_PER_SLICE = 1 << 26 };
+enum { USES_PER_SLICE = 1 << 22 };
 
-/* A use: the part in the upper bits of `row`, the count below. */
+/* A use: the key in `row`, and in `key` the part in the upper bits and the count below. */
 #define PART_SHIFT 48
 
 /* One key, and how many rows of which parts use it. */
@@ -39,6 +39,7 @@ struct heap {
 struct finder {
     struct outcome *outcome;
     const struct job *job;
+    struct granules uses;
     uint32_t n_parts;
     uint64_t *n_used, *n_homes,
         *served;    /* of parts: |N(U_i)|, |V_i|, keys of V_i used by others, summed */
@@ -52,53 +53,45 @@ typedef bool visit_function(struct finder *finder, const struct uses *uses);
 
 /* ---- Collecting the uses ----------------------------------------------------------------------- */
 
-struct pile {
-    struct edge *edges;
-    size_t n, max;
-};
-
-static bool pile_add(struct pile *pile, uint64_t key, uint32_t part, uint32_t count)
-{
-    if (pile->n == pile->max) {
-        size_t max = 2 * pile->max + 4096;
-        struct edge *edges = realloc(pile->edges, max * sizeof *edges);
-        if (edges == NULL)
-            return task_fail_memory("the uses of keys");
-        pile->edges = edges;
-        pile->max = max;
-    }
-    pile->edges[pile->n++] = (struct edge){.row = (uint64_t)part << PART_SHIFT | count, .key = key};
-    return true;
-}
-
-/* Adds the uses of the keys of one block that are in the slice. */
-static bool pile_block(const struct job *job, const struct block *block, size_t n_slices,
-                       size_t slice, struct pile *pile)
+/* Adds the uses of the keys of one block. */
+static bool add_block(const struct job *job, const struct block *block, struct granules *uses)
 {
     uint32_t counts[MAX_PARTS] = {0};
     bool ok = true;
     for (uint32_t k = 0; ok && k < block->n_keys; k++) {
-        if (n_slices > 1 && rng_mix(block->keys[k]) % n_slices != slice)
-            continue;
         for (uint32_t i = block->key_begin[k]; i < block->key_begin[k + 1]; i++)
             counts[job->parts[block->rows[block->key_rows[i]]]]++;
         for (uint32_t i = block->key_begin[k]; ok && i < block->key_begin[k + 1]; i++) {
-            uint32_t part = job->parts[block->rows[block->key_rows[i]]];
-            ok = counts[part] == 0 || pile_add(pile, block->keys[k], part, counts[part]);
+            const uint32_t part = job->parts[block->rows[block->key_rows[i]]];
+            ok = counts[part] == 0 ||
+                 granules_add(uses, block->keys[k], (uint64_t)part << PART_SHIFT | counts[part]);
             counts[part] = 0;
         }
     }
     return ok;
 }
 
-/* The uses of the key at edges[i], which ends before *next. */
-static void gather_uses(const struct pile *pile, size_t i, struct uses *uses, size_t *next)
+static bool collect_uses(struct finder *finder)
 {
-    uses->key = pile->edges[i].key;
+    const struct job *job = finder->job;
+    bool ok = true;
+    for (size_t b = 0; ok && b < job->n_blocks; b++) {
+        struct block block;
+        ok = job_lend_block(job, b, &block) && add_block(job, &block, &finder->uses);
+        job_return_block(job, &block);
+    }
+    return ok && granules_finish(&finder->uses);
+}
+
+/* The uses of the key at edges[i], which ends before *next. */
+static void gather_uses(const struct edge *edges, size_t n, size_t i, struct uses *uses,
+                        size_t *next)
+{
+    uses->key = edges[i].row;
     uses->n = 0;
-    for (; i < pile->n && pile->edges[i].key == uses->key; i++) {
-        uint16_t part = (uint16_t)(pile->edges[i].row >> PART_SHIFT);
-        uint32_t count = (uint32_t)pile->edges[i].row;
+    for (; i < n && edges[i].row == uses->key; i++) {
+        uint16_t part = (uint16_t)(edges[i].key >> PART_SHIFT);
+        uint32_t count = (uint32_t)edges[i].key;
         if (uses->n > 0 && uses->parts[uses->n - 1] == part) {
             uses->counts[uses->n - 1] += count;
             continue;
@@ -112,28 +105,25 @@ static void gather_uses(const struct pile *pile, size_t i, struct uses *uses, si
 /* Visits every key of a slice, in ascending order of keys. */
 static bool visit_slice(struct finder *finder, size_t n_slices, size_t slice, visit_function *visit)
 {
-    const struct job *job = finder->job;
-    struct pile pile = {0};
+    struct edge *edges = NULL;
+    size_t n = 0;
     struct uses *uses = malloc(sizeof *uses);
-    bool ok = uses != NULL || task_fail_memory("the uses of keys");
-    for (size_t b = 0; ok && b < job->n_blocks; b++) {
-        struct block block;
-        ok = job_lend_block(job, b, &block) && pile_block(job, &block, n_slices, slice, &pile);
-        job_return_block(job, &block);
-    }
-    ok = ok && edges_sort_by_row(pile.edges, pile.n) && edges_sort_by_key(pile.edges, pile.n);
-    for (size_t i = 0; ok && i < pile.n;) {
-        gather_uses(&pile, i, uses, &i);
+    bool ok = (uses != NULL || task_fail_memory("the uses of keys")) &&
+              granules_edges(&finder->uses, n_slices, slice, &edges, &n) &&
+              edges_sort_by_key(edges, n) && edges_sort_by_row(edges, n);
+    for (size_t i = 0; ok && i < n;) {
+        gather_uses(edges, n, i, uses, &i);
         ok = visit(finder, uses);
     }
-    free(pile.edges);
+    free(edges);
     free(uses);
     return ok;
 }
 
 static bool visit_keys(struct finder *finder, visit_function *visit)
 {
-    const size_t n_slices = finder->job->granules->n_edges / ENTRIES_PER_SLICE + 1;
+    const size_t n = finder->uses.n_edges / USES_PER_SLICE + 1;
+    const size_t n_slices = n < GRANULES ? n : GRANULES;
     bool ok = true;
     for (size_t slice = 0; ok && slice < n_slices; slice++)
         ok = visit_slice(finder, n_slices, slice, visit);
@@ -233,6 +223,17 @@ static bool place_key(struct finder *finder, const struct uses *uses)
     return true;
 }
 
+/* n elements in the order of the edges, whose rows say where each is now; frees the array. NULL: there is no memory. */
+static void *reordered(void *array, size_t element_bytes, const struct edge *edges, size_t n)
+{
+    char *ordered = malloc((n + 1) * element_bytes);
+    for (size_t i = 0; ordered != NULL && i < n; i++)
+        memcpy(ordered + i * element_bytes, (const char *)array + edges[i].row * element_bytes,
+               element_bytes);
+    free(array);
+    return ordered;
+}
+
 /* With several slices the keys came in several ascending sequences. */
 static bool sort_keys(struct outcome *outcome)
 {
@@ -242,28 +243,22 @@ static bool sort_keys(struct outcome *outcome)
         is_sorted &= outcome->keys[i - 1] < outcome->keys[i];
     if (is_sorted)
         return true;
-    struct outcome old = *outcome;
     struct edge *edges = malloc((n + 1) * sizeof *edges);
-    outcome->homes = malloc((n + 1) * sizeof *outcome->homes);
-    outcome->uses = malloc((n + 1) * sizeof *outcome->uses);
-    outcome->sets = malloc((n + 1) * outcome->n_words * sizeof *outcome->sets);
-    bool ok = (edges != NULL && outcome->homes != NULL && outcome->uses != NULL &&
-               outcome->sets != NULL) ||
-              task_fail_memory("the keys");
+    bool ok = edges != NULL || task_fail_memory("the keys");
     for (uint64_t i = 0; ok && i < n; i++)
-        edges[i] = (struct edge){.row = i, .key = old.keys[i]};
+        edges[i] = (struct edge){.row = i, .key = outcome->keys[i]};
     ok = ok && edges_sort_by_key(edges, n);
-    for (uint64_t i = 0; ok && i < n; i++) {
-        outcome->keys[i] = edges[i].key;
-        outcome->homes[i] = old.homes[edges[i].row];
-        outcome->uses[i] = old.uses[edges[i].row];
-        memcpy(outcome->sets + i * outcome->n_words, old.sets + edges[i].row * outcome->n_words,
-               outcome->n_words * sizeof *outcome->sets);
+    if (ok) {
+        outcome->keys = reordered(outcome->keys, sizeof *outcome->keys, edges, n);
+        outcome->homes = reordered(outcome->homes, sizeof *outcome->homes, edges, n);
+        outcome->uses = reordered(outcome->uses, sizeof *outcome->uses, edges, n);
+        outcome->sets =
+            reordered(outcome->sets, outcome->n_words * sizeof *outcome->sets, edges, n);
+        ok = (outcome->keys != NULL && outcome->homes != NULL && outcome->uses != NULL &&
+              outcome->sets != NULL) ||
+             task_fail_memory("the keys");
     }
     free(edges);
-    free(old.homes);
-    free(old.uses);
-    free(old.sets);
     return ok;
 }
 
@@ -376,6 +371,7 @@ static bool finder_init(struct finder *finder, struct outcome *outcome, const st
                               .served = calloc(n, sizeof *finder->served),
                               .costs = calloc(n, sizeof *finder->costs),
                               .heaps = calloc(n, sizeof *finder->heaps)};
+    granules_init(&finder->uses, 0, USES_PER_SLICE * sizeof(struct edge));
     return (finder->n_used != NULL && finder->n_homes != NULL && finder->served != NULL &&
             finder->costs != NULL && finder->heaps != NULL) ||
            task_fail_memory("the parts");
@@ -397,9 +393,11 @@ bool outcome_find(struct outcome *outcome, const struct job *job)
     struct finder finder;
     *outcome =
         (struct outcome){.n_rows = job->granules->n_rows, .n_words = set_words(job->n_parts)};
-    bool ok = finder_init(&finder, outcome, job) && visit_keys(&finder, count_key) &&
-              make_room(&finder) && visit_keys(&finder, place_key) && sort_keys(outcome) &&
-              take_replicas(&finder) && measure_balance(&finder);
+    bool ok = finder_init(&finder, outcome, job) && collect_uses(&finder) &&
+              visit_keys(&finder, count_key) && make_room(&finder) &&
+              visit_keys(&finder, place_key);
+    granules_fini(&finder.uses);
+    ok = ok && sort_keys(outcome) && take_replicas(&finder) && measure_balance(&finder);
     if (ok)
         measure_traffic(&finder);
     finder_fini(&finder);

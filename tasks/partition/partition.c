@@ -147,7 +147,8 @@ static bool assign_on_tern(struct run *run)
     ok = ok && assign_rows(job, resumes);
     /* All nodes make the same number of passes. */
     double n_passes = ok ? (double)passes_of(run) : 0;
-    ok = ok && train_sum(train, 1, &n_passes) && improve(job, (int64_t)(n_passes / train->n_nodes));
+    ok = ok && train_sum(train, 1, &n_passes) && job_close_table(&job->sets) &&
+         improve(job, (int64_t)(n_passes / train->n_nodes));
     run->cpu_s = job_cpu_seconds() - before;
     return ok;
 }
@@ -256,7 +257,8 @@ static bool read_data(struct run *run)
     if (train_options->out != NULL && run->train->self == 0 && !outputs_try(train_options->out))
         return false;
     if (!read_rows(train_options->data, run->options->format, run->options->both_ways,
-                   &run->granules))
+                   &run->granules) ||
+        !granules_finish(&run->granules))
         return false;
     if (run->granules.n_edges == 0)
         return task_fail("%s has no row with a key", train_options->data);

@@ -26,7 +26,7 @@ enum partition_homes {
 };
 
 /* Defaults of the options below. */
-enum { PARTITION_INITIAL = 8, PARTITION_MEMORY_MIB = 1024 };
+enum { PARTITION_INITIAL = 8, PARTITION_MEMORY_MIB = 256 };
 
 struct partition_options {
     int64_t n_parts;
