@@ -132,12 +132,12 @@ class Trainer:
         return int(self.node.all_reduce(numbers).max())
 
     def _counts(self):
-        """Remote accesses, all accesses and bytes of the table of rows so far, at this node."""
+        """Remote accesses, all accesses and bytes sent for the table of rows so far, at this node."""
         if self.options.plain:
             return np.zeros(3)
         stats = self.rows.table.stats()
         return np.array([stats["remote_keys"], stats["pulled_keys"] + stats["pushed_keys"],
-                         stats["remote_bytes"] + stats["sent_bytes"] + stats["received_bytes"]], np.float64)
+                         stats["request_bytes"] + stats["reply_bytes"] + stats["sent_bytes"]], np.float64)
 
     def epoch(self, batches, n_examples):
         """Trains on this node's batches of `n_examples`, and returns the figures of all nodes together, without what an

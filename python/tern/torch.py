@@ -13,6 +13,7 @@ over the nodes at each step (`Averager`). `Loader` says ahead of time which keys
 Tensors are on the CPU. Keys are int64, values float32.
 """
 
+import time
 from collections import deque
 
 import numpy as np
@@ -24,6 +25,8 @@ from tern import files
 
 FOREVER = 2**63  # a clock that no worker reaches
 STATE_LIMIT_BYTES = 1 << 30  # of the rows that a state_dict holds
+FIRST_WAIT_S = 0.1  # that a Loader waits for the keys of its first batch,
+FIRST_KEYS = 4096  # or for so many of them
 
 
 def _keys(input, what):
@@ -340,7 +343,8 @@ class Loader:
 
     `keys` is a function of a batch. It returns the keys for `layer` (an Embedding, EmbeddingBag, or a pair of worker and
     table), or, where there are several, a dict {layer: keys}. The intents are signalled `ahead` batches before they are
-    used, in the training process, wherever the batches are made.
+    used, in the training process, wherever the batches are made. The first batch waits until its keys are here, at most
+    0.1 s, since nobody could ask for them earlier.
     """
 
     def __init__(self, batches, keys, layer=None, ahead=100):
@@ -362,8 +366,18 @@ class Loader:
                 keys = _keys(keys, "Loader").numpy()
             yield worker, table, keys
 
+    def _await_keys(self, batch):
+        """Waits until the keys of the first batch are here; of many keys, until the first ones are."""
+        deadline = time.monotonic() + FIRST_WAIT_S
+        for worker, table, keys in self._intents(batch):
+            if worker.node.count == 1 or not table.policy.startswith("adaptive"):
+                continue
+            keys = np.ascontiguousarray(keys).reshape(-1)[:FIRST_KEYS]
+            while not worker.pull_if_local(table, keys)[1].all() and time.monotonic() < deadline:
+                time.sleep(0.001)
+
     def __iter__(self):
-        waiting, source, workers = deque(), iter(self.batches), {}
+        waiting, source, workers, is_first = deque(), iter(self.batches), {}, True
         while True:
             while len(waiting) <= self.ahead:
                 try:
@@ -378,6 +392,9 @@ class Loader:
                 waiting.append(batch)
             if not waiting:
                 return
+            if is_first:
+                self._await_keys(waiting[0])
+                is_first = False
             yield waiting.popleft()
             for worker in workers.values():
                 worker.advance()

@@ -320,6 +320,30 @@ def test_launchers(script, tern_command, tmp_path, name):
     assert lines == [f"node {i} of 2: -480 0.50 2.00" for i in range(2)], done.stdout + done.stderr
 
 
+def test_first_batch_of_a_loader(script, tern_command):
+    """Its keys are here when it comes, though nobody could ask for them earlier."""
+    import subprocess
+    import sys
+
+    path = script("""
+    import torch, tern, tern.torch
+    tern.torch.FIRST_WAIT_S = 100
+    node = tern.Node()
+    worker = node.worker()
+    layer = tern.torch.Embedding(worker, 10_000, 4)
+    keys = torch.arange(2000)
+    for first in tern.torch.Loader([keys], keys=lambda batch: batch, layer=layer):
+        here = worker.pull_if_local(layer.table, first)[1].all()
+    print(f"node {node.index}: {here}\\n", end="", flush=True)
+    node.barrier()
+    worker.close()
+    node.close()
+    """)
+    done = subprocess.run([tern_command, "run", "-n", "2", "--no-prefix", "--", sys.executable, path], capture_output=True,
+                          text=True, timeout=240, env=os.environ | {"TERN_SHARE": "0"})
+    assert sorted(done.stdout.split("\n")) == ["", "node 0: True", "node 1: True"], done.stdout + done.stderr
+
+
 def test_beside_plain_torch_alone(script):
     import subprocess
     import sys

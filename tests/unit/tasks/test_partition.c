@@ -98,6 +98,8 @@ static void check_granules(size_t memory_bytes, size_t n_blocks)
     for (size_t i = 0; i < n; i++)
         assert_true(granules_add(&granules, edges[i].row, edges[i].key));
     assert_int_equal(granules.file != NULL, memory_bytes < n * sizeof *edges);
+    assert_true(granules_finish(&granules));
+    assert_true(granules.file == NULL || granules.n_slabs == 0);
     for (size_t b = 0; b < n_blocks; b++) {
         struct block block;
         assert_true(granules_load(&granules, n_blocks, b, &block));
