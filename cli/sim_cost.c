@@ -81,7 +81,9 @@ static const struct option_set option_set = {
         "computing, which gives the base of each speed-up, and the costs of rounds, messages and "
         "keys are measured. "
         "Then the clusters of --real run, and are predicted with the cores of this machine; a "
-        "relay of --link takes what it took in the real run. Then those of --nodes are predicted.\n"
+        "relay of --link takes what it took in the real run. CPU is the error of the CPU time of a "
+        "step, which waiting for others that use the cores does not change. Then those of --nodes "
+        "are predicted.\n"
         "\n"
         "The limit is what takes most time beside the steps themselves: rounds (wanting keys, "
         "making "
@@ -92,7 +94,8 @@ static const struct option_set option_set = {
         "intent, round, peer, change, message, key, row, look, transfer, byte, and slice_ns; "
         "real: nodes, "
         "cores, steps_s, predicted_steps_s, time_error, bytes_per_step, predicted_bytes_per_step, "
-        "bytes_error, remote_share, predicted_remote_share, relay_cores; prediction: nodes, "
+        "bytes_error, remote_share, predicted_remote_share, relay_cores, cpu_us_per_step, "
+        "predicted_cpu_us_per_step, cpu_error; prediction: nodes, "
         "steps_s, speedup, bytes_per_step, remote_share, messages_per_step, rounds_s, "
         "staleness_ms, step_us, rounds_us, transfer_us, wait_us, link_mean, link_busiest, limit. "
         "An error is the prediction over the real run, less 1.",
@@ -196,7 +199,7 @@ static bool run_loop(int64_t n_nodes, struct workload_figures *figures)
     return workload_run(&workload, figures);
 }
 
-enum { STEPS_S, BYTES, REMOTE, RELAY, N_MEASURED };
+enum { STEPS_S, BYTES, REMOTE, RELAY, CPU_US, N_MEASURED };
 
 struct real_row {
     int64_t n_nodes;
@@ -233,6 +236,7 @@ static bool run_real(struct real_row *rows, double *own_ns)
             row->measured[BYTES][r] = figures.bytes / figures.steps;
             row->measured[REMOTE][r] = figures.remote / figures.accesses;
             row->measured[RELAY][r] = figures.relay_cores;
+            row->measured[CPU_US][r] = 1e6 * figures.cpu_s / figures.steps;
         }
     }
     steps_end();
@@ -241,7 +245,7 @@ static bool run_real(struct real_row *rows, double *own_ns)
 
 /* What is compared for one number of nodes. */
 struct comparison {
-    double real[N_MEASURED], steps_s, bytes, remote, time_error, bytes_error;
+    double real[N_MEASURED], steps_s, bytes, remote, cpu_us, time_error, bytes_error, cpu_error;
 };
 
 static bool compare(struct bench *bench, struct real_row *row, struct comparison *comparison)
@@ -257,6 +261,8 @@ static bool compare(struct bench *bench, struct real_row *row, struct comparison
     comparison->bytes = prediction.bytes;
     comparison->remote = prediction.remote_share;
     comparison->time_error = real[STEPS_S] / comparison->steps_s - 1;
+    comparison->cpu_us = (prediction.step_ns + prediction.rounds_ns + prediction.transfer_ns) / 1e3;
+    comparison->cpu_error = comparison->cpu_us / real[CPU_US] - 1;
     comparison->bytes_error = real[BYTES] > 0 ? comparison->bytes / real[BYTES] - 1 : 0;
     return true;
 }
@@ -268,23 +274,25 @@ static void print_comparison(const struct bench *bench, int64_t n_nodes,
         printf("{\"sim\":\"cost\",\"what\":\"real\",\"nodes\":%" PRId64 ",\"cores\":%zu"
                ",\"steps_s\":%.1f,\"predicted_steps_s\":%.1f,\"time_error\":%.4f"
                ",\"bytes_per_step\":%.1f,\"predicted_bytes_per_step\":%.1f,\"bytes_error\":%.4f"
-               ",\"remote_share\":%.8f,\"predicted_remote_share\":%.8f,\"relay_cores\":%.3f}\n",
+               ",\"remote_share\":%.8f,\"predicted_remote_share\":%.8f,\"relay_cores\":%.3f"
+               ",\"cpu_us_per_step\":%.2f,\"predicted_cpu_us_per_step\":%.2f"
+               ",\"cpu_error\":%.4f}\n",
                n_nodes, bench->n_cores, of->real[STEPS_S], of->steps_s, of->time_error,
                of->real[BYTES], of->bytes, of->bytes_error, of->real[REMOTE], of->remote,
-               of->real[RELAY]);
+               of->real[RELAY], of->real[CPU_US], of->cpu_us, of->cpu_error);
     else
-        printf("  %5" PRId64 " %9.0f %9.0f %+6.1f%% %9.0f %9.0f %+6.1f%% %9.7f\n", n_nodes,
+        printf("  %5" PRId64 " %9.0f %9.0f %+6.1f%% %9.0f %9.0f %+6.1f%% %9.7f %+4.0f%%\n", n_nodes,
                of->real[STEPS_S], of->steps_s, 100 * of->time_error, of->real[BYTES], of->bytes,
-               100 * of->bytes_error, of->real[REMOTE]);
+               100 * of->bytes_error, of->real[REMOTE], 100 * of->cpu_error);
 }
 
 static bool compare_all(struct bench *bench, struct real_row *rows)
 {
     if (!args.json && count_real())
         printf("\nreal runs on %zu cores, and their predictions\n"
-               "  %5s %9s %9s %7s %9s %9s %7s %9s\n",
+               "  %5s %9s %9s %7s %9s %9s %7s %9s %5s\n",
                bench->n_cores, "nodes", "steps/s", "predicted", "error", "B/step", "predicted",
-               "error", "remote");
+               "error", "remote", "CPU");
     for (size_t i = 0; i < args.real.n; i++) {
         struct comparison comparison;
         if (!rows[i].n_nodes)

@@ -33,7 +33,7 @@ check 'a line of costs, and one per run' [ "$(wc -l <"$out")" -eq 6 ]
 check 'the costs come first' sh -c "head -1 '$out' | grep -q '\"what\":\"costs\".*\"message\":[0-9]'"
 for nodes in 2 3; do
     for name in cores steps_s predicted_steps_s time_error bytes_per_step predicted_bytes_per_step bytes_error \
-        remote_share predicted_remote_share relay_cores; do
+        remote_share predicted_remote_share relay_cores cpu_us_per_step predicted_cpu_us_per_step cpu_error; do
         check "real, $nodes nodes: $name" is_number "$(field $name real $nodes)"
     done
 done
