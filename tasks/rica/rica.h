@@ -7,7 +7,7 @@
  * over the examples x. Workers have rows of W and a copy of the examples; the table has W^T W, p x p, which is all that the
  * gradient of a row needs of the others. A worker reads W^T W, makes a step of each of its rows, and pushes the change of
  * their outer products. Step t of a worker reads what all workers have pushed in steps up to t - delay - 1, and maybe later
- * changes: the bound of the table's reads (essp) is the delay. In the first epochs it reads exactly the steps before t.
+ * changes: the bound of the table's reads (essp) is the delay. In the first epochs it reads the steps before t.
  *
  *   rica_step.c    the gradient and the proximal step of a row, by ADMM: no tables, no files
  *   rica_train.c   reads the examples, makes the steps, measures
