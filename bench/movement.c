@@ -1,7 +1,7 @@
 /*
  * movement - a trial: what it costs two processes on one host to send each other rows, if nothing else is to be done.
  *
- *     build/bench/movement
+ *     build/bench/movement [NAME...]
  *
  * The work of three benchmarks on plain arrays: two processes copy batches of rows out of many of their own, compute a dot
  * product and an axpy with each, and add to the rows. In turns with that they also exchange rows, a given number per key of
@@ -12,13 +12,15 @@
  *
  *     manage   `tern bench manage`, a million rows of 128 floats, Zipf: 0.32; uniform, where half of the keys are at the
  *              other node: 0.51. Bytes are per access, and a key is pulled and pushed.
- *     loop     `tern bench loop --compute 0`, a million rows of 32 floats: 2,370 bytes per batch of 100 keys, 0.17.
+ *     loop     `tern bench loop --compute 0`, a million rows of 32 floats, Zipf 1.1: 2,370 bytes per batch of 100 keys, 0.17.
+ *     loop-50, loop-200   the same with as many microseconds of computing in each step: 3,140 and 3,920 bytes, 0.23 and 0.29.
  *     kge      `tern bench task kge`, 41,000 rows of 400 floats (a value and AdaGrad's sum for each of 200), a triple of
  *              nine keys per batch, of which six are negatives with uniform keys: 5,270 bytes per triple, 0.36.
  *
- * Rates are keys per second of CPU time, which other work on the machine disturbs less. Medians of five repeats, and their
+ * A NAME is the begin of one of these words: only they are measured. Rates are keys per second of CPU time, which other work on the machine disturbs less. Medians of five repeats, and their
  * spread.
  */
+#include <math.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -47,9 +49,10 @@ enum {
 
 struct work {
     const char *name;
-    bool is_zipf;
+    double exponent; /* of Zipf's law; 0: all rows alike */
     size_t n_rows, length, batch;
-    double share; /* rows sent per key */
+    double share;      /* rows sent per key */
+    double compute_us; /* of a batch */
 };
 
 /* What one process sends the other. */
@@ -93,13 +96,13 @@ static void *need(void *memory)
     exit(1);
 }
 
-/* Rank r has a probability proportional to 1 / r; ranks are scattered over the rows. */
+/* Rank r has a probability proportional to 1 / r^exponent; ranks are scattered over the rows. */
 static void draw_zipf(struct side *side)
 {
     const size_t n_rows = side->work->n_rows;
     double *reach = need(malloc(n_rows * sizeof *reach)), all = 0;
     for (size_t i = 0; i < n_rows; i++)
-        reach[i] = all += 1.0 / (double)(i + 1);
+        reach[i] = all += pow((double)(i + 1), -side->work->exponent);
     for (size_t i = 0; i < DRAWN; i++) {
         double u = (double)(draw(side) >> 11) * 0x1p-53 * all;
         size_t low = 0, high = n_rows - 1;
@@ -137,6 +140,18 @@ static size_t bytes_of(const struct work *work)
     return work->length * sizeof(float);
 }
 
+/* Computing is a chain of multiplications, as in `tern bench loop`. */
+static double spins_per_us;
+
+static uint64_t spin(uint64_t x, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        x = x * UINT64_C(6364136223846793005) + 1;
+        __asm__ volatile("" : "+r"(x)); /* each must be computed */
+    }
+    return x;
+}
+
 static void work(struct side *side, const uint32_t *keys)
 {
     const size_t length = side->work->length, batch = side->work->batch;
@@ -159,6 +174,7 @@ static void work(struct side *side, const uint32_t *keys)
         for (size_t j = 0; j < length; j++)
             side->updates[i * length + j] = step * side->weights[j];
     }
+    (void)spin(side->random, (uint64_t)(side->work->compute_us * spins_per_us));
     for (size_t i = 0; i < batch; i++) {
         float *row = row_of(side, keys[i]);
         for (size_t j = 0; j < length; j++)
@@ -207,6 +223,17 @@ static double cpu_s(void)
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
+static void measure_spins(void)
+{
+    enum { TRIALS = 20, SPINS = 1000000 };
+    for (int i = 0; i < TRIALS; i++) {
+        const double begin = cpu_s();
+        (void)spin((uint64_t)i, SPINS);
+        const double now = SPINS / (1e6 * (cpu_s() - begin));
+        spins_per_us = now > spins_per_us ? now : spins_per_us;
+    }
+}
+
 /* The keys of this process per second, with `share` rows sent per key. */
 static double measure(struct side *side, double share)
 {
@@ -252,7 +279,7 @@ static void open_side(struct side *side, struct shared *shared, int self)
     memset(side->rows, 0, bytes);
     for (size_t i = 0; i < MAX_LENGTH; i++)
         side->weights[i] = 0.01f * (float)i;
-    if (side->work->is_zipf)
+    if (side->work->exponent > 0)
         draw_zipf(side);
     else
         draw_uniform(side);
@@ -285,15 +312,28 @@ static void run(struct shared *shared, int self, const struct work *of)
     _exit(0);
 }
 
-int main(void)
+static bool is_chosen(const char *name, int n, char *const *names)
+{
+    bool is_chosen = n == 0;
+    for (int i = 0; i < n; i++)
+        is_chosen |= strncmp(name, names[i], strlen(names[i])) == 0;
+    return is_chosen;
+}
+
+int main(int argc, char **argv)
 {
     static const struct work works[] = {
-        {"manage zipf", true, 1000000, 128, 100, 0.32},
-        {"manage uniform", false, 1000000, 128, 100, 0.51},
-        {"loop", true, 1000000, 32, 100, 0.17},
-        {"kge", false, 41000, 400, 9, 0.36},
+        {"manage zipf", 1, 1000000, 128, 100, 0.32, 0},
+        {"manage uniform", 0, 1000000, 128, 100, 0.51, 0},
+        {"loop", 1.1, 1000000, 32, 100, 0.17, 0},
+        {"loop-50", 1.1, 1000000, 32, 100, 0.23, 50},
+        {"loop-200", 1.1, 1000000, 32, 100, 0.29, 200},
+        {"kge", 0, 41000, 400, 9, 0.36, 0},
     };
+    measure_spins();
     for (size_t i = 0; i < sizeof works / sizeof *works; i++) {
+        if (!is_chosen(works[i].name, argc - 1, argv + 1))
+            continue;
         struct shared *shared = need(
             mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
         for (int self = 0; self < 2; self++)
