@@ -57,7 +57,13 @@ ND_SRC   := $(sort $(wildcard src/nd/*.c))
 ND_BASE  := src/base/buffer.c src/base/handle.c src/base/invariant.c src/base/text.c src/base/thread.c src/wire/json.c
 # OpenBLAS multiplies matrices where its development files are; OPENBLAS= leaves it out.
 OPENBLAS ?= $(shell pkg-config --exists openblas 2>/dev/null && echo 1)
-ND_LIBS  := -lz $(if $(OPENBLAS),$(shell pkg-config --libs openblas))
+# oneDNN 2 convolves where its development files are, but not for ThreadSanitizer, which does not see OpenMP's locks; ONEDNN=
+# leaves it out.
+HAS_ONEDNN = $(shell printf '%s\n' '\#include <oneapi/dnnl/dnnl_version.h>' '\#if DNNL_VERSION_MAJOR != 2' '\#error' '\#endif' | \
+                     $(CC) -E - >/dev/null 2>&1 && echo 1)
+ONEDNN   ?= $(if $(filter thread,$(SAN)),,$(HAS_ONEDNN))
+override ONEDNN := $(ONEDNN)
+ND_LIBS  := -lz $(if $(OPENBLAS),$(shell pkg-config --libs openblas)) $(if $(ONEDNN),-ldnnl -lgomp)
 CLI_SRC  := $(sort $(wildcard cli/*.c))
 TASK_SRC := $(sort $(wildcard tasks/*/*.c))
 TEST_SRC := $(sort $(wildcard tests/unit/*/test_*.c))
@@ -116,6 +122,10 @@ $(BUILD)/obj/tasks/common/dense.o: override CFLAGS += -ffp-contract=fast
 
 ifneq ($(OPENBLAS),)
   $(BUILD)/obj/src/nd/gemm.o: override CPPFLAGS += -DTERN_OPENBLAS $(shell pkg-config --cflags openblas)
+endif
+
+ifneq ($(ONEDNN),)
+  $(BUILD)/obj/src/nd/onednn.o: override CPPFLAGS += -DTERN_ONEDNN
 endif
 
 $(BUILD)/obj/src/%.o: override CPPFLAGS += -Isrc

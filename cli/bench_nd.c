@@ -39,7 +39,8 @@ static const struct option_set option_set = {
     .program = "tern bench nd",
     .about = "Measures steps of training, elementwise operators, the overhead of an operation and "
              "planned memory.",
-    .notes = "JSON fields: bench, gemm (OpenBLAS or plain), for mlp and cnn: step_ms, products_ms "
+    .notes = "JSON fields: bench, gemm (OpenBLAS or plain), convolution (oneDNN or plain), for mlp "
+             "and cnn: step_ms, products_ms "
              "(the step's products of matrices alone, in OpenBLAS; null without it), ratio "
              "(products_ms / step_ms), arena_bytes, grown_bytes (bytes that these steps left "
              "allocated); fma_ms, loop_ms, fma_ratio (loop_ms / fma_ms), operation_ns; and "
@@ -324,7 +325,7 @@ static double ratio(const struct tern_nd_plan *plan)
 /* ---- Output -------------------------------------------------------------------------------------- */
 
 struct results {
-    const char *gemm;
+    const char *gemm, *convolution;
     bool has_blas;
     struct step_result steps[N_MODELS];
     double fma_ms, loop_ms, operation_ns;
@@ -342,7 +343,7 @@ static void print_plan_json(const char *name, const struct tern_nd_plan *plan)
 
 static void print_json(const struct results *r)
 {
-    printf("{\"bench\":\"nd\",\"gemm\":\"%s\"", r->gemm);
+    printf("{\"bench\":\"nd\",\"gemm\":\"%s\",\"convolution\":\"%s\"", r->gemm, r->convolution);
     for (int i = 0; i < N_MODELS; i++) {
         const struct step_result *s = &r->steps[i];
         printf(",\"%s\":{\"step_ms\":%.3f,", models[i].name, s->step_ms);
@@ -376,7 +377,9 @@ static void print_plan(const char *name, const char *what, const struct tern_nd_
 
 static void print_table(const struct results *r)
 {
-    printf("One thread, time of the processor; matrices are multiplied by %s.\n\n", r->gemm);
+    printf("One thread, time of the processor; matrices are multiplied by %s, convolutions are "
+           "%s.\n\n",
+           r->gemm, r->convolution);
     printf("%-34s %9s %12s %6s\n", "", "ms", "baseline ms", "ratio");
     for (int i = 0; i < N_MODELS; i++) {
         const struct step_result *s = &r->steps[i];
@@ -427,8 +430,10 @@ int bench_nd_command(int argc, char **argv)
     if (!nd_load(&nd))
         return EXIT_FAILED;
     struct plans plans[8] = {0};
-    struct results results = {
-        .gemm = nd.tern_nd_gemm(), .has_blas = nd.sgemm != NULL, .plans = plans};
+    struct results results = {.gemm = nd.tern_nd_gemm(),
+                              .convolution = nd.tern_nd_convolution(),
+                              .has_blas = nd.sgemm != NULL,
+                              .plans = plans};
     if (!measure(&nd, &results)) {
         complain("%s", nd.tern_error());
         return EXIT_FAILED;

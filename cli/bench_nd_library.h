@@ -15,7 +15,8 @@
     X(tern_symbol_variable) X(tern_symbol_apply) X(tern_symbol_close) X(tern_symbol_plan)      \
     X(tern_module_bind) X(tern_module_close) X(tern_module_init) X(tern_module_optimizer)      \
     X(tern_module_forward) X(tern_module_backward) X(tern_module_update) X(tern_module_memory) \
-    X(tern_nd_set_threads) X(tern_nd_gemm) X(tern_error)
+    X(tern_nd_set_threads) X(tern_nd_gemm) X(tern_nd_convolution)           \
+    X(tern_error)
 /* clang-format on */
 
 typedef void sgemm_function(int order, int transpose_a, int transpose_b, int m, int n, int k,

@@ -387,6 +387,9 @@ TERN_API const char *tern_nd_operator(size_t i);
 /* What multiplies matrices: "OpenBLAS" or "plain". */
 TERN_API const char *tern_nd_gemm(void);
 
+/* What convolves f32: "oneDNN" or "plain". */
+TERN_API const char *tern_nd_convolution(void);
+
 /* Operations that the engine has carried out, for tests. */
 TERN_API uint64_t tern_nd_operations(void);
 

@@ -40,7 +40,7 @@ def _load():
     own = pathlib.Path(__file__).with_name("libternnd.so")
     name = os.environ.get("TERN_ND_LIBRARY") or (str(own) if own.exists() else "libternnd.so.0")
     library = ctypes.CDLL(name)
-    for function in ("tern_error", "tern_nd_operator", "tern_nd_gemm"):
+    for function in ("tern_error", "tern_nd_operator", "tern_nd_gemm", "tern_nd_convolution"):
         getattr(library, function).restype = ctypes.c_char_p
     library.tern_nd_operations.restype = ctypes.c_uint64
     library.tern_nd_operator.argtypes = [ctypes.c_size_t]

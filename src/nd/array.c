@@ -20,6 +20,7 @@
 #include "base/hash.h"
 #include "base/status.h"
 #include "nd/gemm.h"
+#include "nd/onednn.h"
 #include "nd/run.h"
 
 enum { PENDING_NODES = 256 };
@@ -722,6 +723,11 @@ const char *tern_nd_operator(size_t i)
 const char *tern_nd_gemm(void)
 {
     return gemm_name();
+}
+
+const char *tern_nd_convolution(void)
+{
+    return onednn_name();
 }
 
 uint64_t tern_nd_operations(void)

@@ -10,6 +10,8 @@
  *
  * A tile is some images, or some rows of places of one image: so many that the product is efficient, and so few that the
  * scratch stays small, whatever the size of the images.
+ *
+ * Where the library was built with oneDNN, that convolves f32 (onednn.h), and these loops are what it is tested against.
  */
 #include <string.h>
 
@@ -18,6 +20,7 @@
 #include "nd/engine.h"
 #include "nd/gemm.h"
 #include "nd/graph.h"
+#include "nd/onednn.h"
 #include "nd/window.h"
 
 enum { TILE_COLUMNS = 1024 };
@@ -79,19 +82,34 @@ static bool tile_next(const struct convolution *c, struct tile *tile)
 }
 
 /* The matrices in scratch, behind that of the product. */
-static size_t scratch_of(const struct convolution *c, enum tern_nd_type type)
+static size_t own_scratch(const struct convolution *c, enum tern_nd_type type)
 {
     return GEMM_SCRATCH_BYTES +
            (size_t)((c->depth + c->filters) * c->tile_images * c->tile_rows * c->window.out[1]) *
                spec_type_bytes(type);
 }
 
+static size_t onednn_scratch_of(enum onednn_kind kind, const struct convolution *c,
+                                enum tern_nd_type type)
+{
+    const struct onednn_shape shape = {c->images, c->channels, c->filters, c->window};
+    return type == TERN_ND_F32 ? onednn_scratch(kind, &shape) : 0;
+}
+
+static size_t scratch_of(enum onednn_kind kind, const struct convolution *c, enum tern_nd_type type)
+{
+    const size_t bytes = onednn_scratch_of(kind, c, type);
+    return bytes ? bytes : own_scratch(c, type);
+}
+
 /* ---- Parts: some images each; of the gradient of weights, some channels --------------------------- */
+
+typedef void convolve_run(const struct convolution *c, const struct call *call);
 
 struct division {
     struct convolution c;
     const struct call *call;
-    void (*convolve)(const struct convolution *c, const struct call *call);
+    convolve_run *convolve;
     bool by_channels;
     int64_t n_parts;
 };
@@ -135,7 +153,7 @@ static void convolve_part(void *context, unsigned i)
 enum { PART_PRODUCTS = 1 << 20 }; /* multiplications, the least of a part */
 
 static void divide(const struct convolution *c, const struct call *call, bool by_channels,
-                   void (*convolve)(const struct convolution *c, const struct call *call))
+                   convolve_run *convolve)
 {
     struct division d = {*c, call, convolve, by_channels, 1};
     const int64_t work = c->images * c->filters * c->depth * c->places,
@@ -144,6 +162,21 @@ static void divide(const struct convolution *c, const struct call *call, bool by
     d.n_parts = d.n_parts < call->n_parts ? d.n_parts : call->n_parts;
     d.n_parts = d.n_parts < most ? d.n_parts : most;
     nd_engine_parts((unsigned)d.n_parts, convolve_part, &d);
+}
+
+/* By oneDNN, if the scratch was planned for it, else by one of these loops, for f32 and f64. */
+static enum tern_status run(enum onednn_kind kind, const struct convolution *c,
+                            const struct call *call, convolve_run *const loops[2])
+{
+    const enum tern_nd_type type = call->out.spec.type;
+    const size_t bytes = onednn_scratch_of(kind, c, type);
+    if (bytes && bytes <= call->part_bytes)
+        return onednn_convolve(
+            kind, &(struct onednn_shape){c->images, c->channels, c->filters, c->window}, call);
+    if (own_scratch(c, type) > call->part_bytes)
+        return fail(TERN_NO_MEMORY, "there is no memory for oneDNN");
+    divide(c, call, kind == ONEDNN_WEIGHT, loops[type == TERN_ND_F64]);
+    return TERN_OK;
 }
 
 #define REAL float
@@ -203,17 +236,18 @@ static enum tern_status forward_convolution(const struct call *call)
     struct convolution c;
     enum tern_status status =
         convolution_read(call->attributes, &call->in[0].spec, call->out.spec.dims[1], &c);
-    if (status)
-        return status;
-    divide(&c, call, false, call->out.spec.type == TERN_ND_F32 ? convolve_f32 : convolve_f64);
-    return TERN_OK;
+    return status
+               ? status
+               : run(ONEDNN_OUTPUT, &c, call, (convolve_run *const[]){convolve_f32, convolve_f64});
 }
 
 static size_t scratch_convolution(const struct attributes *attributes, const struct spec *in,
                                   const struct spec *out)
 {
     struct convolution c;
-    return convolution_read(attributes, &in[0], out->dims[1], &c) ? 0 : scratch_of(&c, out->type);
+    return convolution_read(attributes, &in[0], out->dims[1], &c)
+               ? 0
+               : scratch_of(ONEDNN_OUTPUT, &c, out->type);
 }
 
 /* The window of a convolution, for one of the three operators; `filters`, or the size of the data. */
@@ -319,10 +353,9 @@ static enum tern_status forward_convolution_data(const struct call *call)
     const struct spec in[] = {call->in[0].spec, call->in[1].spec};
     struct spec data;
     enum tern_status status = read_data(call->attributes, in, &data, &c);
-    if (status)
-        return status;
-    divide(&c, call, false, data.type == TERN_ND_F32 ? convolve_data_f32 : convolve_data_f64);
-    return TERN_OK;
+    return status ? status
+                  : run(ONEDNN_DATA, &c, call,
+                        (convolve_run *const[]){convolve_data_f32, convolve_data_f64});
 }
 
 static size_t scratch_convolution_data(const struct attributes *attributes, const struct spec *in,
@@ -330,7 +363,7 @@ static size_t scratch_convolution_data(const struct attributes *attributes, cons
 {
     struct convolution c;
     struct spec data;
-    return read_data(attributes, in, &data, &c) ? 0 : scratch_of(&c, out->type);
+    return read_data(attributes, in, &data, &c) ? 0 : scratch_of(ONEDNN_DATA, &c, out->type);
 }
 
 static enum tern_status gradient_convolution_data(struct graph *graph, uint32_t node, uint32_t out,
@@ -378,18 +411,18 @@ static enum tern_status forward_convolution_weight(const struct call *call)
     struct convolution c;
     enum tern_status status =
         convolution_read(call->attributes, &call->in[1].spec, call->out.spec.dims[0], &c);
-    if (status)
-        return status;
-    divide(&c, call, true,
-           call->out.spec.type == TERN_ND_F32 ? convolve_weight_f32 : convolve_weight_f64);
-    return TERN_OK;
+    return status ? status
+                  : run(ONEDNN_WEIGHT, &c, call,
+                        (convolve_run *const[]){convolve_weight_f32, convolve_weight_f64});
 }
 
 static size_t scratch_convolution_weight(const struct attributes *attributes, const struct spec *in,
                                          const struct spec *out)
 {
     struct convolution c;
-    return convolution_read(attributes, &in[1], out->dims[0], &c) ? 0 : scratch_of(&c, out->type);
+    return convolution_read(attributes, &in[1], out->dims[0], &c)
+               ? 0
+               : scratch_of(ONEDNN_WEIGHT, &c, out->type);
 }
 
 static enum tern_status gradient_convolution_weight(struct graph *graph, uint32_t node,

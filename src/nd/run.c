@@ -88,7 +88,9 @@ static enum tern_status run_operator(struct run *run, uint32_t v)
     const bool divides = node->op->divides;
     return node->op->forward(&(struct call){
         .n_parts = divides ? run->plan.n_parts : 1,
-        .part_bytes = divides ? plan_scratch(&run->graph, v) : 0,
+        .part_bytes = divides && scratch != PLAN_NONE
+                          ? run->plan.units[scratch].bytes / run->plan.n_parts
+                          : 0,
         .attributes = &node->attributes,
         .n_inputs = node->n_inputs,
         .in = in,

@@ -397,8 +397,9 @@ def test_large_operators_do_not_depend_on_threads():
         nd.set_threads(threads)
         results.append(large_results())
     plain = nd._lib.tern_nd_gemm() == b"plain"
-    for one, two, five in zip(*results):
-        if plain:
+    convolves_plain = nd._lib.tern_nd_convolution() == b"plain"
+    for i, (one, two, five) in enumerate(zip(*results)):
+        if plain and (convolves_plain or i != 9):  # oneDNN's gradient of weights is a sum per thread
             assert np.array_equal(one, two) and np.array_equal(one, five)
         np.testing.assert_allclose(two, one, rtol=1e-4, atol=1e-3)
         np.testing.assert_allclose(five, one, rtol=1e-4, atol=1e-3)

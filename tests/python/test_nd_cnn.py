@@ -24,6 +24,13 @@ WINDOWS = [  # images, filters, kernel, stride, pad
     ((1, 1, 2, 2), 1, (5, 5), (3, 3), (4, 4)),  # more zeros than image
 ]
 
+LARGE = [  # several chunks
+    ((37, 16, 32, 30), 24, (3, 3), (1, 1), (1, 1)),
+    ((19, 5, 40, 41), 33, (1, 1), (2, 2), (0, 0)),
+    ((6, 70, 9, 9), 130, (3, 2), (2, 1), (1, 0)),
+    ((50, 1, 28, 28), 32, (5, 5), (1, 1), (2, 2)),
+]
+
 
 def windows(x, kernel, stride, pad, fill):
     """All windows of images: n x c x places y x places x x kernel."""
@@ -43,6 +50,38 @@ def test_convolution_is_that_of_numpy(case, dtype):
     found = nd.convolution(x, w, b, kernel=kernel, stride=stride, pad=pad, filters=filters).numpy()
     assert found.shape == wanted.shape and found.dtype == dtype
     np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-5 if dtype == "float32" else 1e-12)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_convolutions_of_f32_are_those_of_f64(threads):
+    """oneDNN, where it is, beside the library's own loops: several chunks, the last of which is shorter."""
+    nd.set_threads(threads)
+    rng = np.random.default_rng(5)
+    for shape, filters, kernel, stride, pad in LARGE + WINDOWS:
+        window = {"kernel": kernel, "stride": stride, "pad": pad}
+        x, w = rng.normal(size=shape), rng.normal(size=(filters, shape[1], *kernel))
+        b = rng.normal(size=filters)
+        out = nd.convolution(x, w, b, filters=filters, **window).numpy()
+        g = rng.normal(size=out.shape)
+        height, width = shape[2:]
+
+        def all_three(dtype):
+            data, weight, bias, grad = (nd.array(a.astype(dtype)) for a in (x, w, b, g))
+            return [r.numpy() for r in (nd.convolution(data, weight, bias, filters=filters, **window),
+                                        nd.convolution_data(grad, weight, height=height, width=width, **window),
+                                        nd.convolution_weight(grad, data, **window))]
+
+        for found, again, wanted in zip(all_three("float32"), all_three("float32"), all_three("float64")):
+            assert found.dtype == np.float32 and np.array_equal(found, again)
+            assert np.abs(found - wanted).max() <= 1e-5 * np.abs(wanted).max()
+
+
+def test_more_shapes_than_are_kept():
+    """Each shape of a convolution has its own code in oneDNN, of which a limited number is kept."""
+    for height in [*range(1, 300), 1, 2, 3]:
+        x = np.arange(height * 3, dtype=np.float32).reshape(1, 1, height, 3)
+        found = nd.convolution(x, np.ones((1, 1, 1, 3), np.float32), np.zeros(1, np.float32), kernel=(1, 3), filters=1)
+        assert np.array_equal(found.numpy(), x.sum(3, keepdims=True))
 
 
 @pytest.mark.parametrize("case", WINDOWS[:3])
