@@ -128,6 +128,17 @@ void fm_rows_close(struct fm_rows *rows)
         close_array(&rows->tier_arrays[t]);
 }
 
+/* Where no key was at another node, asking costs less than remembering. */
+bool fm_rows_begin(struct fm_rows *rows, bool is_counting)
+{
+    struct tern_table_stats stats = {.struct_size = sizeof stats};
+    rows->is_counting = is_counting;
+    if (rows->weights != NULL && tern_table_get_stats(rows->weights, &stats))
+        return task_fail_tern("cannot read the statistics of a table");
+    rows->knows_absent = !is_counting && stats.remote_keys > 0;
+    return true;
+}
+
 /* ---- Arrays ----------------------------------------------------------------------------------- */
 
 static size_t slot_of(const struct fm_rows *rows, uint64_t key)

@@ -36,6 +36,9 @@ struct fm_rows {
 bool fm_rows_open(struct fm_rows *rows, struct train *train, const struct fm_options *options);
 void fm_rows_close(struct fm_rows *rows);
 
+/* An epoch begins, in which occurrences are counted or not. */
+bool fm_rows_begin(struct fm_rows *rows, bool is_counting);
+
 /* Fills in weights and vectors of a step's features. A feature has vectors in use if its weight is not 0 (--no-shrink: in
  * any case) and it is frequent enough. */
 bool fm_rows_pull(struct fm_rows *rows, struct tern_worker *worker, struct fm_step *step);

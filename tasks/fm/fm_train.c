@@ -147,9 +147,7 @@ static bool renew(void *context, struct train *train)
 static bool begin(void *context, struct train *train)
 {
     struct model *model = context;
-    model->rows.is_counting = train->n_epochs_done == 0;
-    model->rows.knows_absent = !model->rows.is_counting && train->n_nodes > 1;
-    return batches_begin(&model->batches);
+    return fm_rows_begin(&model->rows, train->n_epochs_done == 0) && batches_begin(&model->batches);
 }
 
 static bool epoch(void *context, struct train *train, size_t thread, int64_t number)
