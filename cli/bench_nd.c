@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "bench_nd_library.h"
+#include "nd_library.h"
 #include "bench_nd_nets.h"
 #include "command.h"
 #include "options.h"

@@ -5,7 +5,7 @@
 #ifndef CLI_BENCH_ND_NETS_H
 #define CLI_BENCH_ND_NETS_H
 
-#include "bench_nd_library.h"
+#include "nd_library.h"
 
 struct network {
     const char *name;

@@ -84,6 +84,7 @@ int train_fm_command(int argc, char **argv);
 int train_kge_command(int argc, char **argv);
 int train_lda_command(int argc, char **argv);
 int train_linear_command(int argc, char **argv);
+int train_net_command(int argc, char **argv);
 int train_rica_command(int argc, char **argv);
 int train_mf_command(int argc, char **argv);
 int train_wordvec_command(int argc, char **argv);

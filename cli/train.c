@@ -79,6 +79,7 @@ static const struct command models[] = {
     {"kge", "embeddings of a knowledge graph", train_kge_command},
     {"lda", "topics of documents", train_lda_command},
     {"linear", "weights of sparse features: a classifier or a regression", train_linear_command},
+    {"net", "a dense network: layers, convolutions or a graph of your own", train_net_command},
     {"rica", "filters of images: reconstruction ICA", train_rica_command},
     {"mf", "factors of a matrix of ratings", train_mf_command},
     {"wordvec", "vectors of words from plain text", train_wordvec_command},

@@ -1,5 +1,5 @@
-/* bench_nd_library - see bench_nd_library.h. */
-#include "bench_nd_library.h"
+/* nd_library - see nd_library.h. */
+#include "nd_library.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
