@@ -349,7 +349,7 @@ void manager_take_back_delta(struct manager *manager, uint64_t key, const void *
     }
 }
 
-/* False if there is no place for it, because it was not asked for. */
+/* False if there is no place for it, because it was not asked for, or if a later move of it is known: the peer lies. */
 static bool take_main(struct manager *manager, struct outbox *outbox, const uint8_t *item)
 {
     struct store *store = manager->store;
@@ -359,7 +359,8 @@ static bool take_main(struct manager *manager, struct outbox *outbox, const uint
     struct entry *entry;
     uint64_t word = store_look(store, key, &entry);
     uint32_t value = wanted_get(manager, key);
-    if (entry_is_main(word) || (entry_state(word) != ENTRY_REPLICA && !(value & WANTED_SPARE)))
+    if (entry_is_main(word) || (entry_state(word) != ENTRY_REPLICA && !(value & WANTED_SPARE)) ||
+        store_knows_later_move(store, word, location))
         return false;
     uint32_t slot = take_spare(manager, &value);
     bool used;

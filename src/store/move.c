@@ -113,6 +113,12 @@ static void fill_slot(struct store *store, uint32_t slot, uint64_t key, const vo
     atomic_fetch_add_explicit(&store->counts->n_rows, 1, memory_order_relaxed);
 }
 
+bool store_knows_later_move(const struct store *store, uint64_t word, uint32_t location)
+{
+    const uint32_t known = known_location(store, word);
+    return location_is_newer(known, location) && !location_is_far_older(location, known);
+}
+
 void store_receive(struct store *store, uint64_t key, uint32_t location, const void *value,
                    const void *state, uint32_t slot, bool *used)
 {
@@ -121,9 +127,7 @@ void store_receive(struct store *store, uint64_t key, uint32_t location, const v
     *used = false;
     if (!entry) /* the table is lost */
         return;
-    /* Nobody can have moved the key on: no later move is known, unless numbers have wrapped around. */
-    invariant(!location_is_newer(known_location(store, word), location) ||
-              location_is_far_older(location, known_location(store, word)));
+    invariant(!store_knows_later_move(store, word, location));
     bool was_replica = entry_state(word) == ENTRY_REPLICA;
     *used = !was_replica;
     if (was_replica) {

@@ -546,6 +546,10 @@ enum tern_status store_learn_from(struct store *store, uint64_t key, uint32_t lo
 bool store_send_away(struct store *store, uint64_t key, uint32_t node, void *value, void *state,
                      uint32_t *location, uint32_t *slot);
 
+/* Whether this node knows of a later move than the one to `location` of the key whose entry has this word: then the key
+ * cannot come by that one, because nobody but its owner moves it on. Numbers that have wrapped around are not later. */
+bool store_knows_later_move(const struct store *store, uint64_t word, uint32_t location);
+
 /* The main copy has come: the row is made in `slot`, or the replica that is here takes it over, and
  * *used is set to whether the slot was. `state` may be NULL if the updater keeps none. */
 void store_receive(struct store *store, uint64_t key, uint32_t location, const void *value,
