@@ -375,11 +375,16 @@ static void print_plan(const char *name, const char *what, const struct tern_nd_
            (double)plan->planned_bytes / (double)plan->alive_bytes, plan->seconds * 1e3);
 }
 
+static const char *shown_backend(const char *name)
+{
+    return strcmp(name, "plain") ? name : "plain loops";
+}
+
 static void print_table(const struct results *r)
 {
-    printf("One thread, time of the processor; matrices are multiplied by %s, convolutions are "
-           "%s.\n\n",
-           r->gemm, r->convolution);
+    printf("One thread, time of the processor. Products of matrices are by %s,\n"
+           "convolutions by %s.\n\n",
+           shown_backend(r->gemm), shown_backend(r->convolution));
     printf("%-34s %9s %12s %6s\n", "", "ms", "baseline ms", "ratio");
     for (int i = 0; i < N_MODELS; i++) {
         const struct step_result *s = &r->steps[i];
