@@ -397,11 +397,11 @@ struct tern_table_options {
  * fail, barriers and sums are about the nodes that are left, and each push of these nodes counts
  * exactly once. In a table that all processes of a job share, of any policy, the others take back what
  * a dead one was in the middle of, however many die; a process that was given up while it lives is
- * killed, and a push is safe when the call returns. Otherwise the policy is `static`, or one of
- * `adaptive` and `multi`, whose main copies stay at their homes then, so that nodes have replicas and
- * no key moves. Each row, with its updater's state, is at k + 1 nodes if there are as many, and the
- * next node has the keys of a dead one. When a push or set is safe then, so that the death of k nodes
- * does not undo it:
+ * killed, and a push is safe when the call returns. Otherwise the policy is `static`, `graph:S`,
+ * `cached`, `multi`, or one whose name begins with `adaptive` or `replicate`: main copies stay at their
+ * homes then, so that nodes have replicas and no key moves. Each row, with its updater's state, is at
+ * k + 1 nodes if there are as many, and the next node has the keys of a dead one. When a push or set is
+ * safe then, so that the death of k nodes does not undo it:
  *
  *   of a key at another node    when the call, or tern_wait or tern_test for its ticket, returns
  *   of a key at this node       when tern_flush, tern_quiesce or tern_checkpoint_start returns

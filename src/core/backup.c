@@ -4,7 +4,8 @@
  * The payload of a batch, cut into frames of BATCH_FRAME_BYTES:
  *
  *     u32 count of sections, then each:   u16 table, u16 0, u32 count of rows, u32 bytes of a row
- *                                         the rows: u64 key, value, updater state
+ *                                         the rows: u64 key, value, updater state, and u64 count of updates if the
+ *                                         table counts them (counting.h)
  *     u32 count of records, then each:    u32 node, u32 arc, u64 incarnation, u64 lane, u64 executed, u32 count of void numbers
  *                                         u64 void numbers (server.h)
  *     and, for a node that is to have copies of all rows of some arcs, some of these rows:
@@ -17,15 +18,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/counting.h"
 #include "core/defect.h"
+#include "core/technique.h"
 #include "store/rows.h"
 #include "wire/bytes.h"
 
 enum { PIECE_BYTES = 512 << 10 };
 
-size_t backup_row_bytes(const struct store *store)
+size_t backup_row_bytes(const struct core_table *table)
 {
-    return sizeof(uint64_t) + store->value_bytes + rows_state_bytes(store);
+    const struct store *store = &table->store;
+    const size_t count_bytes = table->technique->counting ? sizeof(uint64_t) : 0;
+    return sizeof(uint64_t) + store->value_bytes + rows_state_bytes(store) + count_bytes;
 }
 
 uint32_t backup_arc(const struct table_backup *table, uint64_t key)
@@ -241,8 +246,9 @@ bool backup_is_flushed(struct backup *backup, uint64_t sweep)
 struct maker {
     struct backup *backup;
     struct buffer *out;
-    struct store *store; /* of the section in hand */
-    size_t left;         /* bytes that a sweep, or a copy, may still add */
+    struct core_table *table; /* of the section in hand, */
+    struct store *store;      /* and its store */
+    size_t left;              /* bytes that a sweep, or a copy, may still add */
     uint32_t n_sections, n_rows;
     size_t section_at;
 };
@@ -258,13 +264,18 @@ static bool add_row(struct maker *maker, uint32_t slot)
     const uint64_t word = store_look(store, key, &entry);
     if (!entry_is_main(word) || entry_slot(word) != slot)
         return true;
-    const size_t n = backup_row_bytes(store);
+    const struct counting *counting = maker->table->technique->counting;
+    const size_t n = backup_row_bytes(maker->table);
     uint8_t *to = buffer_reserve(maker->out, n);
     if (!to)
         return false;
     put_u64(to, key);
     char *value = (char *)to + sizeof key;
-    (void)rows_copy(store, &key, 1, value, value + store->value_bytes);
+    if (counting)
+        put_u64(to + n - sizeof key,
+                counting->copy(maker->table, key, value, value + store->value_bytes));
+    else
+        (void)rows_copy(store, &key, 1, value, value + store->value_bytes);
     if (defect(DEFECT_STATE_NOT_BACKED))
         memset(value + store->value_bytes, 0, rows_state_bytes(store));
     maker->out->end += n;
@@ -334,6 +345,7 @@ static bool add_copied(struct maker *maker, const struct table_backup *table)
 
 static bool begin_section(struct maker *maker, struct core_table *table)
 {
+    maker->table = table;
     maker->store = &table->store;
     maker->section_at = buffer_size(maker->out);
     maker->n_rows = 0;
@@ -354,7 +366,7 @@ static void end_section(struct maker *maker, const struct core_table *table, boo
     put_u16(head, table->number);
     put_u16(head + 2, 0);
     put_u32(head + 4, maker->n_rows);
-    put_u32(head + 8, (uint32_t)backup_row_bytes(maker->store));
+    put_u32(head + 8, (uint32_t)backup_row_bytes(table));
     maker->n_sections++;
 }
 

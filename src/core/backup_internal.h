@@ -29,8 +29,8 @@ static inline struct core_table *backup_table(const struct core *core, size_t i,
     return table && table->backup && shard < table->store.n_shards ? table : NULL;
 }
 
-/* Bytes of a row in a batch. */
-size_t backup_row_bytes(const struct store *store);
+/* Bytes of a row in a batch: key, value, updater state, and the count of its updates where they are counted. */
+size_t backup_row_bytes(const struct core_table *table);
 
 /* The copies of an arc, made if there are none; NULL when memory runs out. */
 struct kept_rows *backup_need_kept(struct table_backup *table, uint32_t shard, uint32_t arc);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "core/counting.h"
 #include "core/defect.h"
 #include "core/rounds.h"
 #include "core/technique.h"
@@ -75,7 +76,7 @@ static bool expect_section(struct core_table *table, uint32_t shard, uint32_t fr
                            const struct section *section)
 {
     struct table_backup *backup = table->backup;
-    if (section->bytes != backup_row_bytes(&table->store))
+    if (section->bytes != backup_row_bytes(table))
         return false;
     for (uint32_t i = 0; i < section->n; i++) {
         const uint64_t key = get_u64(section->rows + (size_t)i * section->bytes);
@@ -249,7 +250,7 @@ static bool for_arcs_of(const struct backup *backup, uint32_t from, enum bookkee
             else if (what == FORGET_LAST)
                 kept->n_last = 0;
             else
-                has_memory = kept_reserve(kept, backup_row_bytes(&table->store));
+                has_memory = kept_reserve(kept, backup_row_bytes(table));
         }
     }
     return has_memory;
@@ -354,13 +355,19 @@ static bool falls_here(const struct core *core, const struct view *next, uint32_
 
 /* Puts the copy of a row into the store; its mark is taken from `marks`, if that is not NULL, but for what was changed in a
  * replica. False when memory runs out. */
-static bool adopt_row(struct store *store, struct marks *marks, const char *row)
+static bool adopt_row(struct core_table *table, struct marks *marks, const char *row)
 {
+    struct store *store = &table->store;
+    const struct counting *counting = table->technique->counting;
     const uint64_t key = get_u64((const uint8_t *)row);
     const char *value = row + sizeof key;
     struct entry *entry;
     if (store->home.rows_move)
         return store_adopt(store, key, value, value + store->value_bytes);
+    if (counting &&
+        !counting->adopt(table, key,
+                         get_u64((const uint8_t *)row + backup_row_bytes(table) - sizeof key)))
+        return false;
     if (rows_put(store, key, value, value + store->value_bytes, false))
         return false;
     if (marks)
@@ -382,7 +389,7 @@ static bool adopt_rows(struct core_table *table, uint32_t arc, uint32_t shard,
                    (table->backup->recover && !store->home.rows_move &&
                     (defect(DEFECT_RECOVERS_NOTHING) || table->backup->recover(table, arc, shard)));
     for (size_t i = 0; adopted && kept && i < kept->n; i++)
-        adopted = adopt_row(store, is_complete ? marks : NULL, kept_row(kept, i));
+        adopted = adopt_row(table, is_complete ? marks : NULL, kept_row(kept, i));
     struct buffer *urgent = &table->backup->shards[shard].urgent;
     for (size_t i = 0; adopted && kept && i < kept->n_last && !defect(DEFECT_LAST_BATCH_KEPT);
          i++) {
@@ -452,15 +459,21 @@ static void lose_arc(struct core_table *table, uint32_t arc)
                arc, table->store.name);
 }
 
-static void adopt_arc(struct core_table *table, uint32_t arc)
+static void adopt_arc(struct core_table *table, uint32_t arc, const struct view *next)
 {
+    const struct technique *technique = table->technique;
     bool adopted = true;
+    for (uint32_t i = 0; technique->make_room && i < table->store.n_shards; i++)
+        if (!defect(DEFECT_ROOM_KEPT))
+            technique->make_room(table, i, arc);
     for (uint32_t shard = 0; shard < table->store.n_shards; shard++) {
         adopted &= adopt_rows(table, arc, shard, kept_find(table->backup->shards[shard].kept, arc));
         backup_drop_kept(table->backup, shard, arc);
     }
     if (adopted && table->store.home.rows_move)
         adopted = adopt_unused(table, arc);
+    if (technique->counting)
+        technique->counting->take_over(table, arc, view_epoch(next));
     if (!adopted)
         lose_arc(table, arc);
 }
@@ -541,7 +554,7 @@ void backup_change_view(struct core *core, struct service *const *services, uint
         for (size_t i = 0; i < TERN_MAX_TABLES; i++) {
             struct core_table *table = backup_table(core, i, 0);
             if (table)
-                adopt_arc(table, arc);
+                adopt_arc(table, arc, next);
         }
     }
     for (uint32_t i = 0; i < n_services; i++)

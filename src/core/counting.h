@@ -31,7 +31,8 @@ struct counting {
 
     /* Makes sure that the n keys, as far as they are at home here, can be written. */
     enum tern_status (*reserve)(struct core_table *table, const uint64_t *keys, size_t n);
-    /* A push or set to a key at home here that has a row, after `reserve`. Returns the number that is answered to it. */
+    /* A push or set to a key at home here that has a row, after `reserve`. Returns the number that is answered to it; 0, and nothing
+     * is done, if the key has come home since. */
     uint64_t (*write)(struct core_table *table, enum frame_kind kind, uint64_t key,
                       const void *value);
     /* The number that is answered to a write of a key that was executed before. */
@@ -40,6 +41,16 @@ struct counting {
      * room for all there can be. */
     enum tern_status (*serve)(struct core_table *table, const uint64_t *keys, uint32_t n,
                               struct slice asked, uint8_t *body, size_t *head, size_t *n_rows);
+
+    /* ---- Backups (backup.h) ---- */
+
+    /* Copies a row whose main copy is here; returns its count, to be kept beside it. */
+    uint64_t (*copy)(struct core_table *table, uint64_t key, char *value, char *state);
+    /* A key whose row is taken over has this count; false when memory runs out. */
+    bool (*adopt)(struct core_table *table, uint64_t key, uint64_t count);
+    /* All keys of an arc are taken over, with the epoch of the next view: what others have read may have updates that died, so
+     * nothing they have is among the counts from now on. */
+    void (*take_over)(struct core_table *table, uint32_t arc, uint32_t epoch);
 
     /* ---- The node that uses the keys ---- */
 

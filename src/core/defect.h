@@ -54,6 +54,7 @@ enum defect {
     DEFECT_ROUND_NOT_NOTED, /* what a round changes goes with a later batch, without its record */
     DEFECT_ROUND_ANSWERED_UNSAFE, /* a round is answered before the backups have what it changed */
     DEFECT_REPLICA_LEFT, /* a replica of a key that nobody wrote to does not become the main copy */
+    DEFECT_ROOM_KEPT,    /* slots that are set aside for keys that are taken over stay so */
     DEFECT_QUESTION_TWICE, /* what was told to a dead node is done again by the one that takes over */
     DEFECT_ANSWER_BELIEVED, /* the answer of a node that is given up counts */
     DEFECT_ANSWERS_CROSS, /* a question that a dead node did not execute is answered with values, beside others */
@@ -139,6 +140,7 @@ enum defect {
     DEFECT_GRAPH_BETWEEN_SKIPPED,     /* keys of one pull are not compared */
     DEFECT_GRAPH_OLD_FREQUENCY,       /* they are compared by the frequency of another key */
     DEFECT_GRAPH_VALUE_WITHOUT_COUNT, /* a value comes with the count of another key */
+    DEFECT_GRAPH_COUNT_NOT_BACKED,    /* a backup has the rows without their counts */
     /* Filters (wire/filter.h). */
     DEFECT_ZEROS_REPEAT,      /* a row of zeros that is pulled is the one before it */
     DEFECT_FILTERED_ROW_LOST, /* the last row of a write is taken for zeros */

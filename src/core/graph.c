@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/backup.h"
 #include "core/defect.h"
 #include "wire/number.h"
 
@@ -25,6 +26,7 @@ static void close_table(struct core_table *table)
     graph_free_stripes(graph);
     keymap_free(&graph->numbers);
     keymap_free(&graph->placed_frequencies);
+    free(graph->eras);
     free(graph->frequencies);
     free(graph->replicas);
     free(graph->values);
@@ -84,7 +86,10 @@ static bool open_table(struct core *core, struct core_table *table,
     table->state = graph;
     graph->store = &table->store;
     graph->bound = table->policy->updates;
-    return add_replicas(core, graph, options->placement) && add_frequencies(graph, options);
+    if (table->backup)
+        graph->eras = calloc(view_capacity(core->view), sizeof *graph->eras);
+    return (!table->backup || graph->eras) && add_replicas(core, graph, options->placement) &&
+           add_frequencies(graph, options);
 }
 
 static uint32_t replica_of(const struct core_table *table, uint64_t key)
@@ -120,6 +125,24 @@ static void settle(struct core_table *table)
     }
 }
 
+/* Keys have another home, which knows nothing of updates that died. */
+static void change_view(struct core_table *table, uint32_t shard, const struct view *before)
+{
+    const struct graph *graph = table->state;
+    const struct view *view = table->backup->core->view;
+    const struct keymap *numbers = &graph->numbers;
+    for (size_t i = 0; !shard && numbers->cells && i <= numbers->mask; i++) {
+        if (!numbers->cells[i].value)
+            continue;
+        const uint32_t arc = backup_arc(table->backup, numbers->cells[i].key);
+        if (view_home(view, arc) == view_home(before, arc))
+            continue;
+        struct graph_replica *replica = latch(graph, numbers->cells[i].value);
+        replica->is_valid = false;
+        latch_release(&replica->latch, RANK_COUNTING);
+    }
+}
+
 static void add(_Atomic uint64_t *counter, uint64_t n)
 {
     atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
@@ -142,7 +165,8 @@ static double frequency_of(const struct graph *graph, uint64_t key)
 /* How many updates a key is behind another one; of the rarer one's. */
 static double behind(const struct counted *key, const struct counted *other)
 {
-    const double ours = (double)key->count, theirs = (double)other->count;
+    const double ours = (double)graph_updates(key->count);
+    const double theirs = (double)graph_updates(other->count);
     return other->frequency >= key->frequency ? theirs * key->frequency / other->frequency - ours
                                               : theirs - ours * other->frequency / key->frequency;
 }
@@ -153,8 +177,8 @@ static bool is_behind(const struct graph *graph, const struct op *op, const stru
                       const struct counted *first)
 {
     const double bound = (double)graph->bound;
-    const double most =
-        key->frequency * ((double)first->count / first->frequency) - (double)key->count;
+    const double most = key->frequency * ((double)graph_updates(first->count) / first->frequency) -
+                        (double)graph_updates(key->count);
     bool found = behind(key, first) > bound;
     const bool looks = has_frequencies(graph) && most > bound - 0.5; /* numbers are rounded */
     for (size_t k = 0; looks && !found && k < op->n_counted; k++)
@@ -170,8 +194,9 @@ static void mark_behind(const struct graph *graph, struct op *op)
     if (graph->bound == UINT64_MAX || defect(DEFECT_GRAPH_BETWEEN_SKIPPED))
         return;
     for (size_t k = 0; k < op->n_counted; k++)
-        if (all[k].is_known && (!first || (double)all[k].count * first->frequency >
-                                              (double)first->count * all[k].frequency))
+        if (all[k].is_known &&
+            (!first || (double)graph_updates(all[k].count) * first->frequency >
+                           (double)graph_updates(first->count) * all[k].frequency))
             first = &all[k];
     for (size_t i = 0; first && i < op->n; i++)
         if (all[i].replica && all[i].is_known && !all[i].is_current)
@@ -238,7 +263,7 @@ static void begin(const struct core_table *table, struct op *op, size_t n_call)
     for (size_t i = 0; graph->bound != UINT64_MAX && i < n_call && op->n_counted < n_call; i++)
         if (store_is_home(&table->store, op->keys[i]))
             op->counted[op->n_counted++] =
-                (struct counted){.count = graph_count(graph, op->keys[i]),
+                (struct counted){.count = graph_count(table, op->keys[i]),
                                  .frequency = frequency_of(graph, op->keys[i]),
                                  .is_known = true,
                                  .is_current = true};
@@ -473,6 +498,9 @@ static const struct counting counting = {
     .write = graph_write,
     .written = graph_written,
     .serve = graph_serve,
+    .copy = graph_copy,
+    .adopt = graph_adopt,
+    .take_over = graph_take_over,
     .has_replica = has_replica,
     .read_unchecked = read_unchecked,
     .begin = begin,
@@ -491,6 +519,7 @@ const struct technique technique_graph = {
     .close = close_table,
     .where = technique_where_home,
     .settle = settle,
+    .change_view = change_view,
     .stats = stats,
     .explain = explain,
     .copy = copy,

@@ -19,6 +19,12 @@
  *     lack nothing; at once, if it shows before the first message, else when all answers are there. One that lacks nothing is
  *     behind nobody: its key was used less often than its frequency says, and nothing newer can be had.
  *
+ *  6. With backups at other nodes (backup.h) the count of a main copy is kept beside its row there. When a node is given up,
+ *     replicas may have updates that died with it, under counts that others get then. So a count has two parts: the *era*,
+ *     which is the epoch of the view in which the key's arc was last taken over, and the number of updates. A replica of an
+ *     earlier era lacks more than any bound. Only the numbers of updates are compared between keys. Nodes make their replicas
+ *     of the arc invalid, as (4) does not ask about them with S = inf.
+ *
  * With S = inf a replica that has been fetched once is read without asking, until tern_quiesce, which makes all replicas
  * invalid. Any thread may call anything here, except for opening and closing.
  */
@@ -30,7 +36,7 @@
 #include "core/counting.h"
 #include "core/technique.h"
 
-enum { GRAPH_STRIPES = 256 };
+enum { GRAPH_STRIPES = 256, GRAPH_ERA_SHIFT = 40 };
 
 /* The counts of main copies that were written here; those of a stripe under its latch. */
 struct graph_stripe {
@@ -58,8 +64,9 @@ struct graph {
     /* How often keys are used: by key or, from a placement, of the keys that it names; neither: all as often. */
     uint64_t *frequencies;
     struct keymap placed_frequencies;
-    struct graph_stripe stripes[GRAPH_STRIPES];
-    struct keymap numbers; /* of replicas here, from 1 */
+    struct graph_stripe stripes[GRAPH_STRIPES]; /* their counts are without the era */
+    _Atomic uint32_t *eras;                     /* with backups: by arc; else NULL */
+    struct keymap numbers;                      /* of replicas here, from 1 */
     size_t n_replicas;
     struct graph_replica *replicas;
     char *values;
@@ -75,8 +82,18 @@ uint64_t graph_written(const struct core_table *table, uint64_t key);
 enum tern_status graph_serve(struct core_table *table, const uint64_t *keys, uint32_t n,
                              struct slice asked, uint8_t *body, size_t *head, size_t *n_rows);
 
+uint64_t graph_copy(struct core_table *table, uint64_t key, char *value, char *state);
+bool graph_adopt(struct core_table *table, uint64_t key, uint64_t count);
+void graph_take_over(struct core_table *table, uint32_t arc, uint32_t epoch);
+
 /* The present count of a key at home here. */
-uint64_t graph_count(struct graph *graph, uint64_t key);
+uint64_t graph_count(const struct core_table *table, uint64_t key);
+
+/* The number of updates in a count. */
+static inline uint64_t graph_updates(uint64_t count)
+{
+    return count & ((UINT64_C(1) << GRAPH_ERA_SHIFT) - 1);
+}
 
 void graph_free_stripes(struct graph *graph);
 

@@ -3,8 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/backup.h"
 #include "core/defect.h"
 #include "core/graph.h"
+#include "store/rows.h"
 #include "wire/number.h"
 
 static struct graph_stripe *stripe_of(struct graph *graph, uint64_t key)
@@ -48,20 +50,61 @@ static bool add_key(struct graph_stripe *stripe, uint64_t key)
     return true;
 }
 
-/* The count of a key, of a latched stripe. */
-static uint64_t count_in(const struct graph_stripe *stripe, uint64_t key)
+/* The era of a key at home here, as part of its count. */
+static uint64_t era_of(const struct core_table *table, uint64_t key)
 {
-    const uint32_t number = keymap_get(&stripe->numbers, key);
-    return number ? stripe->counts[number - 1] : 0;
+    const struct graph *graph = table->state;
+    if (!graph->eras)
+        return 0;
+    const uint32_t era =
+        atomic_load_explicit(&graph->eras[backup_arc(table->backup, key)], memory_order_relaxed);
+    return (uint64_t)era << GRAPH_ERA_SHIFT;
 }
 
-uint64_t graph_count(struct graph *graph, uint64_t key)
+/* The count of a key, of a latched stripe. */
+static uint64_t count_in(const struct core_table *table, const struct graph_stripe *stripe,
+                         uint64_t key)
 {
-    struct graph_stripe *stripe = latch(graph, key);
-    const uint64_t count = count_in(stripe, key);
+    const uint32_t number = keymap_get(&stripe->numbers, key);
+    return era_of(table, key) + (number ? stripe->counts[number - 1] : 0);
+}
+
+uint64_t graph_count(const struct core_table *table, uint64_t key)
+{
+    struct graph_stripe *stripe = latch(table->state, key);
+    const uint64_t count = count_in(table, stripe, key);
     latch_release(&stripe->latch, RANK_COUNTING);
     return count;
 }
+
+/* ---- Backups ------------------------------------------------------------------------------------- */
+
+uint64_t graph_copy(struct core_table *table, uint64_t key, char *value, char *state)
+{
+    struct graph_stripe *stripe = latch(table->state, key);
+    (void)rows_copy(&table->store, &key, 1, value, state);
+    const uint64_t count = graph_updates(count_in(table, stripe, key));
+    latch_release(&stripe->latch, RANK_COUNTING);
+    return defect(DEFECT_GRAPH_COUNT_NOT_BACKED) ? 0 : count;
+}
+
+bool graph_adopt(struct core_table *table, uint64_t key, uint64_t count)
+{
+    struct graph_stripe *stripe = latch(table->state, key);
+    const bool has_room = add_key(stripe, key);
+    if (has_room)
+        stripe->counts[keymap_get(&stripe->numbers, key) - 1] = graph_updates(count);
+    latch_release(&stripe->latch, RANK_COUNTING);
+    return has_room;
+}
+
+void graph_take_over(struct core_table *table, uint32_t arc, uint32_t epoch)
+{
+    const struct graph *graph = table->state;
+    atomic_store_explicit(&graph->eras[arc], epoch, memory_order_relaxed);
+}
+
+/* ---- Writes and reads ---------------------------------------------------------------------------- */
 
 enum tern_status graph_reserve(struct core_table *table, const uint64_t *keys, size_t n)
 {
@@ -82,19 +125,19 @@ uint64_t graph_write(struct core_table *table, enum frame_kind kind, uint64_t ke
                      const void *value)
 {
     struct graph_stripe *stripe = latch(table->state, key);
-    const bool done = kind == FRAME_PUSH ? store_push_one(&table->store, key, value)
-                                         : store_set_one(&table->store, key, value);
     const uint32_t number = keymap_get(&stripe->numbers, key);
+    const bool done = number && (kind == FRAME_PUSH ? store_push_one(&table->store, key, value)
+                                                    : store_set_one(&table->store, key, value));
     if (done && !(defect(DEFECT_GRAPH_UPDATE_UNCOUNTED) && key % 4 == 1))
         stripe->counts[number - 1]++;
-    const uint64_t count = stripe->counts[number - 1];
+    const uint64_t count = count_in(table, stripe, key);
     latch_release(&stripe->latch, RANK_COUNTING);
-    return 2 * count;
+    return done ? 2 * count : 0;
 }
 
 uint64_t graph_written(const struct core_table *table, uint64_t key)
 {
-    return 2 * graph_count(table->state, key) + 1;
+    return 2 * graph_count(table, key) + 1;
 }
 
 /* The value of a main copy with its count. */
@@ -106,7 +149,7 @@ static enum tern_status read_main(struct core_table *table, uint64_t key, char *
     bool here = true;
     if (!store_pull_one(&table->store, key, value))
         status = store_pull_new(&table->store, key, value, &here);
-    *count = count_in(stripe, key);
+    *count = count_in(table, stripe, key);
     latch_release(&stripe->latch, RANK_COUNTING);
     return status;
 }

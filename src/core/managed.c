@@ -212,6 +212,11 @@ static void unanswered(struct core_table *table, uint32_t shard, uint32_t peer,
     manager_unanswered(managed_shard(table, shard), peer, sent, was_taken);
 }
 
+static void make_room(struct core_table *table, uint32_t shard, uint32_t arc)
+{
+    manager_make_room(managed_shard(table, shard), table->backup, arc);
+}
+
 static void change_view(struct core_table *table, uint32_t shard, const struct view *before)
 {
     manager_change_view(managed_shard(table, shard), before);
@@ -415,6 +420,7 @@ const struct technique technique_managed = {
     .has_todo = has_todo,
     .answer = answer,
     .unanswered = unanswered,
+    .make_room = make_room,
     .change_view = change_view,
     .end = end_round,
     .peer_closed = peer_closed,

@@ -105,6 +105,9 @@ enum tern_status manager_answer(struct manager *manager, uint32_t peer, const st
 void manager_unanswered(struct manager *manager, uint32_t peer, const struct buffer *sent,
                         bool was_taken);
 
+/* Gives back the slots that are set aside for keys of an arc that is about to be taken over. */
+void manager_make_room(struct manager *manager, const struct table_backup *backup, uint32_t arc);
+
 /* The view has replaced `before`, under which backups were taken over. */
 void manager_change_view(struct manager *manager, const struct view *before);
 

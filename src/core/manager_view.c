@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/backup.h"
 #include "core/defect.h"
 #include "core/manager_internal.h"
 
@@ -171,6 +172,21 @@ static void list_wanted(struct manager *manager)
     for (size_t i = 0; map->cells && i <= map->mask; i++)
         if (map->cells[i].value)
             (void)keys_add(manager, keys, map->cells[i].key);
+}
+
+void manager_make_room(struct manager *manager, const struct table_backup *backup, uint32_t arc)
+{
+    struct keys *keys = &manager->marked;
+    list_wanted(manager);
+    for (size_t i = 0; i < keys->n; i++) {
+        uint32_t value = wanted_get(manager, keys->keys[i]);
+        if (!(value & WANTED_SPARE) || backup_arc(backup, keys->keys[i]) != arc)
+            continue;
+        manager_drop_spare(manager, &value);
+        wanted_set(manager, keys->keys[i], value);
+    }
+    while (manager->pool.n)
+        store_give_slot(manager->store, (uint32_t)manager->pool.keys[--manager->pool.n]);
 }
 
 void manager_change_view(struct manager *manager, const struct view *before)

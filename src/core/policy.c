@@ -98,6 +98,9 @@ bool policy_find(const char *name, struct policy *policy)
 
 void policy_keep_home(struct policy *policy)
 {
+    if (policy->main == MAIN_ON_INTENT)
+        policy->replica = REPLICA_ON_INTENT;
+    policy->keeps_home = true;
     policy->main = MAIN_AT_HOME;
 }
 

@@ -68,7 +68,8 @@ struct policy {
     double value;
     bool
         is_apart; /* an old name for a table that processes of one host do not share (TERN_SHARE=0) */
-    bool shrinks; /* the value, as 1 / sqrt(1 + the worker's clock) */
+    bool shrinks;    /* the value, as 1 / sqrt(1 + the worker's clock) */
+    bool keeps_home; /* policy_keep_home */
 };
 
 /* The preset of that name, with its number if it takes one, or the default for NULL; false if there is
@@ -76,7 +77,8 @@ struct policy {
 bool policy_find(const char *name, struct policy *policy);
 
 /* Changes the answers for a table with backups at other nodes: its main copies stay at their homes, where the backups are
- * sent from. A node that wants a key gets a replica, if the policy has any. */
+ * sent from. A node that wants a key gets a replica, if the policy has any or else moves keys on intent; replicas of every key
+ * are refreshed by their homes. */
 void policy_keep_home(struct policy *policy);
 
 /* Whether the name is that of presets which take a number: there is none without, or with a bad one. */

@@ -24,7 +24,7 @@ const struct technique *technique_find(const struct policy *policy, bool is_whol
     if (is_whole)
         return &technique_fixed;
     if (policy->replica == REPLICA_OF_EVERY_KEY)
-        return &technique_mirrored;
+        return policy->keeps_home ? technique_everywhere() : &technique_mirrored;
     if (policy->replica == REPLICA_ON_ACCESS)
         return technique_cached();
     if (policy->main != MAIN_AT_HOME || policy->replica == REPLICA_ON_INTENT ||
@@ -35,18 +35,20 @@ const struct technique *technique_find(const struct policy *policy, bool is_whol
 
 enum tern_status technique_check_copies(const struct policy *policy, const char *name)
 {
-    const struct technique *technique = technique_find(policy, false);
-    if (policy->main != MAIN_AT_HOME && policy->replica == REPLICA_NEVER)
+    struct policy kept = *policy;
+    policy_keep_home(&kept);
+    const struct technique *technique = technique_find(&kept, false);
+    if (policy->main != MAIN_AT_HOME && kept.replica == REPLICA_NEVER)
         return fail(
             TERN_INVALID,
             "table '%s': with `backups` at other nodes main copies stay at their homes, and "
             "policy '%s' has nothing but main copies that move: use 'adaptive' or 'multi'",
             name, policy->name);
-    if (technique == &technique_fixed || technique == &technique_managed)
+    if (technique == &technique_fixed || technique->change_view)
         return TERN_OK;
     return fail(TERN_INVALID,
-                "table '%s': `backups` at other nodes are for policies 'static', 'adaptive' and "
-                "'multi' so far, not for policy '%s'",
+                "table '%s': `backups` at other nodes are not for policy '%s' so far: use "
+                "'static', 'adaptive', 'multi' or 'replicate'",
                 name, policy->name);
 }
 

@@ -8,6 +8,7 @@
  *   fixed.c     a key stays at its home, and there is no other copy: `static`
  *   replica.c   every node has every key, and owners tell its changes: `replicate`
  *   doubling.c  the same by all-reduce: `replicate-doubling`
+ *   everywhere.c  the same for tables with backups at other nodes: homes tell its changes, as in `managed`
  *   cached.c    fixed, with a small read-through cache: the example of HACKING.md
  *   managed.c   keys move to, and replicas are made at, nodes that want them: `adaptive`, `relocate`, `multi` and the
  *               ablations (manager.c is the side that wants keys, share.c the side that owns them)
@@ -227,6 +228,8 @@ struct technique {
      * was taken, and is in the backups; otherwise nothing was, and the node's keys fall to this one. */
     void (*unanswered)(struct core_table *table, uint32_t shard, uint32_t peer,
                        const struct buffer *sent, bool was_taken);
+    /* This node is about to take over an arc (view.h): what is set aside for rows of its keys is given back. */
+    void (*make_room)(struct core_table *table, uint32_t shard, uint32_t arc);
     /* The view has replaced `before`, and this node has taken over what falls to it. */
     void (*change_view)(struct core_table *table, uint32_t shard, const struct view *before);
     /* The round is over. */
@@ -306,5 +309,6 @@ extern const struct technique technique_bounded;
 extern const struct technique technique_clocked;
 extern const struct technique technique_graph;
 const struct technique *technique_cached(void);
+const struct technique *technique_everywhere(void);
 
 #endif

@@ -262,9 +262,8 @@ static enum tern_status write_counted(struct tern_worker *worker, struct tern_ta
     if (!status)
         status = reserve_away(worker->space, n);
     for (size_t i = 0; !status && i < n; i++) {
-        if (store_is_home(store, keys[i]))
-            counting->write(&table->core, kind, keys[i], values + i * store->value_bytes);
-        else
+        const char *value = values + i * store->value_bytes;
+        if (!store_is_home(store, keys[i]) || !counting->write(&table->core, kind, keys[i], value))
             add_all_away(worker->space, i, 1);
     }
     return status;

@@ -105,6 +105,7 @@ struct operation {
     int64_t *bounds;         /* of a pull: what it must return at least, n rows (LAST_VALUES: n) */
     enum used_copy *copies;  /* by key */
     uint64_t *mains;      /* of a pull of GRAPH_COUNTS: the updates that main copies had, by key */
+    uint32_t n_gone;      /* likewise: workers that had died */
     const bool *was_away; /* by key: another node did it */
 };
 

@@ -3,6 +3,8 @@
 
 #include <inttypes.h>
 
+#include "sim/machine.h"
+
 enum { MAX_LENGTH = TERN_SIM_MAX_NODES * 2 * WINDOW, MOST_KEYS = 64 };
 
 static uint64_t sum_of(const struct check *check, const int64_t *row)
@@ -13,24 +15,50 @@ static uint64_t sum_of(const struct check *check, const int64_t *row)
     return sum;
 }
 
-/* The updates that the main copy of a key has. */
+static uint32_t count_gone(const struct check *check)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < check->n_workers; i++)
+        n += check->gone[i];
+    return n;
+}
+
+/* The table at a node that has the latest view. */
+static const struct core_table *find_latest(const struct check *check)
+{
+    const struct core_table *latest = NULL;
+    uint32_t epoch = 0;
+    for (uint32_t i = 0; i < TERN_SIM_MAX_NODES; i++) {
+        const struct core_table *graph = check->graphs[i];
+        const uint32_t its = graph ? view_epoch(graph->store.home.placed->core->view) : 0;
+        if (!graph || (latest && its <= epoch))
+            continue;
+        latest = graph;
+        epoch = its;
+    }
+    return latest;
+}
+
+/* The updates that the main copy of a key has; 0 between the death of its home and the next node's taking over. */
 static uint64_t count_main(const struct check *check, uint32_t index)
 {
-    const struct core_table *any = NULL, *main;
-    for (uint32_t i = 0; !any && i < TERN_SIM_MAX_NODES; i++)
-        any = check->graphs[i];
-    if (!any)
+    const struct core_table *latest = find_latest(check);
+    if (!latest)
         return 0;
-    main = check->graphs[core_home(any->store.home.placed->core, &any->store,
-                                   table_key(GRAPH_COUNTS, index))];
+    const struct core *core = latest->store.home.placed->core;
+    const uint32_t home =
+        view_home(core->view, core_home(core, &latest->store, table_key(GRAPH_COUNTS, index)));
+    const struct core_table *main = check->graphs[home];
     int64_t row[MAX_LENGTH];
-    return main && store_pull_one(&main->store, table_key(GRAPH_COUNTS, index), row)
+    return main && !check->gone[home * WORKERS] &&
+                   store_pull_one(&main->store, table_key(GRAPH_COUNTS, index), row)
                ? sum_of(check, row)
                : 0;
 }
 
-void graph_check_begin(struct check *check, const struct operation *operation)
+void graph_check_begin(struct check *check, struct operation *operation)
 {
+    operation->n_gone = count_gone(check);
     for (size_t i = 0; i < operation->n; i++)
         operation->mains[i] = count_main(check, operation->indexes[i]);
 }
@@ -52,6 +80,8 @@ void graph_check_end(struct check *check, const struct operation *operation)
     const uint64_t bound = check->tables.policies[GRAPH_COUNTS].updates;
     const bool *lost = check->lost[GRAPH_COUNTS];
     uint64_t counts[MOST_KEYS];
+    if (operation->n_gone != count_gone(check))
+        return;
     for (size_t i = 0; i < operation->n; i++)
         counts[i] = sum_of(check, operation->values + i * check->tables.length);
     for (size_t i = 0; bound != UINT64_MAX && i < operation->n; i++) {

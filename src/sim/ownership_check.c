@@ -174,7 +174,7 @@ static void check_intended(const struct machine *machine, enum sim_table table, 
     struct check *check = &machine->run->check;
     const struct tables *tables = &check->tables;
     const bool listed = tables_listed(tables, table, index);
-    bool open = listed, begun = listed, is_replica;
+    bool open = listed || tables_kept(tables, table), begun = listed, is_replica;
     for (uint32_t node = 0; node < machine->run->n_machines; node++) {
         const struct machine *other = machine->run->machines[node];
         bool has_begun;
@@ -308,7 +308,8 @@ void ownership_check_end(struct machine *const *machines)
             continue;
         for (uint32_t k = 0; k < KEYS; k++)
             check_key(machines, table, k);
-        bool idle = !check->lenient && !tables_listed(&check->tables, table, 0);
+        bool idle = !check->lenient && !tables_listed(&check->tables, table, 0) &&
+                    !tables_kept(&check->tables, table);
         for (uint32_t k = 0; idle && k < machines[0]->run->n_machines; k++)
             if (!is_gone(machines[k]))
                 check_idle(machines[k], table);

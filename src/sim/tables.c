@@ -145,6 +145,20 @@ static void choose_filters(struct tables *tables, bool are_backed, uint64_t seed
     tables->roundings = are_backed ? NULL : roundings[rand_at(seed, 14) % n_roundings];
 }
 
+/* Those of other policies, in half of these runs. */
+static void choose_more_copies(struct tables *tables, uint64_t drawn)
+{
+    if (drawn % 2)
+        return;
+    policy_find("replicate", &tables->policies[REPLICA_COUNTS]);
+    tables->replicas_updated = drawn >> 1 & 1;
+    if (drawn >> 2 & 1)
+        policy_find(drawn >> 3 & 1 ? "cached" : "adaptive-relocate",
+                    &tables->policies[MANAGED_COUNTS]);
+    if (drawn >> 4 & 1)
+        policy_find("replicate", &tables->policies[LAST_VALUES]);
+}
+
 /* Some of the tables with backups have replicas, in one run of two. */
 static void choose_backed(struct tables *tables, uint64_t seed)
 {
@@ -160,6 +174,28 @@ static void choose_backed(struct tables *tables, uint64_t seed)
                 &tables->policies[MANAGED_COUNTS]);
     policy_find("adaptive", &tables->policies[UPDATED_COUNTS]);
     policy_find((drawn >> 16) % 2 ? "adaptive" : "static", &tables->policies[LAST_VALUES]);
+    /* With this number most runs that tests/sim/test_defects.c tries first still find their defects. */
+    choose_more_copies(tables, rand_at(seed, 79));
+}
+
+/* In half of the runs with backups rows are counted. */
+static void choose_backed_graph(struct tables *tables, const char *policy, uint32_t n_nodes,
+                                uint64_t seed)
+{
+    const uint64_t drawn = rand_at(seed, 20);
+    if (drawn % 2)
+        return;
+    policy_find(policy, &tables->policies[GRAPH_COUNTS]);
+    tables->graph_updated = drawn >> 1 & 1;
+    tables->has_frequencies = drawn >> 2 & 1;
+    choose_replicas(tables, n_nodes, seed);
+}
+
+/* Of tables with backups, after the others are chosen. */
+static void choose_kept(struct tables *tables, const char *const *policies, uint32_t n_nodes,
+                        uint64_t seed)
+{
+    choose_backed_graph(tables, policies[GRAPH_COUNTS], n_nodes, seed);
     for (int i = 0; i < N_SIM_TABLES; i++)
         policy_keep_home(&tables->policies[i]);
 }
@@ -215,8 +251,10 @@ void tables_choose(struct tables *tables, uint32_t n_nodes, uint32_t n_workers, 
         tables->listed[i] = table_key(MANAGED_COUNTS, i);
     choose_filters(tables, are_backed, seed);
     choose_placements(tables, n_nodes, seed);
-    if (are_backed)
+    if (are_backed) {
+        choose_kept(tables, policies, n_nodes, seed);
         return;
+    }
     choose_sparse(tables, seed);
     choose_replicas(tables, n_nodes, seed);
 }
@@ -275,7 +313,7 @@ struct tern_table_options tables_options(const struct tables *tables, enum sim_t
             (struct tern_updater){.name = "add and sum", .state_per_row = 1, .apply = add_and_sum};
     if (table == GRAPH_COUNTS && tables->has_frequencies && !tables->places_frequencies)
         options.frequencies = tables->frequencies;
-    if (tables_listed(tables, table, 0)) {
+    if (tables->policies[table].replica == REPLICA_OF_LISTED) {
         options.replicated = tables->listed;
         options.n_replicated = LISTED_KEYS;
     }

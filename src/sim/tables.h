@@ -182,10 +182,18 @@ static inline bool tables_copied(const struct tables *tables, enum sim_table tab
     return tables->policies[table].replica == REPLICA_ON_INTENT;
 }
 
+/* Whether nodes keep replicas of the table's keys for good. */
+static inline bool tables_kept(const struct tables *tables, enum sim_table table)
+{
+    return tables_technique(tables, table) == technique_everywhere();
+}
+
 /* Whether every node is to have the key for good. */
 static inline bool tables_listed(const struct tables *tables, enum sim_table table, uint32_t index)
 {
-    return tables->policies[table].replica == REPLICA_OF_LISTED && index < LISTED_KEYS;
+    if (tables->policies[table].replica == REPLICA_OF_LISTED)
+        return index < LISTED_KEYS;
+    return tables_kept(tables, table) && table == REPLICA_COUNTS;
 }
 
 #endif

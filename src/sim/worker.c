@@ -261,9 +261,8 @@ static enum tern_status do_counted(struct slot *slot, struct core_table *table)
     if (!status)
         status = counting->reserve(table, slot->keys, n);
     for (size_t i = 0; !status && i < n; i++) {
-        if (store_is_home(&table->store, slot->keys[i]))
-            counting->write(table, slot->kind, slot->keys[i], values + i * size);
-        else
+        if (!store_is_home(&table->store, slot->keys[i]) ||
+            !counting->write(table, slot->kind, slot->keys[i], values + i * size))
             slot->away[slot->n_away++] = (uint32_t)i;
     }
     return status;
@@ -347,7 +346,7 @@ static void end_slot(struct worker *worker, struct slot *slot, enum tern_status 
                          link_of(worker, slot, i)->n_resumed != slot->resumed[i];
         if (!sim_node->may_fail)
             check_seen(sim_node->check, &slot->operation, resumed);
-        if (is_counted)
+        if (!sim_node->may_fail && is_counted)
             graph_check_end(sim_node->check, &slot->operation);
     }
     if (slot->drawn && status)

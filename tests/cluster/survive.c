@@ -6,9 +6,10 @@
  *
  * A row has two numbers for each node, of which the node's pushes raise both by one, and behind them the number of pushes that
  * the updater has applied, which it keeps in its state: so a row that is torn, or has another row's state, is seen. The
- * variable POLICY names the policy, static without it; under one that bounds reads, or with INTENTS=1, there is no updater, and
- * workers advance. With INTENTS=1 they signal intent for some of their keys, and localize others. After SIGUSR2 the process kills itself in the middle of an update,
- * after SIGHUP it stops itself there. It prints
+ * variable POLICY names the policy, static without it; under one that bounds reads by clocks, or with INTENTS=1, there is no
+ * updater, and workers advance; under graph:S each node has replicas of half of the keys. With INTENTS=1 they signal intent for
+ * some of their keys, and localize others. After SIGUSR2 the process kills itself in the middle of an update, after SIGHUP it
+ * stops itself there. It prints
  * "ready" before the first step; after each flush "safe" and how many pushes were made before; and works until SIGUSR1. Then
  * it prints "started" and its pushes, meets the others that are left, compares, and prints "sum", a node and what is in the
  * table of that node's pushes, for each node; at last "exact" and the number of nodes that are left.
@@ -290,6 +291,31 @@ static void read_environment(void)
     intends = getenv("INTENTS");
 }
 
+/* Node k is to have replicas of the keys whose numbers are as odd as k. The placement stays. */
+static const struct tern_placement *place(void)
+{
+    static struct tern_placement placement;
+    uint64_t *keys = malloc(n_keys * n_nodes * sizeof *keys);
+    uint32_t *nodes = malloc(n_keys * n_nodes * sizeof *nodes);
+    placement.replica_keys = keys;
+    placement.replica_nodes = nodes;
+    for (uint64_t i = 0; keys && nodes && i < n_keys; i++)
+        for (uint32_t k = i % 2; k < n_nodes; k += 2) {
+            keys[placement.n_replicas] = key_of(i);
+            nodes[placement.n_replicas++] = k;
+        }
+    return &placement;
+}
+
+/* What the policy asks for. */
+static void adapt(struct tern_table_options *options)
+{
+    if (is_bounded || intends)
+        options->updater = (struct tern_updater){0};
+    if (!strncmp(policy, "graph", 5))
+        options->placement = place();
+}
+
 int main(int argc, char **argv)
 {
     hang_after(HANGS_S);
@@ -313,8 +339,7 @@ int main(int argc, char **argv)
         .policy = policy,
         .backups = n_backups,
         .recover = getenv("RECOVER")};
-    if (is_bounded || intends)
-        options.updater = (struct tern_updater){0};
+    adapt(&options);
     check(tern_table_open(node, "sums", &options, &table));
     if (getenv("READ"))
         return print_sums(getenv("READ"));
@@ -342,9 +367,9 @@ int main(int argc, char **argv)
         check(tern_quiesce(node));
     go_back();
     compare(jobs);
+    print_recovered();
     for (uint64_t i = 0; i < n_workers; i++)
         free(jobs[i].pushed);
-    print_recovered();
     (void)leave();
     printf("exact %" PRId64 "\n", present);
     return 0;

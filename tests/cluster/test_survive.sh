@@ -94,11 +94,8 @@ while [ $n_killed -lt "$kills_wanted" ]; do
     check "what node $second had flushed is there" has_safe "$second" 0
 done
 
-# The same where nodes have replicas of the keys that they want.
-INTENTS=1
-export INTENTS POLICY
-job=0
-for POLICY in adaptive multi adaptive-replicate adaptive-at-once; do
+# two_die HOW: two of four nodes are killed, one after the other, under the policy POLICY.
+two_die() {
     job=$((job + 1))
     [ $((job % 4)) -ge 2 ] && new_tcp || new_unix
     index=$([ $((job % 2)) -eq 0 ] && echo sparse || echo dense)
@@ -123,8 +120,20 @@ for POLICY in adaptive multi adaptive-replicate adaptive-at-once; do
     check "$POLICY ($index): nodes $first and $second killed, exact sums at the others" is_exact 2 $present
     check "what node $first had flushed is there" has_safe "$first" 0
     check "what node $second had flushed is there" has_safe "$second" 0
+}
+
+# The same where nodes have replicas of the keys that they want, or of those that the table's placement lists.
+job=0
+export POLICY INTENTS
+for POLICY in adaptive multi adaptive-replicate adaptive-at-once replicate replicate cached adaptive-relocate; do
+    INTENTS=1
+    two_die
 done
-unset INTENTS POLICY
+unset INTENTS
+for POLICY in graph:3 graph:inf; do
+    two_die
+done
+unset POLICY
 
 # With two backups two neighbours may die at the same moment: each has a backup of the other's rows.
 for index in dense sparse; do

@@ -339,10 +339,11 @@ static void policies_that_only_move_keys_have_no_backups(void **state)
                {"adaptive-replicate", TERN_OK},
                {"multi", TERN_OK},
                {"relocate", TERN_INVALID},
-               {"adaptive-relocate", TERN_INVALID},
-               {"replicate", TERN_INVALID},
-               {"ssp:2", TERN_INVALID},
-               {"graph:1", TERN_INVALID}};
+               {"adaptive-relocate", TERN_OK},
+               {"replicate", TERN_OK},
+               {"cached", TERN_OK},
+               {"graph:1", TERN_OK},
+               {"ssp:2", TERN_INVALID}};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         struct policy policy;
         assert_true(policy_find(all[i].name, &policy));
