@@ -11,7 +11,8 @@
  * crowd welcome COUNT TOKEN NODES CALLED ADDRESS
  *     Somebody who means well, COUNT times at once: each says HELLO in two pieces, the second when all have said
  *     the first, as in handshakes that take their time. Exits 1 unless all are welcomed. CALLED is the number of the
- *     node at ADDRESS. A node gives a handshake five seconds; whoever was that slow, on a busy machine, calls once more.
+ *     node at ADDRESS. A node ends a handshake after five seconds; a caller that was so slow, on a busy machine,
+ *     calls once more.
  * crowd hold SECONDS COUNT TOKEN NODES CALLED ADDRESS
  *     COUNT connections of a process that has the token and never joins. Prints "connected", and after SECONDS how
  *     many of them the node still holds.
@@ -126,8 +127,8 @@ static bool is_welcomed(int fd, struct said *said)
            bytes[2] == WELCOME;
 }
 
-/* Whether a call that began at `began_s` and failed took so long that the node's patience with it was over; not one that was
- * pushed out. */
+/* Whether the node may have ended a handshake that began at `began_s` because its five seconds were over. A node that pushed the
+ * caller out earlier cannot be told from that once the crowd itself is so slow; on a quiet machine it never is. */
 static bool was_slow(double began_s)
 {
     return now_s() - began_s >= 5;

@@ -248,7 +248,7 @@ static void every_defect_is_found(void **state)
             result = run((enum defect)which, first, 8 * SEEDS);
         }
         const uint64_t seed = first + result.n_seeds - 1;
-        /* Nothing is shown by a run that goes wrong without the defect, too. */
+        /* A run that also goes wrong without the defect shows nothing. */
         const bool is_found = result.n_violations && !run(DEFECT_NONE, seed, 1).n_violations;
         if (is_found)
             print_message("%-44s seed %3ju: %s\n", names[which], (uintmax_t)seed, result.violation);
