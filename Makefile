@@ -59,8 +59,9 @@ ND_BASE  := src/base/buffer.c src/base/handle.c src/base/invariant.c src/base/te
 OPENBLAS ?= $(shell pkg-config --exists openblas 2>/dev/null && echo 1)
 # oneDNN 2 convolves where its development files are, but not for ThreadSanitizer, which does not see OpenMP's locks; ONEDNN=
 # leaves it out.
-HAS_ONEDNN = $(shell printf '%s\n' '\#include <oneapi/dnnl/dnnl_version.h>' '\#if DNNL_VERSION_MAJOR != 2' '\#error' '\#endif' | \
-                     $(CC) -E - >/dev/null 2>&1 && echo 1)
+HASH := \#
+HAS_ONEDNN = $(shell printf '%s\n' '$(HASH)include <oneapi/dnnl/dnnl_version.h>' '$(HASH)if DNNL_VERSION_MAJOR != 2' \
+                     '$(HASH)error' '$(HASH)endif' | $(CC) -E - >/dev/null 2>&1 && echo 1)
 ONEDNN   ?= $(if $(filter thread,$(SAN)),,$(HAS_ONEDNN))
 override ONEDNN := $(ONEDNN)
 ND_LIBS  := -lz $(if $(OPENBLAS),$(shell pkg-config --libs openblas)) $(if $(ONEDNN),-ldnnl -lgomp)
