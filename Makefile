@@ -20,7 +20,7 @@ WERROR ?=
 BUILD  ?= build$(if $(SAN),/$(SAN),$(if $(DEBUG),/debug))
 PREFIX ?= /usr/local
 OBJCOPY ?= objcopy
-ARCH   := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
+ARCH   := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
 
 WARN := -Wall -Wextra -Wshadow -Wconversion -Wdouble-promotion -Wstrict-prototypes \
         -Wmissing-prototypes -Wvla -Wundef -Wformat=2 -Wimplicit-fallthrough \
