@@ -3,7 +3,7 @@
  *
  * Every node is a process with a `static` table and a worker. A first cluster has no backups: it is the baseline. In a second one
  * with backups each row is changed once, then all nodes push and pull keys of the whole table. In further ones all nodes push
- * keys of the last node, which is killed. With --disk a last one writes a checkpoint (bench_disk.h).
+ * keys of the last node, which is killed. In two more the last node leaves: while nobody works, and while all push and pull. With --disk a last one writes a checkpoint (bench_disk.h).
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -55,12 +55,17 @@ static const struct option options[] = {
 static const struct option_set option_set = {
     .program = "tern bench survive",
     .about = "Measures what backups of a table cost, and how long the other nodes wait when one is "
-             "killed.",
+             "killed or leaves.",
     .notes =
         "The wait is the time from kill -9 until every node that is left has made a push to "
         "keys of the\ndead one. Bytes are those of batches over those of the changed rows. "
         "Memory is what the processes\ngrow by when the table is filled, and throughput the "
         "keys that all nodes pull and push, both with\nbackups over without.\n"
+        "\n"
+        "Bytes of a leave are those that the others get while nobody works, over those that the "
+        "leaving "
+        "node\nhad: its keys, and its copies of others'. Work meanwhile is that of the others; the "
+        "longest call is\nbeside the longest one before.\n"
         "\n"
         "With --disk, a checkpoint of the table is written while the nodes work on. Its speed is "
         "that of\na plain write of as many bytes past the page cache (dd oflag=direct); the "
@@ -69,7 +74,8 @@ static const struct option_set option_set = {
         "\n"
         "JSON fields: bench, nodes, keys, length, kills, wait_ms (median), wait_ms_max, "
         "bytes_ratio,\nmemory_mb, memory_mb_without, memory_ratio, keys_per_s, "
-        "keys_per_s_without, throughput_ratio; with --disk also checkpoint_mb, "
+        "keys_per_s_without, throughput_ratio, leave_ms, leave_bytes_ratio, leave_working_ratio,\n"
+        "leave_call_ms, leave_call_ms_before; with --disk also checkpoint_mb, "
         "checkpoint_mb_per_s,\n"
         "plain_mb_per_s, disk_ratio, pause_ms, working_ratio, copied_ratio.",
     .options = options,
@@ -83,12 +89,16 @@ struct board {
     _Atomic uint32_t n_ready;
     atomic_bool is_over;
     _Atomic uint64_t killed_ns; /* 0: not yet */
+    atomic_bool is_paused, leaves;
+    _Atomic uint64_t left_ns; /* the last node has left; 0: not yet */
     struct {
         _Atomic uint64_t n_done; /* keys pushed and pulled */
         _Atomic uint64_t
             pushed_ns; /* the first push to the dead node's keys was done; 0: not yet */
         _Atomic uint64_t grown_bytes;  /* by filling the table */
         _Atomic uint64_t backup_bytes; /* of batches until then */
+        _Atomic uint64_t taken_bytes;  /* of others' batches, as of the pause */
+        _Atomic uint64_t longest_ns;   /* of its calls since this was 0 */
     } nodes[MAX_NODES];
 };
 
@@ -156,11 +166,34 @@ static bool step(struct part *part, uint64_t *random)
     if (tern_push(part->worker, part->table, keys, n_call, part->values) ||
         (!part->is_killed && tern_pull(part->worker, part->table, keys, n_call, part->values)))
         return false;
+    const uint64_t took_ns = proc_now_ns() - begun_ns;
+    if (took_ns > atomic_load(&board->nodes[part->self].longest_ns))
+        atomic_store(&board->nodes[part->self].longest_ns, took_ns);
     atomic_fetch_add(&board->nodes[part->self].n_done, 2 * n_call);
     const uint64_t killed_ns = atomic_load(&board->killed_ns);
     if (killed_ns && begun_ns > killed_ns && !atomic_load(&board->nodes[part->self].pushed_ns))
         atomic_store(&board->nodes[part->self].pushed_ns, proc_now_ns());
     return true;
+}
+
+/* Says how much was taken, and does nothing else. */
+static bool pause_work(struct part *part)
+{
+    struct tern_node_stats stats = {.struct_size = sizeof stats};
+    if (tern_node_get_stats(part->node, &stats))
+        return false;
+    atomic_store(&part->board->nodes[part->self].taken_bytes, stats.taken_bytes);
+    proc_sleep_ms(GLANCE_MS);
+    return true;
+}
+
+static int leave_alone(struct part *part)
+{
+    if (tern_worker_close(part->worker) || tern_node_leave(part->node))
+        return complain_tern("a node cannot leave");
+    atomic_store(&part->board->left_ns, proc_now_ns());
+    free(part->values);
+    return EXIT_OK;
 }
 
 static int node_main(void *context)
@@ -170,8 +203,11 @@ static int node_main(void *context)
     cluster_enter(&part->cluster, part->self);
     bool ok = open_node(part) && fill(part);
     atomic_fetch_add(&part->board->n_ready, 1);
-    while (ok && !atomic_load(&part->board->is_over))
-        ok = step(part, &random);
+    while (ok && !atomic_load(&part->board->is_over)) {
+        if (atomic_load(&part->board->leaves) && part->self + 1 == (uint32_t)args.n_nodes)
+            return leave_alone(part);
+        ok = atomic_load(&part->board->is_paused) ? pause_work(part) : step(part, &random);
+    }
     if (!ok || tern_worker_close(part->worker) || tern_node_close(part->node))
         return complain_tern("a node failed");
     free(part->values);
@@ -269,6 +305,92 @@ static bool measure_wait(struct part *part, double *wait_ms)
     return end(part);
 }
 
+struct leave {
+    double ms, bytes, working, call_ms, call_ms_before;
+};
+
+/* What the nodes that stay have done; what they have taken of others; and their longest call, which is forgotten. */
+static uint64_t count_staying(const struct board *board)
+{
+    uint64_t n = 0;
+    for (int64_t i = 0; i + 1 < args.n_nodes; i++)
+        n += atomic_load(&board->nodes[i].n_done);
+    return n;
+}
+
+static uint64_t count_taken(const struct board *board)
+{
+    uint64_t n = 0;
+    for (int64_t i = 0; i + 1 < args.n_nodes; i++)
+        n += atomic_load(&board->nodes[i].taken_bytes);
+    return n;
+}
+
+static double take_longest_ms(struct board *board)
+{
+    uint64_t longest_ns = 0;
+    for (int64_t i = 0; i + 1 < args.n_nodes; i++) {
+        const uint64_t ns = atomic_exchange(&board->nodes[i].longest_ns, 0);
+        longest_ns = ns > longest_ns ? ns : longest_ns;
+    }
+    return (double)longest_ns * 1e-6;
+}
+
+/* Has the last node leave, and waits until it has; false after an error message. */
+static bool see_off(struct part *part)
+{
+    atomic_store(&part->board->leaves, true);
+    for (int i = 0; i < 60 * 1000 / GLANCE_MS && !atomic_load(&part->board->left_ns); i++)
+        proc_sleep_ms(GLANCE_MS);
+    if (!atomic_load(&part->board->left_ns))
+        complain("a node has not left within a minute");
+    return atomic_load(&part->board->left_ns);
+}
+
+/* While nobody works. */
+static bool measure_leave_bytes(struct part *part, struct leave *leave)
+{
+    enum { SETTLES_MS = 300 };
+    const double row_bytes = 8 + (double)args.length * sizeof(float);
+    const double share = (double)args.n_keys / (double)args.n_nodes * row_bytes;
+    part->has_backups = true;
+    part->is_killed = false;
+    if (!begin(part))
+        return false;
+    atomic_store(&part->board->is_paused, true);
+    proc_sleep_ms(SETTLES_MS);
+    const uint64_t before = count_taken(part->board);
+    if (!see_off(part))
+        return cluster_close(&part->cluster, false);
+    proc_sleep_ms(SETTLES_MS);
+    leave->bytes = (double)(count_taken(part->board) - before) / (2 * share);
+    return end(part);
+}
+
+/* While all work. */
+static bool measure_leave(struct part *part, struct leave *leave)
+{
+    if (!measure_leave_bytes(part, leave) || !begin(part))
+        return false;
+    struct board *board = part->board;
+    proc_sleep_ms(args.seconds * 1e3);
+    (void)take_longest_ms(board);
+    const uint64_t first_ns = proc_now_ns(), first = count_staying(board);
+    proc_sleep_ms(args.seconds * 1e3);
+    const uint64_t begun_ns = proc_now_ns(), n_before = count_staying(board);
+    leave->call_ms_before = take_longest_ms(board);
+    if (!see_off(part))
+        return cluster_close(&part->cluster, false);
+    const uint64_t ended_ns = proc_now_ns(), n_after = count_staying(board);
+    /* A call that waits for the node that has left is over soon after. */
+    proc_sleep_ms(args.seconds * 1e3);
+    leave->call_ms = take_longest_ms(board);
+    leave->ms = (double)(atomic_load(&board->left_ns) - begun_ns) * 1e-6;
+    leave->working = (double)(n_after - n_before) / (double)(ended_ns - begun_ns) /
+                     ((double)(n_before - first) / (double)(begun_ns - first_ns));
+    return end(part);
+}
+
 static double ratio(double a, double b)
 {
     return b > 0 ? a / b : 0;
@@ -291,6 +413,19 @@ static void print_disk(const struct disk_figures *disk)
                "pause of its start  %.1f ms; extra memory %.2f of the checkpoint\n"
                "work meanwhile      %.2f of the keys/s before\n",
                disk->n_bytes * 1e-6, speed, ratio(speed, plain), disk->pause_ms, copied, keeps);
+}
+
+static void print_leave(const struct leave *leave)
+{
+    if (args.json)
+        printf(",\"leave_ms\":%.1f,\"leave_bytes_ratio\":%.3f,\"leave_working_ratio\":%.3f,"
+               "\"leave_call_ms\":%.1f,\"leave_call_ms_before\":%.1f",
+               leave->ms, leave->bytes, leave->working, leave->call_ms, leave->call_ms_before);
+    else
+        printf(
+            "a node leaves       %.0f ms; bytes %.2f of what it had\n"
+            "work meanwhile      %.2f of the keys/s before; longest call %.0f ms, before %.0f ms\n",
+            leave->ms, leave->bytes, leave->working, leave->call_ms, leave->call_ms_before);
 }
 
 static void print(const struct cost *with, const struct cost *without, double *waits)
@@ -323,6 +458,7 @@ int bench_survive_command(int argc, char **argv)
 {
     int status;
     struct cost with, without;
+    struct leave leave = {0};
     struct disk_figures disk;
     static double waits[MAX_KILLS];
     if (!options_read(&option_set, argc, argv, &status))
@@ -339,7 +475,7 @@ int bench_survive_command(int argc, char **argv)
                                      .seconds = args.seconds,
                                      .folder = args.disk,
                                      .link = args.link};
-    steps_begin(2 + (size_t)args.n_kills + (args.disk != NULL));
+    steps_begin(3 + (size_t)args.n_kills + (args.disk != NULL));
     steps_next("without backups");
     bool ok = measure_cost(&part, false, &without);
     steps_next("with backups");
@@ -348,6 +484,8 @@ int bench_survive_command(int argc, char **argv)
         steps_next("kill %" PRId64, i + 1);
         ok = measure_wait(&part, &waits[i]);
     }
+    steps_next("a leave");
+    ok = ok && measure_leave(&part, &leave);
     if (ok && args.disk != NULL) {
         steps_next("a checkpoint");
         ok = bench_disk(&setup, &disk);
@@ -355,6 +493,8 @@ int bench_survive_command(int argc, char **argv)
     steps_end();
     if (ok)
         print(&with, &without, waits);
+    if (ok)
+        print_leave(&leave);
     if (ok && args.disk != NULL)
         print_disk(&disk);
     if (ok && args.json)

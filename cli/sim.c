@@ -15,9 +15,9 @@
 enum { ENOUGH_SEEDS = 100 }; /* for every fault to occur */
 
 /* In the order of enum tern_sim_fault. */
-static const char *const fault_names[] = {"delay",  "break",   "pause",  "partition",
-                                          "stale",  "restart", "outage", "crash",
-                                          "freeze", "all",     "none",   NULL};
+static const char *const fault_names[] = {"delay",   "break",  "pause", "partition", "stale",
+                                          "restart", "outage", "crash", "freeze",    "leave",
+                                          "all",     "none",   NULL};
 
 static struct {
     bool json, is_cost;

@@ -26,6 +26,7 @@ enum tern_sim_fault {
     /* In clusters whose tables have backups, which one seed of four has; nothing may fail at the others: */
     TERN_SIM_CRASH, /* a process ends for good */
     TERN_SIM_FREEZE, /* a process stands still for longer than the deadline, is given up, and goes on */
+    TERN_SIM_LEAVE, /* a node leaves before the others, which go on: in a third of these seeds */
     TERN_SIM_FAULTS,
 };
 

@@ -145,6 +145,18 @@ TERN_API enum tern_status tern_node_open(const struct tern_node_options *options
  * run tasks here. A node that died is reported as TERN_PEER; this node is closed all the same. */
 TERN_API enum tern_status tern_node_close(struct tern_node *node);
 
+/* Leaves a running job: the others go on without this node, which is closed. Nobody's call fails, and every push of this node's
+ * workers is kept, as is every push to its rows. The next node has its rows from then on; until then this one serves them, and any
+ * k others may die without loss (k: the tables' backups). Takes as long as the copies of its rows do, and up to half of TERN_DEADLINE
+ * if the others do nothing meanwhile. Barriers and sums are about those that are present, from the next one on that
+ * this node has not come to.
+ *
+ * All tables of the job must have backups (else TERN_INVALID), and node 0 cannot leave before the others. TERN_BUSY while workers
+ * are open, or a checkpoint is being written. Tasks that others submit here are run until nothing is left to run; those that come
+ * later fail. Others should not open a table meanwhile that this node has not opened. After a failure the node is open, as before. A
+ * node that is single is closed. */
+TERN_API enum tern_status tern_node_leave(struct tern_node *node);
+
 /* The number of this node, from 0, and the number of nodes. Either pointer may be NULL. */
 TERN_API enum tern_status tern_node_self(struct tern_node *node, uint32_t *index, uint32_t *count);
 
@@ -1186,6 +1198,7 @@ struct tern_node_stats {
     size_t struct_size;           /* set by the caller: sizeof(struct tern_node_stats) */
     uint64_t refused_connections; /* malformed, not authenticated, or of another job */
     uint64_t backup_bytes; /* of changed rows that the nodes with the backups have confirmed */
+    uint64_t taken_bytes;  /* of the same, that came from the nodes whose backups are here */
 };
 
 /* The present counts. While workers run they may be a moment old, never torn. */

@@ -62,8 +62,8 @@ static bool is_used(const struct node *node)
     return used;
 }
 
-/* Closes the workers, then the node. */
-static enum tern_status end(struct node *node)
+/* Closes the workers, then the node, by tern_node_close or tern_node_leave. */
+static enum tern_status end(struct node *node, enum tern_status (*close)(struct tern_node *))
 {
     enum tern_status status = TERN_OK;
     while (!status && node->workers)
@@ -73,26 +73,36 @@ static enum tern_status end(struct node *node)
     struct tern_node *handle = node->handle;
     node->handle = NULL;
     Py_BEGIN_ALLOW_THREADS
-    status = tern_node_close(handle);
+    status = close(handle);
     Py_END_ALLOW_THREADS
-    if (status == TERN_BUSY)
+    if (status == TERN_BUSY || (status && close == tern_node_leave))
         node->handle = handle;
     else
         task_free_functions(node);
     return status;
 }
 
-static PyObject *node_close(PyObject *self, PyObject *unused)
+static PyObject *close_by(struct node *node, enum tern_status (*close)(struct tern_node *))
 {
-    (void)unused;
-    struct node *node = (struct node *)self;
     if (!node->handle)
         Py_RETURN_NONE;
     if (!may_call() || !is_own_process(node->generation))
         return NULL;
     if (is_used(node))
         return raise_sentence(TERN_BUSY, "another thread is inside a call of the node");
-    return none_or_raise(end(node));
+    return none_or_raise(end(node, close));
+}
+
+static PyObject *node_close(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return close_by((struct node *)self, tern_node_close);
+}
+
+static PyObject *node_part(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return close_by((struct node *)self, tern_node_leave);
 }
 
 /* Ends the wait of a node that closes because of an exception: others may work for long before they close, too. */
@@ -117,7 +127,7 @@ static PyObject *node_abandon(PyObject *self, PyObject *unused)
     clock_gettime(CLOCK_MONOTONIC, &now);
     time_t end_s = now.tv_sec + WAIT_S;
     tern_set_interrupt(is_over, &end_s);
-    end(node);
+    end(node, tern_node_close);
     tern_set_interrupt(NULL, NULL);
     restore_interrupt();
     PyErr_Clear();
@@ -236,9 +246,10 @@ static PyObject *node_stats(PyObject *self, PyObject *unused)
     node_leave(node);
     if (status)
         return raise_status(status);
-    return Py_BuildValue("{s:K,s:K}", "refused_connections",
+    return Py_BuildValue("{s:K,s:K,s:K}", "refused_connections",
                          (unsigned long long)stats.refused_connections, "backup_bytes",
-                         (unsigned long long)stats.backup_bytes);
+                         (unsigned long long)stats.backup_bytes, "taken_bytes",
+                         (unsigned long long)stats.taken_bytes);
 }
 
 bool node_init_type(PyObject *module)
@@ -247,6 +258,10 @@ bool node_init_type(PyObject *module)
         {"close", node_close, METH_NOARGS,
          "close()\n\nCloses the node, its workers and its tables. In a cluster it returns when all "
          "nodes close."},
+        {"leave", node_part, METH_NOARGS,
+         "leave()\n\nLeaves a running job whose tables have backups, and closes the node. The "
+         "others "
+         "go on\nwithout it, and nothing is lost."},
         {"_abandon", node_abandon, METH_NOARGS,
          "Closes after an exception, waiting two seconds for others at most."},
         {"barrier", node_barrier, METH_NOARGS, "barrier()\n\nWaits for all nodes."},

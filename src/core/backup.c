@@ -57,7 +57,7 @@ bool backup_init(struct backup *backup, struct service *service)
 void backup_fini(struct backup *backup)
 {
     buffer_free(&backup->batch);
-    for (int i = 0; i < TERN_MAX_BACKUPS; i++)
+    for (int i = 0; i < BACKUP_MAX_PEERS; i++)
         buffer_free(&backup->staged[i].bytes);
     records_fini(&backup->records);
     free(backup->lacks);
@@ -175,15 +175,15 @@ void backup_note(struct backup *backup, struct server_lane *lane)
 
 /* What is under way goes to the peers that there are now, from its beginning on, without what was copied to others. New peers get
  * all records, and answer of which arcs they have no copies. In the first view they have all. */
-void backup_form(struct backup *backup, bool takes_over)
+void backup_form(struct backup *backup, bool anew)
 {
     const struct core *core = backup->service->server.core;
     const uint32_t n_before = backup->n_peers;
-    uint32_t before[TERN_MAX_BACKUPS];
+    uint32_t before[BACKUP_MAX_PEERS];
     memcpy(before, backup->peers, sizeof before);
     backup->n_wanted = atomic_load_explicit(&core->n_backups, memory_order_relaxed);
     backup->n_peers = view_backups(core->view, core->node, backup->n_wanted, backup->peers);
-    if (n_before == backup->n_peers && !takes_over &&
+    if (n_before == backup->n_peers && !anew &&
         !memcmp(before, backup->peers, n_before * sizeof *before))
         return;
     backup->is_copying = backup->is_sending = false;
@@ -238,6 +238,14 @@ bool backup_is_flushed(struct backup *backup, uint64_t sweep)
 {
     find_peers(backup);
     return !backup->n_peers || (backup->n_swept >= sweep && backup->is_formed);
+}
+
+uint32_t backup_formed(struct service *const *services, uint32_t n_services)
+{
+    for (uint32_t i = 0; i < n_services; i++)
+        if (!backup_is_flushed(&services[i]->backup, 0) && !defect(DEFECT_FORMED_EARLY))
+            return 0;
+    return view_epoch(services[0]->server.core->view);
 }
 
 /* ---- Making batches ----------------------------------------------------------------------------- */

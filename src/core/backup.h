@@ -24,6 +24,8 @@
  *     at most k nodes die between two moments at which all copies are complete.
  *     With `recover` its rows are read from a checkpoint instead, and copies that came before the rest did replace them: what was
  *     pushed since the checkpoint is lost, and nothing else fails.
+ *     A node that leaves has one backup more before it goes, and stays until all nodes' copies are complete without it
+ *     (group.h): any k nodes may die meanwhile.
  *  8. Batches are taken under equal views alone, and only from a node whose backup this one is. So a node that was given up
  *     and goes on gets no write confirmed.
  *
@@ -52,7 +54,10 @@ struct rounds;
 struct server_lane;
 struct service;
 
-enum { BATCH_FRAME_BYTES = 4 << 20 }; /* of a batch that go into one frame */
+enum {
+    BATCH_FRAME_BYTES = 4 << 20,             /* of a batch that go into one frame */
+    BACKUP_MAX_PEERS = TERN_MAX_BACKUPS + 1, /* while a node is leaving (view.h) */
+};
 
 /* The backups of a table: those of other nodes' rows that are here, and what of this node's rows is to be sent first. */
 struct table_backup {
@@ -89,7 +94,7 @@ struct backup {
     struct rounds *rounds;   /* of the shard; NULL: there are none. The driver sets it */
     size_t
         piece_bytes; /* about so many that only this node's workers wrote, or are copied, go with a batch */
-    uint32_t peers[TERN_MAX_BACKUPS], n_peers, n_wanted;
+    uint32_t peers[BACKUP_MAX_PEERS], n_peers, n_wanted;
     /* Batches made and confirmed by all peers; and sweeps that they end. */
     uint64_t n_made, n_confirmed;
     uint64_t n_sweeps, n_swept;
@@ -102,6 +107,7 @@ struct backup {
     bool is_under_way;
     bool is_sending;  /* a frame was given out */
     uint64_t n_bytes; /* of batches, as far as they were confirmed */
+    uint64_t n_taken; /* of batches of others, that were applied */
     /* What the peers have: */
     bool announces;     /* the next batch names all tables, which are to be open at new peers; */
     bool is_formed;     /* it was confirmed, and all copies are complete */
@@ -111,7 +117,7 @@ struct backup {
     uint32_t copies_to; /* bits */
     struct backup_place copied; /* how far that is */
     /* Of the nodes whose backup this one is: parts of batches so far, and what is known of their lanes. */
-    struct staged staged[TERN_MAX_BACKUPS];
+    struct staged staged[BACKUP_MAX_PEERS];
     struct records records;
 };
 
@@ -157,6 +163,10 @@ uint64_t backup_last(const struct backup *backup);
 
 /* Whether that is confirmed, and all peers have complete copies. */
 bool backup_is_flushed(struct backup *backup, uint64_t sweep);
+
+/* The epoch of the view if all peers of all shards have complete copies under it, else 0: for PING. The caller has the locks of all
+ * shards. */
+uint32_t backup_formed(struct service *const *services, uint32_t n_services);
 
 /* ---- The nodes that have the backups ---- */
 

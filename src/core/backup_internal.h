@@ -43,7 +43,7 @@ static inline void backup_drop_kept(struct table_backup *table, uint32_t shard, 
 /* A lane's record goes with the next batch. */
 void backup_note(struct backup *backup, struct server_lane *lane);
 
-/* Finds the peers under the present view. `takes_over`: there are rows and records that they may not have. */
-void backup_form(struct backup *backup, bool takes_over);
+/* Finds the peers under the present view. `anew`: there are rows and records that they may not have, also if they are the same. */
+void backup_form(struct backup *backup, bool anew);
 
 #endif

@@ -275,7 +275,7 @@ static struct staged *find_staged(struct backup *backup, uint32_t from)
 {
     const struct core *core = backup->service->server.core;
     struct staged *found = NULL;
-    for (int i = 0; i < TERN_MAX_BACKUPS; i++) {
+    for (int i = 0; i < BACKUP_MAX_PEERS; i++) {
         struct staged *staged = &backup->staged[i];
         if (staged->from == from && staged->bytes.bytes)
             return staged;
@@ -316,6 +316,8 @@ enum served backup_take(struct backup *backup, uint32_t from, const struct frame
     if (!request->fields.batch.is_last)
         return SERVED;
     const enum served served = apply(backup, staged);
+    if (served == SERVED)
+        backup->n_taken += buffer_size(bytes);
     if (served == REFUSED)
         fail(TERN_PEER, "a BATCH of node %" PRIu32 " cannot be taken", from);
     if (served != HELD && buffer_size(bytes) > KEEP_BYTES)
@@ -543,14 +545,15 @@ static void tell_techniques(const struct core *core, const struct view *before)
 void backup_change_view(struct core *core, struct service *const *services, uint32_t n_services,
                         const struct view *next)
 {
-    bool takes_over = false;
+    /* When a node leaves, all copies are looked at once more: then they are as complete as they are said to be. */
+    bool forms_anew = view_has_leaving(next);
     const struct view *before = core->view;
     for (uint32_t i = 0; i < n_services; i++)
         end_questions(&services[i]->backup, core, next);
     for (uint32_t arc = 0; arc < view_capacity(next); arc++) {
         if (!falls_here(core, next, arc))
             continue;
-        takes_over = true;
+        forms_anew = true;
         for (size_t i = 0; i < TERN_MAX_TABLES; i++) {
             struct core_table *table = backup_table(core, i, 0);
             if (table)
@@ -563,5 +566,5 @@ void backup_change_view(struct core *core, struct service *const *services, uint
     tell_techniques(core, before);
     for (uint32_t i = 0; i < n_services; i++)
         if (!defect(DEFECT_PEERS_KEPT))
-            backup_form(&services[i]->backup, takes_over);
+            backup_form(&services[i]->backup, forms_anew);
 }

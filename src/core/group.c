@@ -6,7 +6,7 @@
  * request that is tried again is either still held or gets the answer it always gets.
  *
  * Invariants
- *   1. state goes ABSENT -> JOINED -> LEFT, DEAD or GIVEN_UP, or ABSENT -> MISSING.
+ *   1. state goes ABSENT -> JOINED -> LEFT, DEAD, GIVEN_UP or PARTED, or ABSENT -> MISSING.
  *   2. n_joined counts the members that ever joined; the roster is complete when it is all of the view.
  */
 #include "core/group.h"
@@ -95,17 +95,23 @@ static bool can_be_spared(const struct group *group, uint32_t node)
     return node != 0 && group->n_tables > 0 && group->n_without_backups == 0 && group->n_dead == 0;
 }
 
-/* Goes on without a member; false when memory runs out. */
-static bool spare(struct group *group, uint32_t node)
+/* The view that the next one replaces; NULL, with a sentence, when memory runs out. */
+static struct view *need_present(struct group *group)
 {
-    const uint32_t epoch = group_epoch(group);
     if (!group->present)
-        group->present = view_new(epoch, view_n_nodes(group->view), NULL);
-    struct view *next = group->present ? view_without(group->present, epoch + 1, &node, 1) : NULL;
+        group->present = view_new(group_epoch(group), view_n_nodes(group->view), NULL);
+    return group->present;
+}
+
+/* Goes on without a member, whose state is `to` from then on; false when memory runs out. */
+static bool spare(struct group *group, uint32_t node, enum state to)
+{
+    struct view *present = need_present(group);
+    struct view *next = present ? view_without(present, group_epoch(group) + 1, &node, 1) : NULL;
     if (!next)
         return false;
     group->present = next;
-    group->members[node].state = GIVEN_UP;
+    group->members[node].state = to;
     (void)group_note_passed(group);
     return true;
 }
@@ -113,7 +119,7 @@ static bool spare(struct group *group, uint32_t node)
 bool group_ended(struct group *group, uint64_t node)
 {
     return view_has(group->view, node) && group->members[node].state == JOINED &&
-           can_be_spared(group, (uint32_t)node) && spare(group, (uint32_t)node);
+           can_be_spared(group, (uint32_t)node) && spare(group, (uint32_t)node, GIVEN_UP);
 }
 
 /* Gives up the members in state `from` that were not heard of since the deadline. */
@@ -126,7 +132,7 @@ static bool give_up(struct group *group, enum state from, enum state to, uint64_
         const uint64_t limit_ns = from == ABSENT ? group->join_deadline_ns : group->deadline_ns;
         if (member->state != from || elapsed(since_ns, now_ns) < limit_ns)
             continue;
-        if (to == DEAD && can_be_spared(group, i) && spare(group, i))
+        if (to == DEAD && can_be_spared(group, i) && spare(group, i, GIVEN_UP))
             continue;
         member->state = to;
         group->n_dead++;
@@ -340,6 +346,9 @@ static void join_first(const struct call *call)
 /* The last words to a member that the others do without. */
 static enum served answer_given_up(const struct call *call)
 {
+    if (call->member->state == PARTED)
+        return group_answer_failure(
+            call, fail(TERN_CLOSED, "node %" PRIu32 " has left the job", call->from));
     return group_answer_failure(
         call,
         fail(TERN_PEER,
@@ -368,9 +377,9 @@ static enum served join(const struct call *call)
         return group_is_over(group) ? REFUSED : group_answer_failure(call, status);
     }
     if (group->n_joined + defect(DEFECT_JOIN_EARLY) >= view_n_nodes(group->view) &&
-        call->member->state != DEAD && call->member->state != GIVEN_UP)
+        call->member->state != DEAD && !member_is_gone(call->member))
         return answer_roster(call);
-    if (call->member->state == GIVEN_UP)
+    if (member_is_gone(call->member))
         return answer_given_up(call);
     return group->n_dead > 0 ? group_answer_failure(call, group_fail_dead(group, "")) : HELD;
 }
@@ -511,10 +520,27 @@ static enum served open_table(const struct call *call)
 
 /* ---- PING and BYE ---------------------------------------------------------------------------- */
 
+/* When all backups are complete, the others go on without the member that is leaving. */
+static bool let_go(struct group *group)
+{
+    const struct view *present = group->present;
+    uint32_t node = 0;
+    if (!present || !view_has_leaving(present))
+        return false;
+    view_each (i, present) {
+        if (group->members[i].formed != group_epoch(group) && !defect(DEFECT_LEAVES_EARLY))
+            return false;
+        node = view_is_leaving(present, i) ? i : node;
+    }
+    return spare(group, node, PARTED);
+}
+
 static enum served ping(const struct call *call)
 {
     const struct group *group = call->group;
     uint64_t dead = 0;
+    call->member->formed = call->request->fields.ping.formed;
+    *call->changed |= let_go(call->group);
     view_each_while (i, group->view, !dead)
         dead = member_is_dead(&group->members[i]) ? (uint64_t)i + 1 : 0;
     struct buffer view = {0};
@@ -527,8 +553,50 @@ static enum served ping(const struct call *call)
     return served;
 }
 
+/* Why a member cannot leave alone. */
+static enum tern_status fail_to_leave(const struct call *call)
+{
+    const struct group *group = call->group;
+    if (group->n_dead > 0)
+        return group_fail_dead(group, "");
+    if (call->from == 0)
+        return fail(TERN_INVALID, "node 0 coordinates the job, and cannot leave before the others");
+    if (call->member->state != JOINED)
+        return fail(TERN_CLOSED, "node %" PRIu32 " has left the job", call->from);
+    for (size_t i = 0; i < group->n_tables; i++)
+        if (!group->tables[i]->backups)
+            return fail(TERN_INVALID,
+                        "node %" PRIu32
+                        " cannot leave before the others: table '%s' has no backups",
+                        call->from, group->tables[i]->name);
+    return fail(TERN_INVALID,
+                "node %" PRIu32 " cannot leave before the others: no table was opened yet",
+                call->from);
+}
+
+/* A member asks to leave alone. */
+static enum served leave_alone(const struct call *call)
+{
+    struct group *group = call->group;
+    if (call->member->state == PARTED)
+        return group_answer(call, FRAME_DONE, 0, NULL, 0);
+    if (call->member->state != JOINED || !can_be_spared(group, call->from))
+        return group_answer_failure(call, fail_to_leave(call));
+    struct view *present = need_present(group);
+    if (present && view_has_leaving(present))
+        return HELD;
+    struct view *next =
+        present ? view_with_leaving(present, group_epoch(group) + 1, call->from) : NULL;
+    if (!next)
+        return answer_no_memory(call);
+    group->present = next;
+    return HELD;
+}
+
 static enum served bye(const struct call *call)
 {
+    if (call->request->fields.bye.alone)
+        return leave_alone(call);
     if (call->member->state == JOINED) {
         call->member->state = LEFT;
         *call->changed = true;
@@ -594,7 +662,8 @@ enum served group_request(struct group *group, uint32_t from, const struct frame
         fail(TERN_INVALID, "node %" PRIu32 " sent %s before it joined", from, kind);
         return REFUSED;
     }
-    if (request->kind != FRAME_JOIN && request->kind != FRAME_PING && state == GIVEN_UP)
+    const bool is_gone = state == GIVEN_UP || (state == PARTED && request->kind != FRAME_BYE);
+    if (request->kind != FRAME_JOIN && request->kind != FRAME_PING && is_gone)
         return answer_given_up(&call);
     if (request->kind != FRAME_JOIN && state == DEAD)
         return group_answer_failure(&call, group_fail_dead(group, "this node was given up: "));

@@ -17,6 +17,10 @@
  * wait only for the nodes in it. Nothing that the dead member says counts from then on. If nobody has called group_tick for
  * half the deadline, all deadlines begin anew: a coordinator that was not listening cannot tell which member is dead.
  *
+ * A member may leave alone, before the others, if they could go on without it. Its BYE says so, and is held. The cluster gets a view in
+ * which it is leaving (view.h). Members say by PING in which epoch all backups of their rows are complete. When all have said that of
+ * the present one, the next view is without the member, and its BYE is answered. One leaves at a time.
+ *
  * Pure: time comes in, replies go out. etcd can take this file's place.
  */
 #ifndef CORE_GROUP_H

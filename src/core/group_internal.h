@@ -6,6 +6,7 @@
 #define CORE_GROUP_INTERNAL_H
 
 #include "base/keymap.h"
+#include "core/defect.h"
 #include "core/group.h"
 
 enum {
@@ -22,6 +23,7 @@ enum state {
     LEFT,     /* said BYE */
     DEAD,     /* nothing was heard of it for the deadline */
     GIVEN_UP, /* the same, and the others go on without it */
+    PARTED,   /* it asked to leave alone, and the others go on without it */
 };
 
 enum sequence { REDUCTIONS, BROADCASTS, N_SEQUENCES };
@@ -32,7 +34,8 @@ struct group_member {
     uint64_t incarnation;
     uint64_t host; /* as it says; not looked into here */
     uint64_t heard_ns;
-    uint64_t arrived;            /* the latest barrier */
+    uint64_t formed;  /* the latest epoch in which it said that its backups were complete */
+    uint64_t arrived; /* the latest barrier */
     uint64_t asked[N_SEQUENCES]; /* the latest number */
     uint8_t address_bytes;
     char address[MAX_ADDRESS_BYTES];
@@ -75,7 +78,8 @@ struct collectives {
 
 struct group {
     const struct view *view; /* with which it began: all nodes */
-    struct view *present;    /* without those that are GIVEN_UP; NULL: there are none */
+    struct view
+        *present; /* without those that are gone; NULL: there are none, and none is leaving */
     uint32_t n_shards;
     uint64_t deadline_ns, join_deadline_ns;
     uint64_t began_ns;
@@ -111,7 +115,7 @@ static inline bool member_is_dead(const struct group_member *member)
 /* Whether nobody waits for the member any more. */
 static inline bool member_is_gone(const struct group_member *member)
 {
-    return member->state == GIVEN_UP;
+    return member->state == GIVEN_UP || (member->state == PARTED && !defect(DEFECT_PARTED_AWAITED));
 }
 
 static inline uint32_t group_epoch(const struct group *group)

@@ -11,12 +11,13 @@ void pulse_init(struct pulse *pulse, struct lanes *lanes)
     lanes->is_pulse = true;
 }
 
-bool pulse_ask(struct pulse *pulse)
+bool pulse_ask(struct pulse *pulse, uint32_t formed)
 {
     if (pulse->is_asking || defect(DEFECT_PULSE_SKIPPED))
         return false;
-    pulse->op = (struct op){.fields.ping.unserved = atomic_exchange_explicit(
-                                &pulse->lanes->peers->unserved, 0, memory_order_relaxed)};
+    pulse->op = (struct op){.fields.ping = {atomic_exchange_explicit(&pulse->lanes->peers->unserved,
+                                                                     0, memory_order_relaxed),
+                                            formed}};
     pulse->is_asking = !client_call(pulse->lanes->client, COORDINATOR, &pulse->op, FRAME_PING);
     return pulse->is_asking;
 }

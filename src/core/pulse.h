@@ -26,8 +26,9 @@ struct pulse {
 /* The lanes are the pulse's alone. */
 void pulse_init(struct pulse *pulse, struct lanes *lanes);
 
-/* Asks; false when memory runs out or a PING is under way. The op is done when it is answered or has failed. */
-bool pulse_ask(struct pulse *pulse);
+/* Asks; false when memory runs out or a PING is under way. The op is done when it is answered or has failed. `formed` is the epoch
+ * of the view if all backups of the node's rows are complete under it (backup_is_flushed), else 0. */
+bool pulse_ask(struct pulse *pulse, uint32_t formed);
 
 /* Ends a PING that is done. Returns its status; *dead is the number of a node that was given up, plus 1, or 0. The bytes of a
  * view that is later than this node's are appended to `view`, for view_read. */

@@ -624,13 +624,14 @@ static enum served serve_batch(struct server *server, struct server_lane *lane,
 }
 
 /* Whether a request came under another view; *served is the outcome then. The coordinator's view may be later than that of its
- * own node, and those who ask it whether they live need not have the latest. */
+ * own node. Those who ask it whether they live, or have left, need not have the latest, nor be in it. */
 static bool is_of_another_view(struct server *server, const struct server_lane *lane,
                                const struct frame *request, struct buffer *out, enum served *served)
 {
     const struct view *view = server->core->view;
     const uint32_t epoch = view_epoch(view);
-    if (request->kind == FRAME_PING || request->kind == FRAME_JOIN || defect(DEFECT_ANY_EPOCH) ||
+    if (request->kind == FRAME_PING || request->kind == FRAME_JOIN ||
+        (request->kind == FRAME_BYE && !defect(DEFECT_BYE_OUTDATED)) || defect(DEFECT_ANY_EPOCH) ||
         (request->epoch == epoch &&
          (view_is_present(view, lane->node) || defect(DEFECT_DEAD_NOT_FENCED))))
         return false;

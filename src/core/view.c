@@ -4,8 +4,11 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "core/defect.h"
 #include "core/placement.h"
 #include "wire/bytes.h"
+
+enum { VIEW_BYTES = 12 }; /* as it is told, without the numbers of nodes */
 
 const struct view view_alone = {.capacity = 1, .n_nodes = 1, .n_members = 1};
 
@@ -101,7 +104,9 @@ static void pass_on(const bool *is_gone, uint32_t n, uint32_t *homes)
     }
 }
 
-struct view *view_without(struct view *before, uint32_t epoch, const uint32_t *gone, size_t n)
+/* The next view: without the n nodes of `gone`, and with the one that is leaving (view.h), unless it is among them. */
+static struct view *follow(struct view *before, uint32_t epoch, const uint32_t *gone, size_t n,
+                           uint32_t leaving)
 {
     const uint32_t n_nodes = before->n_nodes;
     uint32_t n_gone = 0;
@@ -128,6 +133,7 @@ struct view *view_without(struct view *before, uint32_t epoch, const uint32_t *g
     view->epoch = epoch;
     view->homes = homes;
     view->before = before;
+    view->leaving = leaving && view_is_present(view, leaving - 1) ? leaving : 0;
     return view;
 
 failed:
@@ -137,13 +143,42 @@ failed:
     return NULL;
 }
 
+struct view *view_without(struct view *before, uint32_t epoch, const uint32_t *gone, size_t n)
+{
+    return follow(before, epoch, gone, n, defect(DEFECT_LEAVE_FORGOTTEN) ? 0 : before->leaving);
+}
+
+struct view *view_with_leaving(struct view *before, uint32_t epoch, uint32_t node)
+{
+    if (before->leaving || !view_is_present(before, node) ||
+        view_next(before, view_first(before)) == view_capacity(before)) {
+        fail(TERN_INVALID, "node %" PRIu32 " cannot leave epoch %" PRIu32, node, before->epoch);
+        return NULL;
+    }
+    return follow(before, epoch, NULL, 0, node + 1);
+}
+
+/* How many backups that are not leaving a node's arcs have. */
+static uint32_t n_staying(const struct view *view, uint32_t node, uint32_t most)
+{
+    return most && view_is_leaving(view, node) && !defect(DEFECT_LEAVES_BACKUPS_SHORT) ? most + 1
+                                                                                       : most;
+}
+
+static bool counts(const struct view *view, uint32_t node)
+{
+    return view_is_present(view, node) &&
+           (!view_is_leaving(view, node) || defect(DEFECT_LEAVING_COUNTS));
+}
+
 uint32_t view_backups(const struct view *view, uint32_t node, uint32_t most, uint32_t *nodes)
 {
-    uint32_t n = 0;
-    for (uint32_t i = 1; n < most && i < view->n_nodes; i++) {
+    uint32_t n = 0, left = n_staying(view, node, most);
+    for (uint32_t i = 1; left && i < view->n_nodes; i++) {
         const uint32_t next = (node + i) % view->n_nodes;
         if (view_is_present(view, next))
             nodes[n++] = next;
+        left -= counts(view, next);
     }
     return n;
 }
@@ -154,14 +189,15 @@ bool view_is_backup(const struct view *view, uint32_t of, uint32_t most, uint32_
         return false;
     uint32_t n = 0;
     for (uint32_t i = (of + 1) % view->n_nodes; i != node; i = (i + 1) % view->n_nodes)
-        n += view_is_present(view, i);
-    return n < most;
+        n += counts(view, i);
+    return n < n_staying(view, of, most);
 }
 
-/* u32 epoch, u32 count, and as many u32 numbers of nodes that were given up, ascending. */
+/* u32 epoch, u32 count, and as many u32 numbers of nodes that are not present, ascending; u32 1 + the number of the node that is
+ * leaving, or 0. */
 bool view_write(const struct view *view, struct buffer *out)
 {
-    uint8_t *bytes = buffer_reserve(out, 8 + 4 * (size_t)view->n_nodes);
+    uint8_t *bytes = buffer_reserve(out, VIEW_BYTES + 4 * (size_t)view->n_nodes);
     if (!bytes)
         return false;
     uint32_t n = 0;
@@ -170,19 +206,24 @@ bool view_write(const struct view *view, struct buffer *out)
             put_u32(bytes + 8 + 4 * n++, i);
     put_u32(bytes, view->epoch);
     put_u32(bytes + 4, n);
-    out->end += 8 + 4 * (size_t)n;
+    put_u32(bytes + 8 + 4 * n, view->leaving);
+    out->end += VIEW_BYTES + 4 * (size_t)n;
     return true;
 }
 
 struct view *view_read(struct view *before, const uint8_t *bytes, size_t size)
 {
-    const uint32_t n = size >= 8 ? get_u32(bytes + 4) : 0;
-    bool makes_sense = size >= 8 && n < before->n_nodes && size == 8 + 4 * (size_t)n &&
-                       get_u32(bytes) > before->epoch;
+    const uint32_t n = size >= VIEW_BYTES ? get_u32(bytes + 4) : 0;
+    bool makes_sense = size >= VIEW_BYTES && n < before->n_nodes &&
+                       size == VIEW_BYTES + 4 * (size_t)n && get_u32(bytes) > before->epoch;
+    const uint32_t leaving = makes_sense ? get_u32(bytes + 8 + 4 * n) : 0;
+    makes_sense = makes_sense && leaving <= before->n_nodes &&
+                  (!leaving || view_is_present(before, leaving - 1));
     uint32_t n_known = 0;
     for (uint32_t i = 0; makes_sense && i < n; i++) {
         const uint32_t node = get_u32(bytes + 8 + 4 * i);
         makes_sense = node < before->n_nodes && (i == 0 || node > get_u32(bytes + 8 + 4 * (i - 1)));
+        makes_sense = makes_sense && node + 1 != leaving;
         n_known += makes_sense && !view_is_present(before, node);
     }
     for (uint32_t i = 0; makes_sense && i < before->n_nodes; i++)
@@ -198,7 +239,7 @@ struct view *view_read(struct view *before, const uint8_t *bytes, size_t size)
     }
     for (uint32_t i = 0; i < n; i++)
         gone[i] = get_u32(bytes + 8 + 4 * i);
-    struct view *view = view_without(before, get_u32(bytes), gone, n);
+    struct view *view = follow(before, get_u32(bytes), gone, n, leaving);
     free(gone);
     return view;
 }

@@ -19,6 +19,9 @@
  * view, if their tables have backups (backup.h). The keys of a node are its *arc*, which is named by the number of the node
  * that had it first. On the ring of node numbers the next node that is present after an arc's own has the arc; the next ones
  * after that have the backups. This file and view.c alone know that. Any thread may call anything here.
+ *
+ * A node may leave. First there is a view in which it *is leaving*: it has its arcs as before, and nodes have as many backups
+ * besides it as they are to have when it is gone. When all of these are complete, the next view is without it (group.h).
  */
 #ifndef CORE_VIEW_H
 #define CORE_VIEW_H
@@ -41,6 +44,7 @@ struct view {
     const uint32_t *ranks;   /* by number, its place in `nodes` or VIEW_NO_RANK; NULL as well */
     struct ring *ring;       /* the homes of sparse keys (placement.h) */
     const uint32_t *homes;   /* by arc: the node that has it now; NULL: each node has its own */
+    uint32_t leaving;        /* 1 + the number of the node that is leaving; 0: none is */
     struct view *before;     /* the view that this one has replaced, and owns; NULL: none */
 };
 
@@ -54,6 +58,10 @@ struct view *view_new(uint32_t epoch, uint32_t n_nodes, const uint32_t *members)
 /* The view that replaces `before`, and owns it from then on: without the n nodes of `gone`, which may have been given up before.
  * NULL, with a sentence, when memory runs out or nobody would be left. */
 struct view *view_without(struct view *before, uint32_t epoch, const uint32_t *gone, size_t n);
+
+/* The view that replaces `before` likewise, in which a node that is present is leaving. NULL, with a sentence, when memory runs
+ * out, or if it is not present, alone, or another one is leaving. */
+struct view *view_with_leaving(struct view *before, uint32_t epoch, uint32_t node);
 
 /* Frees a view and those that it has replaced. */
 void view_free(struct view *view);
@@ -111,7 +119,20 @@ static inline bool view_is_present(const struct view *view, uint32_t node)
     return view_home(view, node) == node;
 }
 
-/* The nodes that have backups of a node's arcs: the next on the ring that are present, at most so many. Returns how many there are. */
+/* Whether a node is leaving, and whether any is. */
+static inline bool view_is_leaving(const struct view *view, uint32_t node)
+{
+    return view->leaving == node + 1;
+}
+
+static inline bool view_has_leaving(const struct view *view)
+{
+    return view->leaving;
+}
+
+/* The nodes that have backups of a node's arcs: the next on the ring that are present, at most so many. One that is leaving is not
+ * counted; those of its own arcs are one more, as the first of them is to have the arcs. So there may be `most` + 1. Returns
+ * how many there are. */
 uint32_t view_backups(const struct view *view, uint32_t node, uint32_t most, uint32_t *nodes);
 
 /* Whether a node is one of the first `most` that have backups of the arcs of another, which is present. */

@@ -71,12 +71,18 @@ static bool send_next(struct backup_driver *driver, struct remote *remote, uint6
     if (status)
         return false;
     lock_take(&shard->lock);
+    const bool was_formed = backup_is_flushed(backup, 0);
     const bool is_confirmed =
         backup_confirm(backup, buffer_head(&op.answer_body), buffer_size(&op.answer_body));
+    /* The coordinator waits for that while a node leaves. */
+    const bool is_formed =
+        !was_formed && backup_is_flushed(backup, 0) && view_has_leaving(shard->engine->core.view);
     lock_release(&shard->lock);
     buffer_free(&op.answer_body);
     if (!is_confirmed)
         return true;
+    if (is_formed)
+        engine_fetch_view(shard->engine);
     shard_retry(shard);
     tell_confirmed(driver);
     return true;

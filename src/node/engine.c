@@ -107,14 +107,15 @@ enum tern_status engine_wait(struct engine *engine)
     return status;
 }
 
-uint64_t engine_backup_bytes(struct engine *engine)
+void engine_backup_bytes(struct engine *engine, uint64_t *confirmed, uint64_t *taken)
 {
-    uint64_t n = 0;
+    *confirmed = *taken = 0;
     engine_lock(engine);
-    for (uint32_t i = 0; i < n_shards(engine); i++)
-        n += engine->shards[i].service.backup.n_bytes;
+    for (uint32_t i = 0; i < n_shards(engine); i++) {
+        *confirmed += engine->shards[i].service.backup.n_bytes;
+        *taken += engine->shards[i].service.backup.n_taken;
+    }
     engine_unlock(engine);
-    return n;
 }
 
 enum tern_status engine_start_backups(struct engine *engine)
@@ -197,11 +198,16 @@ static void ring_bells(const struct core *core)
     }
 }
 
-static void log_given_up(const struct engine *engine, const struct view *next, uint32_t node)
+/* A node that was leaving is taken to have left, also if it died in the last moment. */
+static void log_gone(const struct engine *engine, const struct view *next, uint32_t node)
 {
     char whose[64] = "the others have its rows in their memory";
     if (view_n_members(next) > 1)
         snprintf(whose, sizeof whose, "node %" PRIu32 " has its keys now", view_home(next, node));
+    if (view_is_leaving(next->before, node)) {
+        log_notice("node %" PRIu32 " has left; %s", node, whose);
+        return;
+    }
     log_notice("node %" PRIu32
                " was given up: it has ended, or gave no sign of life for %.1f s; %s",
                node, (double)engine->peers.deadline_ns / 1e9, whose);
@@ -229,13 +235,28 @@ static void change_view(struct engine *engine, const struct buffer *bytes)
     engine->views[1] = next;
     for (uint32_t i = 0; i < view_capacity(next); i++)
         if (view_is_present(next->before, i) && !view_is_present(next, i))
-            log_given_up(engine, next, i);
-    if (!view_is_present(next, engine->core.node))
+            log_gone(engine, next, i);
+    if (!view_is_present(next, engine->core.node) &&
+        !atomic_load_explicit(&engine->is_parting, memory_order_relaxed))
         peers_give_up(&engine->peers, engine->core.node);
     engine_wake(engine);
+    if (view_has_leaving(next)) /* the coordinator waits to be told that the backups are complete */
+        engine_fetch_view(engine);
     watcher_wake(&engine->watcher);
     for (uint32_t i = 0; i < n_shards(engine); i++)
         backup_driver_hurry(&engine->shards[i].backup_driver);
+}
+
+/* The epoch in which all backups of this node's rows are complete, or 0. */
+static uint32_t formed_epoch(struct engine *engine)
+{
+    struct service *services[STORE_MAX_SHARDS];
+    engine_lock(engine);
+    for (uint32_t i = 0; i < n_shards(engine); i++)
+        services[i] = &engine->shards[i].service;
+    const uint32_t formed = backup_formed(services, n_shards(engine));
+    engine_unlock(engine);
+    return formed;
 }
 
 static void *pulse_main(void *context)
@@ -249,7 +270,7 @@ static void *pulse_main(void *context)
     while (!pulse_sleeps(engine)) {
         uint32_t dead;
         struct buffer view = {0};
-        if (!pulse_ask(&pulse))
+        if (!pulse_ask(&pulse, formed_epoch(engine)))
             continue;
         remote_nudge(&remote, client_lane(&remote.client, 0));
         remote_wait(&remote, &pulse.op, lanes_is_patient(FRAME_PING));
@@ -597,6 +618,27 @@ static void open_no_more(struct engine *engine)
         lock_release(&engine->shards[i].lock);
     }
     engine_wake(engine);
+}
+
+enum tern_status engine_part(struct engine *engine)
+{
+    struct remote remote;
+    enum tern_status status = remote_init_shard(&remote, engine, 0);
+    if (status)
+        return status;
+    atomic_store_explicit(&engine->is_parting, true, memory_order_relaxed);
+    struct op op = {.fields.bye.alone = 1};
+    status = client_call(&remote.client, 0, &op, FRAME_BYE);
+    if (!status) {
+        remote_nudge(&remote, client_lane(&remote.client, 0));
+        engine_fetch_view(engine);
+        remote_wait(&remote, &op, lanes_is_patient(FRAME_BYE));
+        status = op_end(&op);
+        buffer_free(&op.answer_body);
+    }
+    atomic_store_explicit(&engine->is_parting, !status, memory_order_relaxed);
+    remote_fini(&remote);
+    return status;
 }
 
 enum tern_status engine_leave(struct engine *engine)

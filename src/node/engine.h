@@ -39,6 +39,7 @@ struct engine {
     atomic_bool takes_newcomers; /* false: they wait, because there are too many strangers */
     _Atomic uint64_t n_refused;  /* connections that sent nonsense or were not of this job */
 
+    atomic_bool is_parting; /* it leaves before the others */
     struct watcher watcher;
     pthread_t pulse;
     bool has_pulse;
@@ -67,6 +68,10 @@ enum tern_status engine_start(struct engine *engine, const struct launch *launch
  * serves them until then. engine_end must follow. */
 enum tern_status engine_leave(struct engine *engine);
 
+/* Leaves before the others, once all that this node has is at others, and returns when these go on without it; engine_end must
+ * follow. If it fails this node is in the cluster as before. */
+enum tern_status engine_part(struct engine *engine);
+
 /* Ends all threads and frees everything. */
 void engine_end(struct engine *engine);
 
@@ -85,8 +90,8 @@ void engine_unlock(struct engine *engine);
 /* Has a PING sent soon, whose answer tells the present view. */
 void engine_fetch_view(struct engine *engine);
 
-/* Bytes of batches that were confirmed. */
-uint64_t engine_backup_bytes(struct engine *engine);
+/* Bytes of batches that others have confirmed, and that were taken from others. */
+void engine_backup_bytes(struct engine *engine, uint64_t *confirmed, uint64_t *taken);
 
 /* Starts to send backups of all shards unless that has begun. */
 enum tern_status engine_start_backups(struct engine *engine);

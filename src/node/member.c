@@ -149,6 +149,15 @@ void member_use(struct member *member, struct table_segment *segment)
     lock_release(&member->lock);
 }
 
+void member_part(struct member *member, uint32_t node, bool leaves)
+{
+    lock_take(&member->lock);
+    for (struct table_segment *segment = member->segments; segment; segment = segment->next)
+        if (segment->names)
+            watcher_part(&segment->names[node], leaves);
+    lock_release(&member->lock);
+}
+
 void member_leave(struct member *member, struct table_segment *segment)
 {
     if (!segment)

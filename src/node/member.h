@@ -62,6 +62,9 @@ enum tern_status member_take(struct member *member, struct table_segment *offere
 void member_use(struct member *member, struct table_segment *segment);
 void member_leave(struct member *member, struct table_segment *segment);
 
+/* This process leaves and writes to none of its tables any more; or it does, after all. */
+void member_part(struct member *member, uint32_t node, bool leaves);
+
 /* A node was lost. Waits for its latches end, and from now on all calls on tables of which every call needs all nodes fail
  * (access.c). */
 void member_lose(struct engine *engine, uint32_t node);

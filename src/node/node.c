@@ -56,11 +56,9 @@ static enum tern_status join(struct tern_node *node, const struct launch *launch
     return status;
 }
 
-/* Ends a node's part in tasks, and in its cluster: others may use its rows and have functions run here
- * until they also leave. */
-static enum tern_status leave(struct tern_node *node)
+/* Ends a node's part in tasks, and in its cluster. */
+static void end_parts(struct tern_node *node)
 {
-    enum tern_status status = node->engine ? engine_leave(node->engine) : TERN_OK;
     if (node->tasks)
         tasks_free(node->tasks);
     if (node->engine) {
@@ -70,6 +68,13 @@ static enum tern_status leave(struct tern_node *node)
         free(node->engine);
         node->engine = NULL;
     }
+}
+
+/* The same, in the end: others may use its rows and have functions run here until they also leave. */
+static enum tern_status leave(struct tern_node *node)
+{
+    enum tern_status status = node->engine ? engine_leave(node->engine) : TERN_OK;
+    end_parts(node);
     return status;
 }
 
@@ -155,7 +160,8 @@ static size_t count_workers(const struct tern_node *node)
     return n;
 }
 
-enum tern_status tern_node_close(struct tern_node *node)
+/* Whether a node can be closed. */
+static enum tern_status check_closable(struct tern_node *node)
 {
     if (!handle_is((const struct handle *)node, HANDLE_NODE))
         return handle_refuse((const struct handle *)node, HANDLE_NODE);
@@ -166,9 +172,12 @@ enum tern_status tern_node_close(struct tern_node *node)
         return fail(TERN_BUSY, "%zu worker%s of the node %s still open; close %s first", n_workers,
                     n_workers == 1 ? "" : "s", n_workers == 1 ? "is" : "are",
                     n_workers == 1 ? "it" : "them");
-    checkpoint_give_up(node);
-    written_free(node->written);
-    enum tern_status status = leave(node);
+    return TERN_OK;
+}
+
+/* Frees a node that is in no cluster any more. */
+static void end_node(struct tern_node *node)
+{
     for (size_t i = 0; i < TERN_MAX_TABLES; i++)
         if (node->tables[i])
             table_end(node->tables[i]);
@@ -182,7 +191,45 @@ enum tern_status tern_node_close(struct tern_node *node)
     lock_fini(&node->control_lock);
     lock_fini(&node->lock);
     handle_close(&node->handle);
+}
+
+enum tern_status tern_node_close(struct tern_node *node)
+{
+    enum tern_status status = check_closable(node);
+    if (status)
+        return status;
+    checkpoint_give_up(node);
+    written_free(node->written);
+    status = leave(node);
+    end_node(node);
     return status;
+}
+
+enum tern_status tern_node_leave(struct tern_node *node)
+{
+    enum tern_status status = check_closable(node);
+    if (status)
+        return status;
+    if (!node->engine)
+        return tern_node_close(node);
+    if (node->checkpoint)
+        return fail(TERN_BUSY, "a checkpoint is being written; call tern_checkpoint_wait first");
+    const uint32_t self = node->engine->core.node;
+    tasks_hold(node->tasks);
+    status = engine_wait(node->engine);
+    if (!status) {
+        member_part(&node->member, self, true);
+        status = engine_part(node->engine);
+    }
+    if (status) {
+        member_part(&node->member, self, false);
+        tasks_release(node->tasks);
+        return status;
+    }
+    written_free(node->written);
+    end_parts(node);
+    end_node(node);
+    return TERN_OK;
 }
 
 enum tern_status node_call(struct tern_node *node, struct op *op, enum frame_kind kind)
@@ -207,7 +254,7 @@ enum tern_status tern_node_get_stats(struct tern_node *node, struct tern_node_st
     if (node->engine) {
         stats->refused_connections =
             atomic_load_explicit(&node->engine->n_refused, memory_order_relaxed);
-        stats->backup_bytes = engine_backup_bytes(node->engine);
+        engine_backup_bytes(node->engine, &stats->backup_bytes, &stats->taken_bytes);
     }
     return TERN_OK;
 }

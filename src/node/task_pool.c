@@ -18,7 +18,10 @@
 
 #include "base/thread.h"
 
-enum { RETRY_US = 10000 }; /* for memory */
+enum {
+    RETRY_US = 10000, /* for memory */
+    LOOK_US = 2000,   /* while the pool is to come to rest */
+};
 
 /* Where the result begins in a body: aligned, with the header just before it. */
 enum { RESULT_AT = _Alignof(max_align_t) };
@@ -169,7 +172,7 @@ static void report(struct tasks *tasks, const struct inbox_task *task, struct ou
 static struct inbox_task *next_task(struct tasks *tasks)
 {
     struct inbox_task *task = NULL;
-    while (!tasks->stop && !(task = inbox_next(tasks->inbox))) {
+    while (!tasks->stop && (tasks->is_held || !(task = inbox_next(tasks->inbox)))) {
         tasks->n_idle++;
         lock_wait(&tasks->lock, &tasks->work);
         tasks->n_idle--;
@@ -235,6 +238,27 @@ void pool_call(struct tasks *tasks)
     /* If there can be no more threads, those that are there do the work. */
     if (!thread_start(&tasks->pool[tasks->n_pool], pool_main, tasks))
         tasks->n_pool++;
+}
+
+void tasks_hold(struct tasks *tasks)
+{
+    lock_take(&tasks->lock);
+    while (inbox_count(tasks->inbox) || tasks->n_idle < tasks->n_pool || tasks->outbox ||
+           tasks->is_sending) {
+        lock_release(&tasks->lock);
+        usleep(LOOK_US);
+        lock_take(&tasks->lock);
+    }
+    tasks->is_held = true;
+    lock_release(&tasks->lock);
+}
+
+void tasks_release(struct tasks *tasks)
+{
+    lock_take(&tasks->lock);
+    tasks->is_held = false;
+    pthread_cond_broadcast(&tasks->work);
+    lock_release(&tasks->lock);
 }
 
 void pool_end(struct tasks *tasks)

@@ -114,6 +114,7 @@ static void post_outbox(struct round *round)
     lock_take(&tasks->lock);
     struct message *message = tasks->outbox;
     tasks->outbox = tasks->last_message = NULL;
+    tasks->is_sending |= message != NULL;
     lock_release(&tasks->lock);
     while (message) {
         struct message *next = message->next;
@@ -142,6 +143,9 @@ static void reap(struct round *round)
         else
             message_free(message);
     }
+    lock_take(&round->tasks->lock);
+    round->tasks->is_sending = round->under_way;
+    lock_release(&round->tasks->lock);
 }
 
 /* ---- Watching ----------------------------------------------------------------------------------- */

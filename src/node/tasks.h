@@ -65,6 +65,7 @@ struct tasks {
     const struct view *view;
     struct lock lock;
     bool stop;
+    bool is_held; /* tasks of others are not run any more: this node leaves */
 
     struct function *functions[TERN_MAX_FUNCTIONS];
     size_t n_functions;
@@ -83,12 +84,17 @@ struct tasks {
     struct message *outbox, *last_message; /* a list, oldest first */
     pthread_t sender;
     bool has_sender;
-    int wake_fd; /* the sender's; -1: there is none */
+    bool is_sending; /* messages are under way */
+    int wake_fd;     /* the sender's; -1: there is none */
 };
 
 /* Makes a node's part in tasks; NULL, with a sentence, when memory runs out. The engine, if there is one,
  * hands it requests from then on. */
 struct tasks *tasks_new(struct tern_node *node);
+
+/* Waits until no task waits or runs here, and all outcomes have been told; from then on none is run until tasks_release. */
+void tasks_hold(struct tasks *tasks);
+void tasks_release(struct tasks *tasks);
 
 /* Waits for the functions that run, and ends all threads. Nobody submits, and no request comes, any more. */
 void tasks_free(struct tasks *tasks);

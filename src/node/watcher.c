@@ -31,6 +31,14 @@ void watcher_sign(struct watched_name *name)
                                                   memory_order_release, memory_order_relaxed);
 }
 
+void watcher_part(struct watched_name *name, bool leaves)
+{
+    uint32_t state = leaves ? NAME_WRITTEN : NAME_LEFT;
+    (void)atomic_compare_exchange_strong_explicit(&name->state, &state,
+                                                  leaves ? NAME_LEFT : NAME_WRITTEN,
+                                                  memory_order_release, memory_order_relaxed);
+}
+
 bool watcher_has_signed(const struct watched_name *name)
 {
     return atomic_load_explicit(&name->state, memory_order_relaxed) == NAME_WRITTEN;
@@ -117,6 +125,19 @@ static void tell(struct watcher *watcher, uint32_t node)
     engine_fetch_view(watcher->engine);
 }
 
+/* Whether a process has said that it leaves. */
+static bool has_left(struct watcher *watcher, uint32_t node)
+{
+    struct member *member = watcher->member;
+    bool has_left = false;
+    lock_take(&member->lock);
+    for (struct table_segment *segment = member->segments; segment; segment = segment->next)
+        has_left |= segment->names && atomic_load_explicit(&segment->names[node].state,
+                                                           memory_order_acquire) == NAME_LEFT;
+    lock_release(&member->lock);
+    return has_left;
+}
+
 static void look_after(struct watcher *watcher, uint32_t node)
 {
     struct watched *process = &watcher->processes[node];
@@ -132,7 +153,8 @@ static void look_after(struct watcher *watcher, uint32_t node)
         mend(watcher, node, false);
     if (process->is_gone && !process->is_told)
         tell(watcher, node);
-    if (is_present || is_given_up || process->is_gone || process->is_killed)
+    if (is_present || is_given_up || process->is_gone || process->is_killed ||
+        has_left(watcher, node))
         return;
     if (process->fd >= 0)
         process->is_killed = process_kill(process->fd);

@@ -8,7 +8,7 @@
  *  1. mends the tables, and
  *  2. says to the coordinator, by the next pulse, that the process has ended, until there is a view without it (core/group.h).
  *
- * A process that was given up and is not gone, because it was stopped, is killed. Until it is gone nothing of it is mended: so
+ * A process that was given up and is not gone, because it was stopped, is killed; one that has left has said that it writes no more. Until it is gone nothing of it is mended: so
  * it cannot wake up and write. If the system does not say what became of it, the tables are lost, as without backups. A
  * process that was given up before it has written its name cannot do so any more, and so does not get the table.
  *
@@ -36,6 +36,7 @@ struct watched_name {
 enum watched_state {
     NAME_MISSING,
     NAME_WRITTEN,
+    NAME_LEFT,  /* the process has left: it does not write any more */
     NAME_BARRED /* the process was given up before */
 };
 
@@ -72,6 +73,8 @@ void watcher_wake(struct watcher *watcher);
 
 /* Writes this process's name, unless it was given up; and whether that was done. */
 void watcher_sign(struct watched_name *name);
+/* This process writes no more to a table, since it leaves; or it does, after all. */
+void watcher_part(struct watched_name *name, bool leaves);
 bool watcher_has_signed(const struct watched_name *name);
 
 #endif

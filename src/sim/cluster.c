@@ -30,6 +30,7 @@ struct cluster {
     uint32_t faults;    /* those of this seed */
     uint32_t n_strikes; /* left */
     uint32_t events_per_strike;
+    bool was_backed; /* all backups were complete, at some time */
     uint64_t n_ghosts;
     uint64_t fired[TERN_SIM_FAULTS];
 };
@@ -37,6 +38,11 @@ struct cluster {
 static uint64_t below(struct cluster *cluster, uint64_t n)
 {
     return rand_below(sim_random(cluster->run.sim), n);
+}
+
+static bool has_leaves(const struct cluster *cluster)
+{
+    return cluster->faults >> TERN_SIM_LEAVE & 1;
 }
 
 /* ---- Faults ----------------------------------------------------------------------------------- */
@@ -102,7 +108,7 @@ static bool are_all_backed(const struct cluster *cluster)
     bool are_backed = true;
     for (uint32_t i = 0; are_backed && i < run->n_machines; i++) {
         struct machine *machine = cluster->machines[i];
-        are_backed = run->check.gone[i * WORKERS]
+        are_backed = machine_is_gone(machine)
                          ? !view_is_present(view, i)
                          : view_epoch(machine->core.view) == view_epoch(view) &&
                                machine->n_opened == N_SIM_TABLES && machine_is_backed(machine);
@@ -118,14 +124,16 @@ static uint32_t max_victims(const struct cluster *cluster)
     return tables->n_backups + tables->recovers;
 }
 
-/* Whether a node may be given up now: one that others can do without. */
+/* Whether a node may be given up now: one that others can do without. While others leave as many may be as otherwise. */
 static bool can_be_given_up(struct cluster *cluster, uint32_t node)
 {
-    if (are_all_backed(cluster))
+    const enum state state = cluster->machines[node]->state;
+    if (are_all_backed(cluster)) {
+        cluster->was_backed = true;
         cluster->run.n_victims = 0;
-    else if (!cluster->run.n_victims)
+    } else if (!cluster->run.n_victims && !(cluster->was_backed && has_leaves(cluster)))
         return false;
-    return node != 0 && cluster->machines[node]->state == WORKING &&
+    return node != 0 && (state == WORKING || state == PARTING) &&
            !cluster->run.check.gone[node * WORKERS] &&
            cluster->run.n_victims < max_victims(cluster);
 }
@@ -162,7 +170,7 @@ static void save_all(struct cluster *cluster)
             const struct core *core = &cluster->machines[0]->core;
             const uint32_t arc = tables_home(&check->tables, core, (enum sim_table)table, i);
             struct machine *home = cluster->machines[view_home(core->view, arc)];
-            if (!check->gone[home->core.node * WORKERS] && home->opened[table])
+            if (!machine_is_gone(home) && home->opened[table])
                 check_save(check, (enum sim_table)table, i, &home->tables[table].store);
         }
 }
@@ -175,6 +183,31 @@ static void strike_for_good(struct cluster *cluster, enum tern_sim_fault fault)
         save_all(cluster);
     for (uint32_t i = 0; i <= n_more; i++)
         strike_node(cluster, fault, (node + i) % n);
+}
+
+/* A node leaves when its workers have done what they are at. */
+static void strike_leave(struct cluster *cluster)
+{
+    struct machine *machine = cluster->machines[below(cluster, cluster->run.n_machines)];
+    if (machine->core.node == 0 || machine->state != WORKING || machine->is_to_part ||
+        machine->phase > WORK_PHASES || machine_is_gone(machine))
+        return;
+    machine->is_to_part = true;
+    cluster->fired[TERN_SIM_LEAVE]++;
+}
+
+/* The process of a node that has left ends. */
+static void end_parted(struct cluster *cluster, uint32_t node)
+{
+    struct run *run = &cluster->run;
+    struct machine *machine = cluster->machines[node];
+    if (!machine || !machine->has_parted || !machine->core.n_shards)
+        return;
+    sim_kill(run->sim, node);
+    machine_free(machine);
+    cluster->machines[node] = machine_wreck(run, node);
+    if (cluster->machines[node])
+        cluster->machines[node]->has_parted = true;
 }
 
 /* What a node has of a table that stays at home is lost. */
@@ -231,6 +264,8 @@ static void strike(struct cluster *cluster, enum tern_sim_fault fault)
         strike_outage(cluster);
     else if (fault == TERN_SIM_STALE)
         strike_stale(cluster);
+    else if (fault == TERN_SIM_LEAVE)
+        strike_leave(cluster);
     else if (fault == TERN_SIM_CRASH || fault == TERN_SIM_FREEZE)
         strike_for_good(cluster, fault);
     else
@@ -243,8 +278,10 @@ static void strike_now_and_then(struct cluster *cluster)
     if (!cluster->n_strikes || !cluster->faults || below(cluster, cluster->events_per_strike))
         return;
     cluster->n_strikes--;
-    uint64_t draw = below(cluster, 2 * TERN_SIM_FAULTS);
-    enum tern_sim_fault fault = draw < TERN_SIM_FAULTS ? (enum tern_sim_fault)draw : TERN_SIM_BREAK;
+    /* Clusters in which nobody leaves are what they were before nodes could. */
+    const uint64_t n_kinds = has_leaves(cluster) ? TERN_SIM_FAULTS : TERN_SIM_LEAVE;
+    uint64_t draw = below(cluster, 2 * n_kinds);
+    enum tern_sim_fault fault = draw < n_kinds ? (enum tern_sim_fault)draw : TERN_SIM_BREAK;
     while (!(cluster->faults >> fault & 1))
         fault = (enum tern_sim_fault)((fault + 1) % TERN_SIM_FAULTS);
     strike(cluster, fault);
@@ -276,7 +313,7 @@ static void check_home(struct cluster *cluster, enum sim_table table, uint32_t i
     const uint32_t home = view_home(first->view, arc);
     for (uint32_t i = 0; i < cluster->run.n_machines; i++) {
         const struct machine *machine = cluster->machines[i];
-        if (!machine->opened[table] || check->gone[i * WORKERS])
+        if (!machine->opened[table] || machine_is_gone(machine))
             continue;
         struct store *store = (struct store *)&machine->tables[table].store;
         const struct entry *entry = store_find(store, key);
@@ -364,6 +401,7 @@ static enum tern_status run_to_end(struct cluster *cluster)
         if (!sim_next(sim, &event))
             return fail(TERN_NO_MEMORY, "no memory for the simulation");
         machine_event(cluster->machines[event.node], &event);
+        end_parted(cluster, event.node);
         strike_now_and_then(cluster);
         if (!cluster->machines[event.node])
             return fail(TERN_NO_MEMORY, "no memory for the simulation");
@@ -428,9 +466,12 @@ static enum tern_status init_cluster(struct cluster *cluster,
     run->phase = calloc(run->n_machines, sizeof *run->phase);
     cluster->machines = calloc(run->n_machines, sizeof(struct machine *));
     run->machines = cluster->machines;
-    const uint32_t for_good = 1u << TERN_SIM_CRASH | 1u << TERN_SIM_FREEZE;
+    const uint32_t for_good = 1u << TERN_SIM_CRASH | 1u << TERN_SIM_FREEZE | 1u << TERN_SIM_LEAVE;
     const bool are_backed =
         run->n_machines > 1 && cluster->faults & for_good && rand_at(run->seed, 3) % 4 == 0;
+    if (rand_at(run->seed, 17) % 3 &&
+        cluster->faults & (1u << TERN_SIM_CRASH | 1u << TERN_SIM_FREEZE))
+        cluster->faults &= ~(1u << TERN_SIM_LEAVE);
     cluster->faults &= are_backed ? ~(1u << TERN_SIM_RESTART | 1u << TERN_SIM_OUTAGE) : ~for_good;
     bool ready = share_hosts(run, are_backed ? 1 : options->per_host);
     ready = ready && check_init(&run->check, run->n_machines, run->n_machines * WORKERS, are_backed,

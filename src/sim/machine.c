@@ -217,6 +217,12 @@ struct machine *machine_wreck(struct run *run, uint32_t node)
     return machine;
 }
 
+bool machine_is_gone(const struct machine *machine)
+{
+    return machine->state == PARTING || machine->has_parted ||
+           machine->run->check.gone[machine->core.node * WORKERS];
+}
+
 /* ---- Tables ----------------------------------------------------------------------------------- */
 
 /* Keys at home here that have been away often. */
@@ -397,6 +403,11 @@ static void call_meeting(struct machine *machine)
 
 static void call_bye(struct machine *machine)
 {
+    if (machine->state == PARTING) {
+        machine->call = (struct op){.fields.bye.alone = 1};
+        begin_call(machine, FRAME_BYE);
+        return;
+    }
     for (int i = 0; i < N_SIM_TABLES; i++)
         machine->run->blame.unopened[i] |= (uint64_t)!machine->opened[i] << machine->core.node;
     for (uint32_t i = 0; i < machine->core.n_shards; i++) {
@@ -442,12 +453,12 @@ static void met(struct machine *machine)
     }
     int64_t absent[2] = {0, 0}; /* of nodes that may or may not have given their part */
     for (uint32_t i = 0; meeting == AT_REDUCTION && i < n; i++)
-        if (check->gone[i * WORKERS]) {
+        if (machine_is_gone(run->machines[i])) {
             absent[0] += i + 1;
             absent[1] += phase * (i + 1);
         }
     for (uint32_t i = 0; meeting != AT_BROADCAST && i < n; i++)
-        check_that(check, run->phase[i] >= machine->phase || check->gone[i * WORKERS],
+        check_that(check, run->phase[i] >= machine->phase || machine_is_gone(run->machines[i]),
                    "node %" PRIu32 " has passed the end of phase %" PRIu32 " before node %" PRIu32
                    " came to it",
                    node, machine->phase, i);
@@ -508,7 +519,9 @@ static void take_answer(struct machine *machine)
         break;
     case WORKING:
     case LEAVING:
+    case PARTING:
     case ENDED:
+        machine->has_parted = machine->state == PARTING;
         machine->state = ENDED;
         break;
     }
@@ -530,7 +543,10 @@ static void end_call(struct machine *machine)
     if (!status)
         take_answer(machine);
     else
-        machine->state = machine->state == JOINING || machine->state == LEAVING ? ENDED : LEAVING;
+        machine->state =
+            machine->state == WORKING || machine->state == MEETING || machine->state == OPENING
+                ? LEAVING
+                : ENDED;
     buffer_free(&machine->call.answer_body);
 }
 
@@ -586,9 +602,11 @@ static void change_view(struct machine *machine, const struct buffer *bytes)
     backup_change_view(&machine->core, services, machine->core.n_shards, next);
     machine->view = next;
     const bool is_present = view_is_present(next, machine->core.node);
-    check_that(&machine->run->check, is_present || machine->sim_node.may_fail,
+    const bool may_go =
+        machine->sim_node.may_fail || machine->state == PARTING || machine->has_parted;
+    check_that(&machine->run->check, is_present || may_go,
                "node %" PRIu32 " was given up without a reason", machine->core.node);
-    if (!is_present)
+    if (!is_present && machine->sim_node.may_fail)
         peers_give_up(&machine->peers, machine->core.node);
     for (uint32_t i = 0; i < machine->core.n_shards; i++)
         service_retry(services[i]);
@@ -598,7 +616,11 @@ static void change_view(struct machine *machine, const struct buffer *bytes)
 
 static void begin_ping(struct machine *machine)
 {
-    if (machine->state >= OPENING && machine->state != ENDED && pulse_ask(&machine->pulse))
+    struct service *services[SIM_MAX_SHARDS];
+    for (uint32_t i = 0; i < machine->core.n_shards; i++)
+        services[i] = &machine->callees[i].service;
+    if (machine->state >= OPENING && machine->state != ENDED &&
+        pulse_ask(&machine->pulse, backup_formed(services, machine->core.n_shards)))
         lanes_advance(&machine->pulse_caller.lanes);
 }
 
@@ -618,6 +640,18 @@ static void end_ping(struct machine *machine)
 }
 
 /* ---- Events ----------------------------------------------------------------------------------- */
+
+/* A node that leaves closes its workers, and waits until what they leave over is told. */
+static void close_workers(struct machine *machine)
+{
+    machine->has_closed = true;
+    machine->waits = false;
+    admit_settle(&machine->core);
+    for (uint32_t i = 0; i < machine->core.n_shards; i++)
+        rounds_end_flush(machine->sim_node.rounds[i]);
+    for (int i = 0; i < WORKERS; i++)
+        worker_close(&machine->workers[i]);
+}
 
 /* When the workers are done, waits for two further clean rounds, and until all that owners had to tell has
  * come: then meets the others, or leaves if these do not come. */
@@ -649,7 +683,10 @@ static void work(struct machine *machine)
     for (int i = 0; is_backed && flushed && i < WORKERS; i++)
         check_safe(&machine->run->check, machine->workers[i].index);
     if (flushed && (!has_rounds || sim_node_is_swept(sim_node, &machine->enough_sweeps))) {
-        machine->state = MEETING;
+        if (machine->is_to_part && !machine->has_closed)
+            close_workers(machine);
+        else
+            machine->state = machine->is_to_part ? PARTING : MEETING;
     } else if (done && (sim_node->rounds_over || (is_backed && peers_dead(&machine->peers)))) {
         sim_node_ended(sim_node, fail(TERN_PEER, "there are no further rounds"),
                        "waiting for rounds or backups");
@@ -686,7 +723,7 @@ static void advance(struct machine *machine)
         call_table(machine);
     if (!machine->calling && machine->state == MEETING)
         call_meeting(machine);
-    if (!machine->calling && machine->state == LEAVING)
+    if (!machine->calling && (machine->state == LEAVING || machine->state == PARTING))
         call_bye(machine);
     lanes_advance(&machine->control.lanes);
     lanes_advance(&machine->pulse_caller.lanes);
@@ -748,7 +785,9 @@ void machine_event(struct machine *machine, const struct sim_event *event)
 
 const char *machine_doing(const struct machine *machine)
 {
-    static const char *const names[] = {"joins",        "opens its tables", "lets its workers work",
-                                        "meets others", "leaves",           "has ended"};
+    static const char *const names[] = {
+        "joins",        "opens its tables", "lets its workers work",
+        "meets others", "leaves",           "leaves before the others",
+        "has ended"};
     return names[machine->state];
 }

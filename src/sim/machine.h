@@ -65,7 +65,8 @@ struct memory {
     uint64_t bytes;
 };
 
-enum state { JOINING, OPENING, WORKING, MEETING, LEAVING, ENDED };
+/* PARTING: it leaves before the others, which go on without it. */
+enum state { JOINING, OPENING, WORKING, MEETING, LEAVING, PARTING, ENDED };
 
 struct machine {
     struct run *run;
@@ -98,13 +99,19 @@ struct machine {
     uint32_t phase;
     uint32_t numbers[3]; /* of barriers, reductions and broadcasts so far */
     bool again;          /* an earlier process of this node had joined */
+    bool is_to_part;     /* it leaves at the end of its phase, when */
+    bool has_closed;     /* its workers are closed and all is flushed, */
+    bool has_parted;     /* and has left */
 };
 
 /* NULL when memory runs out. */
 struct machine *machine_new(struct run *run, uint32_t node, uint64_t incarnation, bool again);
 void machine_free(struct machine *machine);
 
-/* What is left of a machine that has crashed; NULL when memory runs out. */
+/* Whether the others go on without it, or may do so at any moment. */
+bool machine_is_gone(const struct machine *machine);
+
+/* What is left of a machine that has crashed, or left; NULL when memory runs out. */
 struct machine *machine_wreck(struct run *run, uint32_t node);
 
 /* Whether the nodes with the backups have copies of all of this one's rows, which may lack the latest changes. */

@@ -40,7 +40,7 @@ static bool is_main(const struct machine *machine, enum sim_table table, uint32_
 /* Whether a node is no longer one: what it has does not count. */
 static bool is_gone(const struct machine *machine)
 {
-    return machine->run->check.gone[machine->core.node * WORKERS];
+    return machine_is_gone(machine);
 }
 
 /* ---- At any time -------------------------------------------------------------------------------- */

@@ -155,9 +155,12 @@ union frame_fields {
     } write_done;
     struct {
         uint64_t unserved; /* 1 + the number of a node at whose address nobody listens, or 0 */
+        uint64_t
+            formed; /* the epoch in which all backups of the sender's rows are complete, or 0 */
     } ping;
     struct {
         uint64_t is_last; /* 1: the sender knows that all have left, and waits for no answer */
+        uint64_t alone;   /* 1: it leaves, and the others go on without it */
     } bye;
     struct {
         uint64_t dead; /* DONE of a PING: 1 + the number of a dead node, or 0 */

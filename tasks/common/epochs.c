@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -366,12 +367,22 @@ static void begin_counting(const struct train *train, struct course *course)
     traffic_begin(train, &course->traffic);
 }
 
+/* Set by SIGUSR1, which Slurm sends before it takes a host away if it is told to: this node leaves after the epoch. Not node 0, which
+ * coordinates. */
+static volatile sig_atomic_t leaves;
+
+static void note_signal(int number)
+{
+    (void)number;
+    leaves = 1;
+}
+
 static bool one_epoch(struct epoch *epoch, struct course *course)
 {
     struct train *train = epoch->train;
     struct report_epoch report = {.number = epoch->number};
     const double started_s = seconds_now(), started_cpu_s = seconds_of_cpu();
-    if (!share_out(epoch) || !run_epoch(epoch))
+    if (!share_out(epoch) || !run_epoch(epoch) || (leaves && !train_leave(train)))
         return false;
     report.seconds = seconds_now() - started_s;
     const double cpu_s = seconds_of_cpu() - started_cpu_s;
@@ -462,6 +473,8 @@ bool train_loop(struct train *train, const struct train_task *task, void *model)
     if (!train_sum(train, 1, &train->n_epoch_examples) || !train_quiesce(train))
         return false;
     prepare_farewell(train);
+    if (train->options->backups > 0 && train->self > 0)
+        signal(SIGUSR1, note_signal);
     interrupt_begin();
     bool ok = judge_first(&before, &course);
     if (ok && course.over)

@@ -201,16 +201,35 @@ static void speak_up(struct train *train)
         task_fail("%s", "");
 }
 
-bool train_close(struct train *train, bool ok)
+static void close_workers(struct train *train)
 {
-    if (!ok)
-        speak_up(train);
     for (size_t i = 0; train->workers != NULL && i < train->n_threads; i++)
         if (train->workers[i] != NULL)
             (void)tern_worker_close(train->workers[i]);
     if (train->reporter != NULL)
         (void)tern_worker_close(train->reporter);
     free(train->workers);
+    train->workers = NULL;
+    train->reporter = NULL;
+}
+
+bool train_leave(struct train *train)
+{
+    if (!checkpoints_finish(train))
+        return false;
+    close_workers(train);
+    if (tern_node_leave(train->node))
+        return task_fail_tern("cannot leave the job");
+    fprintf(stderr, "node %u has left the training after epoch %" PRId64 "; the others continue\n",
+            train->self, train->n_epochs_done + 1);
+    exit(EXIT_SUCCESS);
+}
+
+bool train_close(struct train *train, bool ok)
+{
+    if (!ok)
+        speak_up(train);
+    close_workers(train);
     free(train->waited_s);
     free(train->stragglers);
     free(train->is_present);
@@ -279,8 +298,8 @@ static void say_given_up(const struct train *train, uint32_t node)
         printf("{\"given_up\":%u,\"nodes_left\":%u}\n", node, train->n_present);
     else
         fprintf(stderr,
-                "node %u was given up; %u %s its keys, and from the next epoch on its examples\n",
-                node, train->n_present, train->n_present == 1 ? "node has" : "nodes have");
+                "node %u is gone; %u %s its keys, and from the next epoch on its examples\n", node,
+                train->n_present, train->n_present == 1 ? "node has" : "nodes have");
 }
 
 /* Learns who is present from what all have said. */

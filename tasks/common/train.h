@@ -155,6 +155,10 @@ bool train_open(struct train *train, const struct train_options *options);
  * Where there are several nodes, a failure is said here, and the sentence is empty afterwards. */
 bool train_close(struct train *train, bool ok);
 
+/* Leaves the other nodes, which continue without this one, and ends the process. False after task_fail(): then this node can only be
+ * closed. */
+bool train_leave(struct train *train);
+
 /* Opens parameters that train_close() closes, with the rows of the checkpoint that training goes on from; NULL after
  * task_fail(). */
 struct params *train_params(struct train *train, const char *name, uint64_t n_keys, size_t length,

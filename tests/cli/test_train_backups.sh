@@ -70,7 +70,7 @@ for policy in static apart adaptive replicate; do
     check 'the launcher says that the others continue' \
         grep -q 'node 1 .*was killed by signal 9 .*; the others continue' "$err"
     check 'training says who has the keys and the examples' \
-        grep -q '^node 1 was given up; 2 nodes have its keys, and from the next epoch on its examples' "$err"
+        grep -q '^node 1 is gone; 2 nodes have its keys, and from the next epoch on its examples' "$err"
     check 'all epochs are done' grep -q "^ *200/200" "$out" "$err"
     check 'the quality is that of an undisturbed run within 1 %' mrr 0.99
     check 'the last checkpoint is there' [ -e "$tmp/$policy/epoch-200/manifest.json" ]
@@ -124,6 +124,27 @@ survives linear 30 --data "$tmp/examples" --test "$tmp/examples" --solver online
 check 'linear: with the quality of an undisturbed run' ends auc 0.911 1
 survives fm 30 --data "$tmp/examples" --test "$tmp/examples" --dims 4
 check 'fm: with the quality of an undisturbed run' ends auc 0.91 1
+
+# ---- A node leaves -------------------------------------------------------------------------------
+
+# By copies at other nodes, and from memory that the nodes share.
+for TERN_SHARE in 0 1; do
+    export TERN_SHARE
+    narrow
+    # shellcheck disable=SC2086
+    "$tern" train $kge --backups 1 >"$out" 2>&3 3>&- &
+    run=$!
+    read_to 20/200 >"$err"
+    kill -USR1 "$(pid_of 1 "$run")"
+    read_rest >>"$err"
+    wait $run
+    status=$?
+    check "training ends well though a node leaves (TERN_SHARE=$TERN_SHARE)" [ "$status" -eq 0 ]
+    check 'it says so' grep -q 'node 1 has left the training after epoch .*; the others continue' "$err"
+    check 'the others learn from its examples' grep -q '^node 1 is gone; 2 nodes have its keys' "$err"
+    check 'all epochs are done' grep -q "^ *200/200" "$out" "$err"
+    check 'the quality is that of an undisturbed run within 1 %' mrr 0.99
+done
 
 # ---- What cannot be ------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@
  * variable POLICY names the policy, static without it; under one that bounds reads by clocks, or with INTENTS=1, there is no
  * updater, and workers advance; under graph:S each node has replicas of half of the keys. With INTENTS=1 they signal intent for
  * some of their keys, and localize others. After SIGUSR2 the process kills itself in the middle of an update, after SIGHUP it
- * stops itself there. It prints
+ * stops itself there. After SIGTERM it closes its workers without a flush and leaves, and prints "left" and its pushes. It prints
  * "ready" before the first step; after each flush "safe" and how many pushes were made before; and works until SIGUSR1. Then
  * it prints "started" and its pushes, meets the others that are left, compares, and prints "sum", a node and what is in the
  * table of that node's pushes, for each node; at last "exact" and the number of nodes that are left.
@@ -45,7 +45,7 @@ static uint32_t self, n_nodes;
 static uint64_t n_keys, n_workers;
 static const char *policy = "static";
 static bool sparse, is_bounded, intends;
-static atomic_bool enough;
+static atomic_bool enough, leaves;
 static atomic_int halts_by; /* a signal, in the middle of an update; 0: none */
 static _Atomic uint64_t n_started;
 
@@ -58,6 +58,12 @@ static void stop_stepping(int signal)
 static void halt(int signal)
 {
     atomic_store(&halts_by, signal == SIGUSR2 ? SIGKILL : SIGSTOP);
+}
+
+static void stop_and_leave(int signal)
+{
+    atomic_store(&leaves, true);
+    stop_stepping(signal);
 }
 
 static uint64_t key_of(uint64_t i)
@@ -172,7 +178,8 @@ static void *work(void *context)
             fflush(stdout);
         }
     }
-    check(tern_flush(worker));
+    if (!atomic_load(&leaves))
+        check(tern_flush(worker));
     check(tern_worker_close(worker));
     return NULL;
 }
@@ -276,11 +283,27 @@ static int leave(void)
     return 0;
 }
 
+/* The others go on. */
+static int leave_alone(void)
+{
+    check(tern_node_leave(node));
+    printf("left %" PRIu64 "\n", atomic_load(&n_started));
+    return 0;
+}
+
 static int print_sums(const char *path)
 {
     read_checkpoint(path);
     compare(NULL);
     return leave();
+}
+
+static void take_signals(void)
+{
+    signal(SIGUSR1, stop_stepping);
+    signal(SIGUSR2, halt);
+    signal(SIGHUP, halt);
+    signal(SIGTERM, stop_and_leave);
 }
 
 static void read_environment(void)
@@ -324,9 +347,7 @@ int main(int argc, char **argv)
     n_workers = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
     const uint32_t n_backups = argc > 4 ? (uint32_t)strtoul(argv[4], NULL, 10) : 1;
     read_environment();
-    signal(SIGUSR1, stop_stepping);
-    signal(SIGUSR2, halt);
-    signal(SIGHUP, halt);
+    take_signals();
     check(tern_node_open(NULL, &node));
     check(tern_node_self(node, &self, &n_nodes));
     struct tern_table_options options = {
@@ -361,6 +382,8 @@ int main(int argc, char **argv)
         pthread_join(jobs[i].thread, NULL);
     printf("started %" PRIu64 "\n", atomic_load(&n_started));
     fflush(stdout);
+    if (atomic_load(&leaves))
+        return leave_alone();
     int64_t present = 1;
     check(tern_all_reduce(node, TERN_I64, 1, &present));
     if (intends)

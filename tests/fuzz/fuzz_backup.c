@@ -76,7 +76,7 @@ static void take(struct site *site, uint32_t from, bool begins, bool is_last, co
 {
     struct backup *backup = &site->service.backup;
     size_t n_staged = 0;
-    for (int i = 0; !begins && i < TERN_MAX_BACKUPS; i++)
+    for (int i = 0; !begins && i < BACKUP_MAX_PEERS; i++)
         n_staged += backup->staged[i].from == from ? buffer_size(&backup->staged[i].bytes) : 0;
     const struct frame frame = {
         .kind = FRAME_BATCH, .body_bytes = (uint32_t)n, .fields.batch = {n_staged, is_last}};

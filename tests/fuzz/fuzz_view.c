@@ -18,13 +18,14 @@ static void check_follows(const struct view *before, const struct view *next)
     for (uint32_t i = 0; i < view_n_nodes(next); i++) {
         require(view_is_present(before, i) || !view_is_present(next, i));
         require(view_is_present(next, view_home(next, i)));
-        uint32_t backups[3];
+        uint32_t backups[4];
         const uint32_t n_backups = view_backups(next, i, 3, backups);
         for (uint32_t k = 0; k < n_backups; k++)
             require(view_is_present(next, backups[k]) && backups[k] != i);
         n_present += view_is_present(next, i);
     }
     require(n_present > 0);
+    require(!view_has_leaving(next) || view_is_present(next, next->leaving - 1));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

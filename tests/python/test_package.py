@@ -296,7 +296,7 @@ def test_all_nodes_at_once(node, worker, table, tmp_path):
     node.barrier()
     node.quiesce()
     assert (node.index, node.count) == (0, 1)
-    assert node.stats() == {"refused_connections": 0, "backup_bytes": 0}
+    assert node.stats() == {"refused_connections": 0, "backup_bytes": 0, "taken_bytes": 0}
     assert "is here" in table.why(7)
     table.trace(KEYS, tmp_path / "trace")
     table.trace_stop()

@@ -359,6 +359,99 @@ static void the_end_names_the_dead(void **state)
     scene_close(&s);
 }
 
+/* ---- Leaving alone --------------------------------------------------------------------------- */
+
+static struct reply part(struct scene *s, uint32_t from)
+{
+    return ask(s, from, FRAME_BYE, 0, 1, NULL, 0);
+}
+
+/* A member says that its backups are complete in an epoch. */
+static struct reply ping(struct scene *s, uint32_t from, uint32_t formed)
+{
+    return ask(s, from, FRAME_PING, 0, formed, NULL, 0);
+}
+
+static void open_backed(struct scene *s, uint32_t n_backups)
+{
+    const struct frame request = {
+        .kind = FRAME_TABLE, .table = (uint16_t)n_backups, .number = ++s->number, .body_bytes = 3};
+    assert_done(send(s, 1, &request, "\1\0t"));
+}
+
+static void a_member_that_leaves_alone_waits_for_all_backups(void **state)
+{
+    (void)state;
+    struct scene s;
+    join_all(&s, 3);
+    open_backed(&s, 1);
+    assert_held(part(&s, 2));
+    assert_held(part(&s, 2));
+    assert_held(part(&s, 1)); /* one at a time */
+    for (uint32_t i = 0; i < 3; i++)
+        assert_false(ping(&s, i, EPOCH).changed);
+    assert_held(barrier(&s, 0, 1));
+    assert_false(ping(&s, 0, EPOCH + 1).changed);
+    assert_false(ping(&s, 2, EPOCH + 1).changed);
+    assert_false(ping(&s, 0, 0).changed); /* not any more */
+    struct reply reply = ping(&s, 1, EPOCH + 1);
+    assert_false(reply.changed);
+    assert_int_equal(reply.frame.epoch, EPOCH + 1);
+    reply = ping(&s, 0, EPOCH + 1);
+    assert_true(reply.changed);
+    assert_int_equal(reply.frame.epoch, EPOCH + 2);
+    assert_done(part(&s, 2));
+    assert_done(part(&s, 2));
+    assert_int_equal(ping(&s, 2, 0).served, SERVED);
+    assert_error(barrier(&s, 2, 1), TERN_CLOSED, "node 2 has left the job");
+    assert_error(join(&s, 2), TERN_CLOSED, "node 2 has left the job");
+    assert_true(barrier(&s, 1, 1).served == SERVED);
+    assert_held(part(&s, 1));
+    assert_false(ping(&s, 0, EPOCH + 3).changed);
+    assert_true(ping(&s, 1, EPOCH + 3).changed);
+    assert_done(part(&s, 1));
+    assert_done(bye(&s, 0));
+    assert_true(group_end_is_known(s.group) || group_is_over(s.group));
+    scene_close(&s);
+}
+
+static void a_death_does_not_end_a_leave(void **state)
+{
+    (void)state;
+    struct scene s;
+    join_all(&s, 4);
+    open_backed(&s, 1);
+    assert_held(part(&s, 2));
+    assert_true(group_ended(s.group, 3));
+    for (uint32_t i = 0; i < 2; i++)
+        assert_false(ping(&s, i, EPOCH + 2).changed);
+    assert_true(ping(&s, 2, EPOCH + 2).changed);
+    assert_done(part(&s, 2));
+    /* Nor is one that dies itself awaited. */
+    assert_held(part(&s, 1));
+    assert_true(group_ended(s.group, 1));
+    assert_error(part(&s, 1), TERN_PEER, "was given up");
+    scene_close(&s);
+}
+
+static void some_cannot_leave_alone(void **state)
+{
+    (void)state;
+    struct scene s;
+    join_all(&s, 3);
+    assert_error(part(&s, 1), TERN_INVALID, "no table was opened yet");
+    open_backed(&s, 1);
+    assert_error(part(&s, 0), TERN_INVALID, "node 0 coordinates the job");
+    assert_held(bye(&s, 1));
+    assert_error(part(&s, 1), TERN_CLOSED, "node 1 has left the job");
+    assert_done(open_table(&s, 0, "other", "", 0));
+    assert_error(part(&s, 2), TERN_INVALID, "table 'other' has no backups");
+    scene_close(&s);
+    join_and_die(&s, 3, 1);
+    assert_error(part(&s, 2), TERN_PEER, "node 1");
+    scene_close(&s);
+}
+
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
 static void a_group_without_memory_is_null(void **state)
@@ -418,6 +511,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_roster_comes_when_all_have_joined),
         cmocka_unit_test(a_group_of_one_is_complete_at_once),
+        cmocka_unit_test(a_member_that_leaves_alone_waits_for_all_backups),
+        cmocka_unit_test(a_death_does_not_end_a_leave),
+        cmocka_unit_test(some_cannot_leave_alone),
         cmocka_unit_test(another_process_cannot_join_in_a_members_place),
         cmocka_unit_test(another_process_is_too_early_when_all_have_left),
         cmocka_unit_test(who_does_not_join_in_time_is_named),

@@ -132,23 +132,72 @@ static void a_view_is_read_as_it_was_written(void **state)
     struct buffer bytes = {0};
     assert_true(view_write(told, &bytes));
     uint8_t *head = buffer_head(&bytes);
-    assert_int_equal(buffer_size(&bytes), 12);
-    for (size_t n = 0; n < 12; n++)
+    assert_int_equal(buffer_size(&bytes), 16);
+    for (size_t n = 0; n < 16; n++)
         assert_null(view_read(later, head, n));
     head[8] = 4; /* no such node */
-    assert_null(view_read(later, head, 12));
+    assert_null(view_read(later, head, 16));
     head[8] = 2;
-    later = view_read(later, head, 12);
+    head[12] = 3; /* it cannot be leaving and gone */
+    assert_null(view_read(later, head, 16));
+    head[12] = 5;
+    assert_null(view_read(later, head, 16));
+    head[12] = 0;
+    later = view_read(later, head, 16);
     assert_non_null(later);
     assert_int_equal(view_epoch(later), 2);
     assert_false(view_is_present(later, 2));
-    assert_null(view_read(later, head, 12)); /* it has that one */
+    assert_null(view_read(later, head, 16)); /* it has that one */
     head[0] = 3;
     head[8] = 1; /* node 2 would return */
-    assert_null(view_read(later, head, 12));
+    assert_null(view_read(later, head, 16));
     buffer_free(&bytes);
     view_free(told);
     view_free(later);
+}
+
+static void a_node_that_leaves_has_one_backup_more(void **state)
+{
+    (void)state;
+    uint32_t backups[4];
+    struct buffer bytes = {0};
+    struct view *view = view_with_leaving(view_new(1, 5, NULL), 2, 2);
+    assert_non_null(view);
+    assert_true(view_has_leaving(view) && view_is_leaving(view, 2) && view_is_present(view, 2));
+    assert_int_equal(view_home(view, 2), 2);
+    /* Its own rows are at one more; it is not counted where it has others'. */
+    assert_int_equal(view_backups(view, 2, 1, backups), 2);
+    assert_true(backups[0] == 3 && backups[1] == 4);
+    assert_int_equal(view_backups(view, 1, 1, backups), 2);
+    assert_true(backups[0] == 2 && backups[1] == 3);
+    assert_int_equal(view_backups(view, 3, 1, backups), 1);
+    assert_int_equal(view_backups(view, 4, 3, backups), 4);
+    assert_int_equal(view_backups(view, 2, 0, backups), 0);
+    for (uint32_t of = 0; of < 5; of++)
+        for (uint32_t most = 0; most < 4; most++)
+            for (uint32_t i = 0; i < 5; i++) {
+                const uint32_t n_backups = view_backups(view, of, most, backups);
+                bool is_one = false;
+                for (uint32_t k = 0; k < n_backups; k++)
+                    is_one |= backups[k] == i;
+                assert_int_equal(view_is_backup(view, of, most, i), is_one);
+            }
+    assert_null(view_with_leaving(view, 3, 1)); /* one at a time */
+    struct view *read = view_new(1, 5, NULL);
+    assert_true(view_write(view, &bytes));
+    read = view_read(read, buffer_head(&bytes), buffer_size(&bytes));
+    assert_true(read && view_is_leaving(read, 2));
+    read = view_without(read, 3, (const uint32_t[]){4}, 1);
+    assert_true(read && view_is_leaving(read, 2));
+    read = view_without(read, 4, (const uint32_t[]){2}, 1);
+    assert_true(read && !view_has_leaving(read) && view_home(read, 2) == 3);
+    assert_null(view_with_leaving(read, 5, 2));
+    read = view_without(read, 5, (const uint32_t[]){0, 1}, 2);
+    assert_non_null(read);
+    assert_null(view_with_leaving(read, 6, 3)); /* it is the last */
+    buffer_free(&bytes);
+    view_free(view);
+    view_free(read);
 }
 
 static void a_node_in_no_cluster_has_a_view_of_itself(void **state)
@@ -192,6 +241,7 @@ int main(void)
         cmocka_unit_test(the_leaders_of_members_are_a_view),
         cmocka_unit_test(arcs_of_nodes_that_are_gone_go_to_the_next),
         cmocka_unit_test(a_view_is_read_as_it_was_written),
+        cmocka_unit_test(a_node_that_leaves_has_one_backup_more),
         cmocka_unit_test(a_node_in_no_cluster_has_a_view_of_itself),
         cmocka_unit_test(the_size_of_a_view_has_limits),
         cmocka_unit_test(a_view_without_memory_is_null),

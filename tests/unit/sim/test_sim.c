@@ -29,7 +29,7 @@ static void print_violation(const struct tern_sim_options *options,
                             const struct tern_sim_result *result)
 {
     static const char *const names[] = {"delay",   "break",  "pause", "partition", "stale",
-                                        "restart", "outage", "crash", "freeze"};
+                                        "restart", "outage", "crash", "freeze",    "leave"};
     char faults[100] = "";
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (options->faults >> i & 1)
