@@ -196,6 +196,20 @@ static void strike_leave(struct cluster *cluster)
     cluster->fired[TERN_SIM_LEAVE]++;
 }
 
+/* As soon as a node has left, half of the time, neighbours of it crash: those that have its keys now, or whose backups it had. */
+static void strike_neighbours(struct cluster *cluster, uint32_t node)
+{
+    const uint32_t n = cluster->run.n_machines;
+    const uint64_t most = cluster->run.check.tables.n_backups;
+    if (!(cluster->faults >> TERN_SIM_CRASH & 1) || below(cluster, 2))
+        return;
+    const uint32_t step = below(cluster, 2) ? 1 : n - 1;
+    for (uint64_t i = below(cluster, most) + 1; i > 0; i--) {
+        node = (node + step) % n;
+        strike_node(cluster, TERN_SIM_CRASH, node);
+    }
+}
+
 /* The process of a node that has left ends. */
 static void end_parted(struct cluster *cluster, uint32_t node)
 {
@@ -208,6 +222,8 @@ static void end_parted(struct cluster *cluster, uint32_t node)
     cluster->machines[node] = machine_wreck(run, node);
     if (cluster->machines[node])
         cluster->machines[node]->has_parted = true;
+    if (cluster->machines[node])
+        strike_neighbours(cluster, node);
 }
 
 /* What a node has of a table that stays at home is lost. */
