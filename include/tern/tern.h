@@ -656,16 +656,18 @@ TERN_API enum tern_status tern_pull_present(struct tern_worker *worker, struct t
 /*
  * Eviction: rows leave a sparse table again. A removed key is a new key: it reads as its initial
  * value, and a push makes a new row in memory that is used again. (With `admit` its count is not
- * forgotten: it has a row again from its next push on.) Rows that are pinned stay.
+ * forgotten: it has a row again from its next push on.) Rows that are pinned, of which other nodes
+ * have replicas, or for which the node with the main copy has an active intent, stay until they are
+ * not.
  *
- * sweep  calls function(context, key, value) for the rows at this node, or in memory that processes
- *        share, and removes those for which it returns true; *n is their number. A row that was there
- *        all the time is visited at least once. The function is called in the calling thread with a copy
+ * sweep  calls function(context, key, value) for the main copies at this node, or in memory that
+ *        processes share, and removes those for which it returns true; *n is their number. A row that
+ *        was there all the time and need not stay is visited at least once. The function is called in the calling thread with a copy
  *        of the value, and may use the table. If the row is written before it is removed, the function
  *        is asked again; a row that is written again and again stays. Any worker may sweep, also
  *        several at a time; in a cluster each node sweeps its own rows.
  *
- * Two rules remove rows by themselves, until evict_floor rows are left:
+ * Two rules remove rows by themselves, until evict_floor rows are left (replicas do not count):
  *
  *   evict_age = T   rows that were not pushed, set or unpinned in the last T clocks. The table's clock
  *                   is the highest that a worker of this node, or of those that share the table, has
@@ -680,8 +682,10 @@ TERN_API enum tern_status tern_pull_present(struct tern_worker *worker, struct t
  * removed key keeps about 20 bytes. tern_push_range refuses a table with a rule, and one whose rows
  * were swept, since equal numbers of entries need not be equal entries.
  *
- * Rows can be removed where keys stay at their home: at a single node, in shared memory, and under
- * policy `static`. Others refuse.
+ * At several nodes a table with a rule keeps its main copies at their homes, also under `adaptive` and
+ * its relatives: a node that wants a key gets a replica, also if no other node wants it, and each
+ * process has rows of its own. tern_sweep needs a table with a rule there (evict_floor = 1 is one),
+ * unless the policy is `static`. `relocate`, `replicate`, `graph` and bounded reads refuse rules.
  */
 typedef bool tern_sweep_function(void *context, uint64_t key, const void *value);
 TERN_API enum tern_status tern_sweep(struct tern_worker *worker, struct tern_table *table,

@@ -27,7 +27,7 @@ enum lock_rank {
     RANK_INDEX,        /* latch: the arrays of a sparse index */
     RANK_VALUES,       /* latch stripe of inline values; only its waits are checked */
     RANK_ENTRY,        /* latch of an entry; only its waits are checked */
-    RANK_SLOTS,   /* a store's slots; latch: its free slots, admission counters, sketch cells */
+    RANK_SLOTS, /* a store's slots; latch: its free slots, kept keys, admission counters, sketch cells */
     RANK_PROCESS, /* handles, segments and in-process addresses of a process */
 };
 

@@ -96,6 +96,10 @@ enum defect {
     DEFECT_HOME_NOT_TOLD,         /* the home does not learn where a key went */
     DEFECT_CLEAN_EARLY,           /* a round counts as clean while changes are left over */
     DEFECT_FRESH_FORGOTTEN,       /* a new replica does not get its first value */
+    DEFECT_ENDED_FORGOTTEN,       /* a row may leave while a replica is left that was to end */
+    DEFECT_SHARED_LEAVES,         /* a row may leave while other nodes want it */
+    DEFECT_WANTED_LEAVES,         /* a row may leave while its home wants it */
+    DEFECT_DROPPED_UNSAID,        /* the owner is not told that a replica is gone */
     /* follower.c, and what the leader does for followers */
     DEFECT_FOLLOWER_UNHEARD,       /* what a follower wants is not told to the leader */
     DEFECT_FOLLOWER_KEEPS,         /* nor that it does not want it any more */

@@ -9,6 +9,7 @@
 #include "base/pages.h"
 #include "core/defect.h"
 #include "core/manager_internal.h"
+#include "store/evict.h"
 
 enum {
     AHEAD = 32,           /* keys between a prefetch and its use */
@@ -49,9 +50,10 @@ void manager_free(struct manager *manager)
         return;
     for (uint32_t i = 0; manager->outboxes && i < view_capacity(manager->view); i++) {
         struct outbox *outbox = &manager->outboxes[i];
-        struct keys *lists[] = {&outbox->asks,   &outbox->fetches, &outbox->ends,  &outbox->changed,
-                                &outbox->deltas, &outbox->located, &outbox->fresh, &outbox->dirty,
-                                &outbox->moves,  &outbox->rounded};
+        struct keys *lists[] = {&outbox->asks,    &outbox->fetches, &outbox->ends,
+                                &outbox->changed, &outbox->deltas,  &outbox->located,
+                                &outbox->fresh,   &outbox->dirty,   &outbox->moves,
+                                &outbox->rounded, &outbox->dropped};
         for (size_t k = 0; k < sizeof lists / sizeof lists[0]; k++)
             free(lists[k]->keys);
         free(outbox->locations);
@@ -161,14 +163,17 @@ static bool prepare_ask(struct manager *manager, uint64_t key, uint64_t word, ui
 {
     uint32_t slot, home;
     if (entry_state(word) == ENTRY_NONE) {
-        home = core_home(manager->core, manager->store, key);
-        if (store_learn(manager->store, key, location_make(home, 0)))
+        home = location_make(core_home(manager->core, manager->store, key), 0);
+        if (store_learn(manager->store, key, home) &&
+            !(evict_make_room(manager->store, key, true) &&
+              !store_learn(manager->store, key, home)))
             return false;
     }
     /* A replica that is here is itself the place for what will come. */
     if (*value & WANTED_SPARE || entry_state(word) == ENTRY_REPLICA)
         return true;
-    if (!pool_take(manager, &slot))
+    if (!pool_take(manager, &slot) &&
+        !(evict_make_room(manager->store, key, false) && pool_take(manager, &slot)))
         return false;
     if (!keys_add(manager, &manager->spares, slot)) {
         pool_give(manager, slot);
@@ -216,6 +221,12 @@ void manager_ask(struct manager *manager, uint64_t key, uint32_t *value)
         manager_drop_spare(manager, value);
 }
 
+/* Whether the row of a key is one that leaves unless the key is wanted here. */
+static bool leaves_here(const struct manager *manager, uint64_t key)
+{
+    return manager->store->evicts && store_is_home(manager->store, key);
+}
+
 void manager_want(struct manager *manager, const uint64_t *keys, size_t n)
 {
     if (!wanted_reserve(manager, n))
@@ -228,6 +239,8 @@ void manager_want(struct manager *manager, const uint64_t *keys, size_t n)
             fetch_key(manager, keys[i + AHEAD]);
         uint32_t value = wanted_get(manager, keys[i]) + 1;
         if ((value & WANTED_COUNT) == 1) {
+            if (leaves_here(manager, keys[i]) && !defect(DEFECT_WANTED_LEAVES))
+                manager->out_of_memory |= !evict_keep(manager->store, keys[i]);
             manager_ask(manager, keys[i], &value);
             trace_note_intent(&manager->trace, TRACE_INTENT_BEGAN, keys[i]);
         }
@@ -264,6 +277,15 @@ void manager_tell_end(struct manager *manager, uint64_t key, uint32_t *value)
         *value |= WANTED_ENDING;
 }
 
+/* Where rows leave, the owner keeps one until it hears that there is no replica of it: that one could still be changed when its end
+ * was told. */
+static void tell_dropped(struct manager *manager, struct outbox *outbox, uint64_t key)
+{
+    if (manager->store->evicts && outbox != &manager->outboxes[manager->core->node] &&
+        !defect(DEFECT_DROPPED_UNSAID))
+        keys_add(manager, &outbox->dropped, key);
+}
+
 /* An ask that nobody needs any more is not sent, or not sent on. A replica that was waiting for it goes. */
 void manager_give_up_ask(struct manager *manager, uint64_t key, uint32_t *value)
 {
@@ -272,6 +294,8 @@ void manager_give_up_ask(struct manager *manager, uint64_t key, uint32_t *value)
     manager_drop_spare(manager, value);
     if (entry_state(store_look(manager->store, key, &entry)) == ENTRY_REPLICA)
         manager_tell_end(manager, key, value);
+    else
+        tell_dropped(manager, manager_outbox_of(manager, key), key);
 }
 
 /* The last intent for a key is over. */
@@ -297,6 +321,8 @@ void manager_unwant(struct manager *manager, const uint64_t *keys, size_t n)
         value--;
         /* The owner decides by this count, so it must be right before anybody looks. */
         wanted_set(manager, keys[i], value);
+        if (!(value & WANTED_COUNT) && leaves_here(manager, keys[i]))
+            evict_unkeep(manager->store, keys[i]);
         if (!(value & WANTED_COUNT) && !defect(DEFECT_EXPIRY_LOST)) {
             end_want(manager, keys[i], &value);
             wanted_set(manager, keys[i], value);
@@ -502,6 +528,8 @@ void manager_settle_ends(struct manager *manager, struct outbox *outbox, const s
             /* It was changed meanwhile: once more. */
             manager_tell_end(manager, key, &value);
         }
+        if (entry_state(store_look(manager->store, key, &entry)) != ENTRY_REPLICA)
+            tell_dropped(manager, outbox, key);
         wanted_set(manager, key, value);
     }
 }
@@ -672,8 +700,8 @@ void manager_forget_peer(struct manager *manager, uint32_t peer)
 {
     struct outbox *outbox = &manager->outboxes[peer];
     outbox->is_closed = true;
-    struct keys *lists[] = {&outbox->asks,    &outbox->fetches, &outbox->ends,
-                            &outbox->changed, &outbox->deltas,  &outbox->located};
+    struct keys *lists[] = {&outbox->asks,   &outbox->fetches, &outbox->ends,   &outbox->changed,
+                            &outbox->deltas, &outbox->located, &outbox->dropped};
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
         keys_clear(lists[i]);
     outbox->n_registered = 0;

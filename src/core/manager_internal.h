@@ -37,6 +37,8 @@ struct outbox {
      * first. */
     struct keys asks, fetches, ends;
     struct keys
+        dropped; /* of tables whose rows leave: replicas that are gone since their end was told */
+    struct keys
         changed; /* a queue of replicas that were changed here; what, is taken when it is sent */
     struct keys deltas;         /* those that came back and have no replica here any more, */
     struct buffer delta_values; /* and what they are, in their order */
@@ -221,8 +223,9 @@ enum tern_status manager_take_mains(struct manager *manager);
 void pool_give(struct manager *manager, uint32_t slot);
 
 /* The sets of a share: the nodes that want the key, behind them those that miss its value, and those that have a rounded
- * one: the key is in their `rounded`. */
-enum { SET_WANTS, SET_MISSES, SET_ROUNDED, SETS };
+ * one: the key is in their `rounded`. In tables whose rows leave (store/evict.h) also those that do not want it any more and have not
+ * said yet that their replica is gone. */
+enum { SET_WANTS, SET_MISSES, SET_ROUNDED, SET_ENDED, SETS };
 
 static inline uint64_t *share_sets(const struct manager *manager, uint32_t share)
 {

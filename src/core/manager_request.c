@@ -137,8 +137,9 @@ bool manager_has_todo(const struct manager *manager, uint32_t peer)
 {
     const struct outbox *outbox = &manager->outboxes[peer];
     bool has_changes = outbox->changed.n && !defect(DEFECT_CLEAN_EARLY);
-    return !outbox->is_closed && (outbox->asks.n || outbox->fetches.n || outbox->ends.n ||
-                                  has_changes || outbox->deltas.n || outbox->located.n);
+    return !outbox->is_closed &&
+           (outbox->asks.n || outbox->fetches.n || outbox->ends.n || has_changes ||
+            outbox->deltas.n || outbox->located.n || outbox->dropped.n);
 }
 
 bool manager_has_request(const struct manager *manager, uint32_t peer)
@@ -221,6 +222,15 @@ static bool keep_end(struct manager *manager, const struct outbox *outbox, uint6
         manager_tell_end(manager, key, &value);
     wanted_set(manager, key, value);
     return false;
+}
+
+/* A replica that is gone is not back before that was told: the ask for it follows. */
+static bool keep_dropped(struct manager *manager, const struct outbox *outbox, uint64_t key)
+{
+    (void)manager;
+    (void)outbox;
+    (void)key;
+    return true;
 }
 
 /* A section of deltas that is being written. */
@@ -387,7 +397,7 @@ enum tern_status manager_request(struct manager *manager, uint32_t peer, struct 
     size_t most_deltas = most_items(manager->round_bytes, delta_item_bytes(manager));
     size_t most_asks = most_items(manager->round_bytes, main_item_bytes(manager));
     size_t most_keys = most_items(manager->round_bytes / 4, 16), n_ends = most_deltas;
-    size_t others = 6 * SECTION_HEADER_BYTES + 8 * (2 * most_asks + n_ends) + 16 * most_keys;
+    size_t others = 7 * SECTION_HEADER_BYTES + 8 * (2 * most_asks + n_ends) + 24 * most_keys;
     most_deltas =
         at_most(most_deltas, most_items(FRAME_MAX_BODY_BYTES - others, delta_item_bytes(manager)));
     body->begin = body->end = 0;
@@ -399,6 +409,10 @@ enum tern_status manager_request(struct manager *manager, uint32_t peer, struct 
     out = write_deltas(manager, peer, most_deltas, out, &n_ends);
     if (n_ends)
         out = write_keys(manager, outbox, SECTION_ENDS, &outbox->ends, n_ends, keep_end, out);
+    out = write_keys(manager, outbox, SECTION_DROPPED, &outbox->dropped, most_keys, keep_dropped,
+                     out);
+    if (keys_left(&outbox->dropped))
+        most_asks = 0;
     const uint8_t *asks = out;
     out = write_keys(manager, outbox, SECTION_ASKS, &outbox->asks, most_asks, keep_ask, out);
     /* All of these rows may be in the answer. */

@@ -12,7 +12,8 @@
 
 /* ---- Shares ------------------------------------------------------------------------------------ */
 
-/* A share is sets of nodes: those that want the key, and of them those that miss its value or have a rounded one. */
+/* A share is sets of nodes: those that want the key, and of them those that miss its value or have a rounded one; and those that
+ * may still have a replica. */
 static uint64_t *wants(const struct manager *manager, uint32_t share)
 {
     return share_sets(manager, share);
@@ -26,6 +27,11 @@ static uint64_t *misses(const struct manager *manager, uint32_t share)
 static uint64_t *rounded(const struct manager *manager, uint32_t share)
 {
     return wants(manager, share) + SET_ROUNDED * manager->set_words;
+}
+
+static uint64_t *ended(const struct manager *manager, uint32_t share)
+{
+    return wants(manager, share) + SET_ENDED * manager->set_words;
 }
 
 static bool has(const uint64_t *set, uint32_t node)
@@ -279,11 +285,25 @@ static void serve_end(struct manager *manager, uint32_t from, uint64_t key)
     drop(wants(manager, share), from);
     drop(misses(manager, share), from);
     drop(rounded(manager, share), from);
+    if (manager->store->evicts && !defect(DEFECT_ENDED_FORGOTTEN))
+        add(ended(manager, share), from);
     trace_note(&manager->trace, TRACE_OTHER_LEAVES, key, from);
-    if (count(manager, wants(manager, share), &only) == 0)
-        end_share(manager, key, share);
-    else
+    if (count(manager, wants(manager, share), &only) != 0)
         reconsider(manager, key, share);
+    else if (count(manager, ended(manager, share), &only) == 0)
+        end_share(manager, key, share);
+}
+
+/* A node has no replica of a key any more. */
+static void serve_dropped(struct manager *manager, uint32_t from, uint64_t key)
+{
+    uint32_t share = share_of(manager, key), one;
+    if (!share || !has(ended(manager, share), from))
+        return;
+    drop(ended(manager, share), from);
+    if (count(manager, wants(manager, share), &one) == 0 &&
+        count(manager, ended(manager, share), &one) == 0)
+        end_share(manager, key, share);
 }
 
 void share_forget_node(struct manager *manager, uint32_t node)
@@ -299,6 +319,8 @@ void share_forget_node(struct manager *manager, uint32_t node)
         if (store_shard(store, key) == manager->shard && entry_state(word) == ENTRY_SHARED &&
             entry_slot(word) == slot)
             serve_end(manager, node, key);
+        if (manager->store->evicts)
+            serve_dropped(manager, node, key);
     }
     struct outbox *outbox = &manager->outboxes[node];
     keys_clear(&outbox->fresh);
@@ -396,7 +418,8 @@ static uint32_t begin_share(struct manager *manager, uint64_t key)
     uint32_t share = new_share(manager), slot;
     if (!share)
         return 0;
-    if (!store_share(manager->store, key, true, &slot)) {
+    const bool is_kept = !manager->store->evicts || !defect(DEFECT_SHARED_LEAVES);
+    if (!store_share(manager->store, key, is_kept, &slot)) {
         free_share(manager, share);
         return 0;
     }
@@ -421,6 +444,7 @@ static void serve_ask(struct manager *manager, uint32_t from, uint64_t key, stru
     if (!share)
         return;
     add(wants(manager, share), from);
+    drop(ended(manager, share), from);
     if (may_move(manager, key, share, from) && move_away(manager, key, share, from, mains))
         return;
     trace_note(&manager->trace, TRACE_OTHER_WANTS, key, from);
@@ -573,6 +597,8 @@ static size_t expected_bytes(const struct manager *manager, enum section_kind ki
     case SECTION_FETCHES:
     case SECTION_ENDS:
         return 8;
+    case SECTION_DROPPED:
+        return manager->store->evicts ? 8 : 0;
     case SECTION_LOCATED:
         return 16;
     default:
@@ -609,7 +635,8 @@ static void serve_section(struct manager *manager, uint32_t from, const struct s
 {
     if (manager->only_takes && section->kind != SECTION_DELTAS)
         return;
-    const bool has_rows = section->kind != SECTION_ENDS && section->kind != SECTION_LOCATED;
+    const bool has_rows = section->kind != SECTION_ENDS && section->kind != SECTION_LOCATED &&
+                          section->kind != SECTION_DROPPED;
     const enum fetch what = has_rows ? FETCH_VALUE : FETCH_FACTS;
     fetch_first_items(manager, section->items, section->item_bytes, section->count, what);
     for (uint32_t i = 0; i < section->count; i++) {
@@ -630,6 +657,9 @@ static void serve_section(struct manager *manager, uint32_t from, const struct s
             break;
         case SECTION_FETCHES:
             serve_fetch(manager, from, key, mains);
+            break;
+        case SECTION_DROPPED:
+            serve_dropped(manager, from, key);
             break;
         default:
             if (location_node((uint32_t)section_get(item + 8)) != manager->core->node)

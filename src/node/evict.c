@@ -23,10 +23,10 @@ enum tern_status tern_sweep(struct tern_worker *worker, struct tern_table *table
         return fail(TERN_INVALID, "table '%s': the pointer `function` is NULL", store->name);
     if (store->index != TERN_SPARSE)
         return fail(TERN_INVALID, "table '%s' is not sparse: its rows do not leave", store->name);
-    if (!store_is_homebound(store) || table->is_admitted)
+    if ((!store_is_homebound(store) && !store->evicts) || table->is_admitted)
         return fail(TERN_INVALID,
-                    "table '%s': under policy '%s' rows are copied or move, and cannot be removed; "
-                    "use 'static'",
+                    "table '%s': under policy '%s' rows are copied or move; those of a table that "
+                    "is opened with a rule of eviction, such as evict_floor = 1, can be removed",
                     store->name, table->policy.name);
     if (store->gates)
         return fail(TERN_INVALID,

@@ -71,7 +71,10 @@ enum sharing {
 /* Whether the processes of a host share a table when other hosts have it as well. */
 static bool is_for_members(const struct policy *policy, const struct tern_table_options *options)
 {
-    return follower_is_for(policy) && options->index != TERN_SKETCH && !options->admit;
+    const bool is_evicted =
+        evict_has_rule(options) && technique_find(policy, false)->rows != ROWS_AT_HOME;
+    return follower_is_for(policy) && options->index != TERN_SKETCH && !options->admit &&
+           !is_evicted;
 }
 
 /* All nodes decide alike. */
@@ -99,12 +102,14 @@ static struct core *core_of(const struct tern_node *node, const struct tern_tabl
     return find_sharing(node, options) == SHARE_HOST ? &node->engine->member : &node->engine->core;
 }
 
-/* The policy of a table, as it is where the table's rows have backups at other nodes. */
+/* The policy of a table, as it is where the table's rows have backups at other nodes, or leave: their homes must know of all
+ * copies. */
 static void policy_of(const struct tern_node *node, const struct tern_table_options *options,
                       struct policy *policy)
 {
     policy_find(options->policy, policy);
-    if (options->backups && node->engine && find_sharing(node, options) != SHARE_ALL)
+    if ((options->backups || evict_has_rule(options)) && node->engine &&
+        find_sharing(node, options) != SHARE_ALL)
         policy_keep_home(policy);
 }
 
@@ -279,7 +284,17 @@ static size_t shape_bytes(const char *name, const struct tern_table_options *opt
     return 2 + length + (size_t)n;
 }
 
-/* A sketch has no copies, and rows that leave have none: the table is at one node, or in one memory, or its keys stay at home. */
+/* Whether homes know who has copies, so that rows can leave of which there are none. */
+static bool knows_copies(const struct policy *policy)
+{
+    struct policy kept = *policy;
+    policy_keep_home(&kept);
+    return kept.replica != REPLICA_OF_EVERY_KEY &&
+           (policy->main == MAIN_AT_HOME || kept.replica != REPLICA_NEVER);
+}
+
+/* A sketch has no copies: the table is at one node, or in one memory, or its keys stay at home. Rows that leave must not have
+ * any for good. */
 static enum tern_status check_at_home(const struct tern_node *node, const char *name,
                                       const struct tern_table_options *options)
 {
@@ -291,10 +306,18 @@ static enum tern_status check_at_home(const struct tern_node *node, const char *
         technique_find(&policy, !node->engine || find_sharing(node, options) == SHARE_ALL);
     if (technique->rows == ROWS_AT_HOME && !technique->admit)
         return TERN_OK;
-    return fail(TERN_INVALID, "table '%s' %s: use policy 'static', not '%s'", name,
-                is_sketch ? "is a sketch, which has no copies"
-                          : "has a rule of eviction, and rows that are copied cannot leave",
-                policy.name);
+    if (is_sketch)
+        return fail(TERN_INVALID,
+                    "table '%s' is a sketch, which has no copies: use policy 'static', not '%s'",
+                    name, policy.name);
+    if (technique->rows == ROWS_MOVE && knows_copies(&policy))
+        return TERN_OK;
+    return fail(TERN_INVALID,
+                "table '%s' has a rule of eviction, and under policy '%s' %s: use 'static', "
+                "'adaptive' or 'multi'",
+                name, policy.name,
+                technique->rows == ROWS_MOVE ? "rows have no other place than where they moved"
+                                             : "rows that are copied would never leave");
 }
 
 /* Where all rows are in one memory a table needs no copies to have backups, so that every policy can. */

@@ -67,6 +67,7 @@ struct check {
     bool restarted;                              /* a process was: what it had not sent is lost */
     const struct core_table *limited[TERN_SIM_MAX_NODES]; /* LIMITED_COUNTS at each node, if open */
     const struct core_table *graphs[TERN_SIM_MAX_NODES];  /* GRAPH_COUNTS, likewise */
+    const struct core_table *sparse[TERN_SIM_MAX_NODES];  /* SPARSE_COUNTS, likewise */
     struct value values[KEYS];
     int64_t *seen_values;        /* [n_workers][KEYS] */
     struct saved (*saved)[KEYS]; /* by table; NULL: nothing is saved */

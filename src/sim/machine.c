@@ -179,6 +179,7 @@ void machine_free(struct machine *machine)
         worker_fini(&machine->workers[i]);
     machine->run->check.limited[machine->core.node] = NULL;
     machine->run->check.graphs[machine->core.node] = NULL;
+    machine->run->check.sparse[machine->core.node] = NULL;
     for (int i = 0; i < SIM_MAX_SHARDS; i++)
         free_intents(machine->sim_node.intents[i]);
     caller_fini(&machine->control);
@@ -321,6 +322,8 @@ static void open_store(struct machine *machine, enum sim_table table, uint16_t n
         check->limited[core->node] = made;
     if (table == GRAPH_COUNTS)
         check->graphs[core->node] = made;
+    if (table == SPARSE_COUNTS)
+        check->sparse[core->node] = made;
     atomic_store_explicit(&core->tables[number], made, memory_order_release);
     for (uint32_t i = 0; i < core->n_shards; i++)
         service_retry(&machine->callees[i].service);

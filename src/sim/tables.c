@@ -110,8 +110,8 @@ uint32_t tables_home(const struct tables *tables, const struct core *core, enum 
     return is_dense(table) ? range_home(view, key, KEYS) : ring_home(view, key);
 }
 
-/* What SPARSE_COUNTS is: a third of the time as plain as ever. Where it admits keys and no rows leave, they move half of the
- * time. */
+/* What SPARSE_COUNTS is: a third of the time as plain as ever. Where it admits keys they move half of the time, and where rows
+ * leave they have replicas half of the time. */
 static void choose_sparse(struct tables *tables, uint64_t seed)
 {
     char managed[POLICY_NAME_BYTES];
@@ -122,8 +122,12 @@ static void choose_sparse(struct tables *tables, uint64_t seed)
         tables->admit = 1 + (uint32_t)(drawn >> 8) % 3;
     tables->has_sweeps = kind == LEAVES || kind == ADMITS_AND_LEAVES;
     tables->evict_floor = tables->has_sweeps ? drawn >> 16 & 1 : 0;
-    if (kind == ADMITS && drawn >> 17 & 1)
+    if (!tables->is_sketch && kind >= ADMITS && drawn >> 17 & 1)
         policy_find(preset_with(ROWS_MOVE, drawn, managed), &tables->policies[SPARSE_COUNTS]);
+    if (tables->has_sweeps && drawn >> 17 & 1) {
+        policy_keep_home(&tables->policies[SPARSE_COUNTS]);
+        tables->evict_floor = 1;
+    }
 }
 
 /* Those of tables of whole numbers, and those that round the numbers of others. */
@@ -247,8 +251,10 @@ void tables_choose(struct tables *tables, uint32_t n_nodes, uint32_t n_workers, 
         policy_find(are_backed ? "static" : policies[i], &tables->policies[i]);
     if (are_backed)
         choose_backed(tables, seed);
-    for (uint32_t i = 0; i < LISTED_KEYS; i++)
+    for (uint32_t i = 0; i < LISTED_KEYS; i++) {
         tables->listed[i] = table_key(MANAGED_COUNTS, i);
+        tables->listed_sparse[i] = table_key(SPARSE_COUNTS, i);
+    }
     choose_filters(tables, are_backed, seed);
     choose_placements(tables, n_nodes, seed);
     if (are_backed) {
@@ -314,7 +320,7 @@ struct tern_table_options tables_options(const struct tables *tables, enum sim_t
     if (table == GRAPH_COUNTS && tables->has_frequencies && !tables->places_frequencies)
         options.frequencies = tables->frequencies;
     if (tables->policies[table].replica == REPLICA_OF_LISTED) {
-        options.replicated = tables->listed;
+        options.replicated = table == SPARSE_COUNTS ? tables->listed_sparse : tables->listed;
         options.n_replicated = LISTED_KEYS;
     }
     return options;

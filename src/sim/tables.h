@@ -55,7 +55,7 @@ struct tables {
     bool scatters[N_SIM_TABLES];                    /* dense: the homes of other keys */
     uint64_t placed_keys[N_SIM_TABLES][KEYS];
     uint32_t placed_homes[N_SIM_TABLES][KEYS];
-    uint64_t listed[LISTED_KEYS];
+    uint64_t listed[LISTED_KEYS], listed_sparse[LISTED_KEYS]; /* of others, and of SPARSE_COUNTS */
     /* SPARSE_COUNTS, which is another in every run: */
     bool is_sketch;          /* a sketch; its rows have one element, which all workers add to */
     uint32_t admit;          /* keys get a row after so many pushes */
@@ -141,14 +141,15 @@ static inline bool tables_travelled(const struct tables *tables, enum sim_table 
                                     uint32_t index)
 {
     return tables_managed(tables, table) && tables->n_moves && index % 2 &&
-           !(table == SPARSE_COUNTS && tables->admit);
+           !(table == SPARSE_COUNTS && (tables->admit || tables->has_sweeps));
 }
 
 /* Whether the nodes of a host have the table in one memory. */
 static inline bool tables_shared(const struct tables *tables, enum sim_table table)
 {
     return follower_is_for(&tables->policies[table]) &&
-           !(table == SPARSE_COUNTS && (tables->is_sketch || tables->admit));
+           !(table == SPARSE_COUNTS && (tables->is_sketch || tables->admit ||
+                                        (tables->has_sweeps && tables_managed(tables, table))));
 }
 
 /* Whether reads of the table are bounded. */

@@ -501,6 +501,29 @@ struct sweeping {
     uint64_t n; /* rows that are to go */
 };
 
+/* A row may leave its home alone: nobody wants it there, and no other node has a replica. */
+static void check_leaves(const struct sim_node *sim_node, const struct core_table *table,
+                         uint64_t key, uint32_t index)
+{
+    struct check *check = sim_node->check;
+    const struct core *core = core_for(sim_node->core, table);
+    bool is_wanted = false;
+    if (!table->technique->copy || !tables_managed(&check->tables, SPARSE_COUNTS))
+        return;
+    check_that(check,
+               table->technique->copy(core, table, key, &is_wanted) == COPY_MAIN && !is_wanted,
+               "key %" PRIu32 " of table '%s' leaves while its home wants it", index,
+               table_name(SPARSE_COUNTS));
+    for (uint32_t i = 0; i < TERN_SIM_MAX_NODES; i++) {
+        const struct core_table *other = check->sparse[i];
+        struct entry *entry;
+        check_that(check,
+                   !other || entry_state(store_look(&other->store, key, &entry)) != ENTRY_REPLICA,
+                   "key %" PRIu32 " of table '%s' leaves while node %" PRIu32 " has a replica",
+                   index, table_name(SPARSE_COUNTS), i);
+    }
+}
+
 static bool leaves(void *context, uint64_t key, const void *value)
 {
     struct sweeping *sweeping = context;
@@ -510,6 +533,7 @@ static bool leaves(void *context, uint64_t key, const void *value)
     check_that(sweeping->sim_node->check, index < KEYS, "a sweep meets a key that nobody used");
     if (index == KEYS || rand_below(sim_random(sweeping->sim_node->sim), 3))
         return false;
+    check_leaves(sweeping->sim_node, &sweeping->sim_node->tables[SPARSE_COUNTS], key, index);
     check_swept(sweeping->sim_node->check, index, value);
     sweeping->n++;
     return true;

@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "store/store.h"
+#include "store/evict.h"
 
 /* x -= y. */
 #define SUBTRACT(name, type)                               \
@@ -262,14 +262,18 @@ bool store_return_delta(struct store *store, uint64_t key, const void *delta)
 enum tern_status store_merge_delta(struct store *store, uint64_t key, const void *delta,
                                    uint32_t *slot)
 {
-    enum tern_status status = store_create(store, key);
-    if (status)
-        return status;
     uint64_t word;
-    struct entry *entry = store_latch_row(store, key, NULL, &word);
-    if (!entry)
-        return store_check_lost(store);
+    struct entry *entry = NULL;
+    while (!entry) {
+        enum tern_status status = store_create(store, key);
+        if (!status && !(entry = store_latch_row(store, key, NULL, &word)))
+            status = store_check_lost(store);
+        if (status)
+            return status;
+    }
     *slot = entry_slot(word);
+    if (store->evicts)
+        evict_stamp(store, *slot, evict_now(store, 1));
     void *row = slabs_at(&store->rows, *slot);
     if (store->updater.apply)
         store->updater.apply(&store->updater, store->type, store->length, row,

@@ -42,11 +42,44 @@ static void release_removed(struct store *store, struct entry *entry, uint64_t w
         store_give_slot(store, entry_slot(word));
 }
 
-/* Whether the row of a latched entry may leave at all. */
-static bool may_leave(const struct store *store, uint64_t word)
+static bool latch_kept(struct store *store)
+{
+    return latch_take(&store->kept_latch, RANK_SLOTS, store->watch);
+}
+
+bool evict_keep(struct store *store, uint64_t key)
+{
+    (void)latch_kept(store);
+    const bool has_room = keymap_reserve(&store->kept, 1);
+    if (has_room)
+        keymap_set(&store->kept, key, 1);
+    latch_release(&store->kept_latch, RANK_SLOTS);
+    return has_room;
+}
+
+void evict_unkeep(struct store *store, uint64_t key)
+{
+    (void)latch_kept(store);
+    keymap_set(&store->kept, key, 0);
+    latch_release(&store->kept_latch, RANK_SLOTS);
+}
+
+static bool is_kept(struct store *store, uint64_t key)
+{
+    if (!store->home.rows_move)
+        return false;
+    (void)latch_kept(store);
+    const bool kept = keymap_get(&store->kept, key);
+    latch_release(&store->kept_latch, RANK_SLOTS);
+    return kept;
+}
+
+/* Whether the row of a key, whose entry has `word`, may leave at all: for certain if the entry is latched. */
+static bool may_leave(struct store *store, uint64_t key, uint64_t word)
 {
     return entry_state(word) == ENTRY_OWNED &&
-           (!store_pins_of(store, entry_slot(word)) || fault(FAULT_PINNED_REMOVED));
+           (!store_pins_of(store, entry_slot(word)) || fault(FAULT_PINNED_REMOVED)) &&
+           !is_kept(store, key);
 }
 
 /* The moment of the last write to the row in a slot. */
@@ -63,7 +96,7 @@ static bool remove_written_at(struct store *store, uint64_t key, uint64_t moment
     struct entry *entry = store_latch_row(store, key, NULL, &word);
     if (!entry)
         return false;
-    if (!may_leave(store, word) || written(store, entry_slot(word)) != moment) {
+    if (!may_leave(store, key, word) || written(store, entry_slot(word)) != moment) {
         entry_release_same(entry, word);
         return false;
     }
@@ -87,7 +120,7 @@ struct found {
 static void find_old(void *context, uint64_t key, uint64_t word)
 {
     struct found *found = context;
-    if (!entry_readable(word) || found->n == found->most)
+    if (entry_state(word) != ENTRY_OWNED || !entry_readable(word) || found->n == found->most)
         return;
     const uint64_t moment = written(found->store, entry_slot(word));
     const uint32_t then = (uint32_t)(found->by_clock ? moment >> 32 : moment);
@@ -101,7 +134,9 @@ static void find_old(void *context, uint64_t key, uint64_t word)
 /* How many rows may go before the rules stop. */
 static uint64_t n_above_floor(const struct store *store)
 {
-    const uint64_t rows = store_rows(store);
+    const uint64_t copies =
+        atomic_load_explicit(&eviction_of(store)->n_copies, memory_order_relaxed);
+    const uint64_t rows = store_rows(store) - copies;
     if (fault(FAULT_FLOOR_IGNORED))
         return rows;
     return rows > store->evict_floor ? rows - store->evict_floor : 0;
@@ -275,7 +310,7 @@ static bool remove_row(struct store *store, uint64_t key, struct entry *entry, u
 {
     if (!entry_try_latch(entry, word))
         return false;
-    if (!store_holds(store, entry, key) || !may_leave(store, word)) {
+    if (!store_holds(store, entry, key) || !may_leave(store, key, word)) {
         entry_release_same(entry, word);
         return false;
     }
@@ -316,6 +351,8 @@ static bool sweep_key(struct store *store, uint64_t key, evict_function *functio
         struct entry *entry;
         const uint64_t word = store_look(store, key, &entry);
         if (!entry_is_main(word))
+            return false;
+        if (!entry_is_inline(word) && !may_leave(store, key, word))
             return false;
         if (word & ENTRY_LATCHED || !store_holds(store, entry, key) ||
             !copy_seen(store, entry, word, value))

@@ -5,7 +5,10 @@
  * reader that was copying the row notices, and the slot goes on the list of free slots. The key is a new key. Its cell of the
  * index is left behind when the stripe is rebuilt (sparse.h), in tables that were opened with a rule of eviction.
  *
- *  1. Only main copies of which there is no other copy, and that nobody has pinned, are removed.
+ *  1. Only main copies of which there is no other copy, that nobody has pinned and that nobody wants here, are removed. Where nodes
+ *     have replicas main copies stay at their homes, so the home decides, and it alone knows of the replicas: their rows are
+ *     ENTRY_SHARED until the other node has said that its replica is gone (core/share.c). So no change of a replica comes for a
+ *     row that was removed since.
  *  2. Tables with a rule (`evicts`) note when each row was last written: by a count of writes, and by the clock. Reads
  *     note nothing.
  *  3. The rules stop at `evict_floor` rows. One thread at a time of all that share the table makes room at the limit. A process
@@ -51,11 +54,15 @@ bool evict_make_room(struct store *store, uint64_t key, bool for_index);
 /* A worker has reached `clock`: removes rows that were not written for evict_age clocks, now and then. */
 void evict_advance(struct store *store, uint64_t clock);
 
+/* The row of a key at home here stays while the key is wanted here; false when memory runs out. Each is called once in turn. */
+bool evict_keep(struct store *store, uint64_t key);
+void evict_unkeep(struct store *store, uint64_t key);
+
 /* Whether the row of a key, whose value this is, is to go. */
 typedef bool evict_function(void *context, uint64_t key, const void *value);
 
-/* Asks the function about each main copy that is here all the time, with no latch held, and removes those for which it says
- * so. *n is their number. A row that is written meanwhile is asked about again, and then stays. */
+/* Asks the function about each main copy that is here all the time and may leave, with no latch held, and removes those for which
+ * it says so. *n is their number. A row that is written meanwhile is asked about again, and then stays. */
 enum tern_status evict_sweep(struct store *store, evict_function *function, void *context,
                              uint64_t *n);
 

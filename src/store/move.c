@@ -167,6 +167,8 @@ void store_receive_copy(struct store *store, uint64_t key, uint32_t location, co
         store_begin_base(store, slot);
         atomic_store_explicit(&store_facts(store, slot)->location, location, memory_order_relaxed);
         entry_release(entry, word, ENTRY_REPLICA, slot);
+        if (store->evicts)
+            atomic_fetch_add_explicit(&store->counts->eviction.n_copies, 1, memory_order_relaxed);
         return;
     }
     entry_release_same(entry, word);
@@ -217,6 +219,8 @@ bool store_drop_replica(struct store *store, uint64_t key, uint32_t *slot)
         return false;
     }
     entry_release(entry, word, ENTRY_ELSEWHERE, store_facts(store, *slot)->location);
+    if (store->evicts)
+        atomic_fetch_sub_explicit(&store->counts->eviction.n_copies, 1, memory_order_relaxed);
     atomic_fetch_sub_explicit(&store->counts->n_rows, 1, memory_order_relaxed);
     return true;
 }

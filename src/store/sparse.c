@@ -185,10 +185,12 @@ static uint64_t tidy(uintptr_t array, unsigned stripe)
     return n;
 }
 
-/* Whether the cell of a key need not be moved: its row was removed. Key 0 keeps the very first cell. */
+/* Whether the cell of a key need not be moved: its row was removed, or is at the key's home, as for all keys of which nothing is
+ * known (evict.h). Key 0 keeps the very first cell. */
 static bool is_left_behind(const struct sparse *sparse, uint64_t key, uint64_t word)
 {
-    return sparse->reuses && entry_state(word) == ENTRY_NONE && key;
+    const enum entry_state state = entry_state(word);
+    return sparse->reuses && (state == ENTRY_NONE || state == ENTRY_ELSEWHERE) && key;
 }
 
 /* Moves the cells of a stripe to an array that is not yet published, and counts them; false if a wait was given up. */

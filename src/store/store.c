@@ -267,6 +267,7 @@ void store_fini(struct store *store)
     slabs_fini(&store->bases);
     slabs_fini(&store->facts);
     slabs_fini(&store->written);
+    keymap_free(&store->kept);
     for (uint32_t i = 0; !store->home.shared && i < store->n_shards; i++) {
         marks_fini(&store->changed[i]);
         marks_fini(&store->for_rounds[i]);

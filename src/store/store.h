@@ -27,6 +27,8 @@
 #define STORE_STORE_H
 
 #include "base/hash.h"
+#include "base/keymap.h"
+#include "base/latch.h"
 #include "base/lock.h"
 #include "base/status.h"
 #include "kernel/kernel.h"
@@ -114,6 +116,7 @@ struct slot_facts {
 /* What is known of rows that leave (evict.h). */
 struct eviction {
     _Atomic uint64_t n_removed; /* rows so far */
+    _Atomic uint64_t n_copies;  /* replicas here, which do not leave */
     _Atomic uint64_t n_writes;  /* of keys, where the age of rows matters */
     _Atomic uint64_t clock;     /* the highest that a worker has reached */
     _Atomic uint64_t due_clock; /* when to look for rows that are too old */
@@ -192,7 +195,9 @@ struct store {
     bool evict_at_limit;
     uint32_t evict_age;
     uint64_t evict_floor;
-    struct slabs written;             /* when each row was last written */
+    struct latch kept_latch; /* guards: */
+    struct keymap kept;      /* keys at home here that are wanted here, which keep their rows */
+    struct slabs written;    /* when each row was last written */
     struct pull_loops pull_unguarded; /* what `pull` does unless the index is rebuilt meanwhile */
 
     /* Of tables whose rows are everywhere or move (delta.c, move.c). */

@@ -57,6 +57,7 @@ static struct layout layout_of(const struct pack_shape *shape, unsigned kind)
     case SECTION_ASKS:
     case SECTION_FETCHES:
     case SECTION_ENDS:
+    case SECTION_DROPPED:
         break;
     default:
         return layout;

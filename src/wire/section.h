@@ -31,6 +31,8 @@ enum section_kind {
     /* Of tables with bounded reads. */
     SECTION_VALUES, /* present values of keys, in either direction: value */
     SECTION_CLOCKS, /* one item, how far the sender has come: see core/bounded.h */
+    /* From a node to the owner of the keys, of tables whose rows leave. */
+    SECTION_DROPPED, /* keys of which there is no replica any more, after their end */
     SECTION_KINDS,
 };
 

@@ -119,6 +119,10 @@ static const char *const names[N_DEFECTS] = {
     [DEFECT_NUMBER_NOT_RAISED] = "a move does not raise the number",
     [DEFECT_HOME_NOT_TOLD] = "the home is not told where a key went",
     [DEFECT_FRESH_FORGOTTEN] = "a new replica gets no value",
+    [DEFECT_ENDED_FORGOTTEN] = "eviction: a row leaves while a replica ends",
+    [DEFECT_SHARED_LEAVES] = "eviction: a row leaves while it is wanted elsewhere",
+    [DEFECT_WANTED_LEAVES] = "eviction: a row leaves while its home wants it",
+    [DEFECT_DROPPED_UNSAID] = "eviction: the end of a replica is not confirmed",
     [DEFECT_CLEAN_EARLY] = "changes are left over by a clean round",
     [DEFECT_FOLLOWER_UNHEARD] = "a follower's wants are not told",
     [DEFECT_FOLLOWER_KEEPS] = "a follower's ends are not told",
@@ -211,6 +215,7 @@ static const uint64_t tried_first[N_DEFECTS] = {
     [DEFECT_ROUND_NOT_NOTED] = 2548,     [DEFECT_ROUND_ANSWERED_UNSAFE] = 2548,
     [DEFECT_ANSWER_BELIEVED] = 2629,     [DEFECT_ANSWERS_CROSS] = 2779,
     [DEFECT_TAKEN_AGAIN] = 3116,         [DEFECT_QUESTION_TWICE] = 8725,
+    [DEFECT_ENDED_FORGOTTEN] = 2738,     [DEFECT_WANTED_LEAVES] = 2044,
     [DEFECT_GRAPH_ADDED_TWICE] = 4907,   [DEFECT_GRAPH_COUNT_NOT_BACKED] = 3457,
 };
 
