@@ -48,7 +48,9 @@ static const struct option_set ls_set = {
 
 static void print_table(const char *path, const struct tern_checkpoint_table *table)
 {
-    const char *index = table->index == TERN_DENSE ? "dense" : "sparse";
+    const char *index = table->index == TERN_DENSE    ? "dense"
+                        : table->index == TERN_SKETCH ? "sketch"
+                                                      : "sparse";
     if (!args.json) {
         printf("  %-24s %s, %" PRIu64 " rows of %" PRIu32 " %s, updater %s\n", table->name, index,
                table->n_rows, table->length, type_names[table->type], table->updater);
@@ -359,8 +361,12 @@ static bool find_table(struct export *to)
     to->table.struct_size = sizeof to->table;
     for (to->number = 0; to->number < info.n_tables; to->number++) {
         (void)tern_checkpoint_get_table(to->checkpoint, to->number, &to->table);
-        if (args.table != NULL ? strcmp(args.table, to->table.name) == 0 : info.n_tables == 1)
+        if (args.table != NULL ? strcmp(args.table, to->table.name) != 0 : info.n_tables != 1)
+            continue;
+        if (to->table.index != TERN_SKETCH)
             return true;
+        complain("table '%s' is a sketch, which has no rows to export", to->table.name);
+        return false;
     }
     if (args.table != NULL)
         complain("%s has no table '%s'; 'tern checkpoint ls' lists those it has",

@@ -701,7 +701,9 @@ TERN_API enum tern_status tern_sweep(struct tern_worker *worker, struct tern_tab
  * key can be pulled. A sketch has no updater and no initializer. Its policy is `static`; at a single
  * node, and in memory that processes share, any policy without bounded reads. The counters of a key
  * are at its home, so that a count travels once. tern_set, tern_pin, tern_pull_present, ranges and
- * checkpoints refuse a sketch.
+ * checkpoints of changes refuse a sketch; other checkpoints have it if it has a seed. Restored on another
+ * number of nodes, or in shared memory, each has the cells of all: estimates are not too low, and within
+ * the bound, but sums of cells over nodes count them once for each node.
  *
  * top  gives the k heaviest keys of all nodes, heaviest first: *n of them, fewer if there are no
  *      more. counts[i] is at least the true count, and exceeds it by at most errors[i]

@@ -9,6 +9,7 @@
  *   checkpoint_read.c     an open checkpoint: its tables, rows and notes
  *   checkpoint_layers.c   rows of a checkpoint whose parts replace rows of each other
  *   checkpoint_restore.c  rows back into a table
+ *   checkpoint_sketch.c   sketches, which have no rows
  *   checkpoint_recover.c  rows that backups have lost, back into a table
  *
  * The formats are in wire/part.h and wire/manifest.h.
@@ -100,6 +101,17 @@ enum tern_status meeting_check(const struct tern_node *node, const struct meetin
 enum tern_status cut_take(struct tern_node *node, const struct tern_note *notes, size_t n_notes,
                           struct checkpointing *to);
 void cut_free(struct checkpointing *cut);
+
+/* An image with its header, behind the others; *data is where its tensors go. NULL when memory runs out. */
+struct image *cut_add_image(struct checkpointing *cut, const struct part *layout,
+                            const struct manifest_part *part, char **data);
+
+/* A table that is a sketch (checkpoint_sketch.c): adds it to a cut; and replaces it by the one in a checkpoint, where it has this
+ * place, which all nodes do together. */
+enum tern_status sketch_cut(struct checkpointing *cut, struct tern_table *table,
+                            struct manifest_part *part);
+enum tern_status sketch_restore(struct tern_table *table, const struct tern_checkpoint *checkpoint,
+                                size_t place, const struct meeting *meeting);
 
 /* ---- What has changed (checkpoint_changes.c) ----------------------------------------------------- */
 

@@ -18,9 +18,8 @@ void cut_free(struct checkpointing *cut)
     manifest_free(&cut->manifest);
 }
 
-/* An image with its header, behind the others; *data is where its tensors go. NULL when memory runs out. */
-static struct image *add_image(struct checkpointing *cut, const struct part *layout,
-                               const struct manifest_part *part, char **data)
+struct image *cut_add_image(struct checkpointing *cut, const struct part *layout,
+                            const struct manifest_part *part, char **data)
 {
     struct buffer header = {0};
     struct image **last = &cut->images, *made = NULL;
@@ -74,7 +73,7 @@ static enum tern_status add_part(struct checkpointing *cut, struct store *store,
     const uint64_t values_at = part_add(&layout, "values", type, n, store->length);
     const uint64_t states_at = n_state ? part_add(&layout, "state", type, n, n_state) : 0;
     char *data;
-    if (!add_image(cut, &layout, part, &data))
+    if (!cut_add_image(cut, &layout, part, &data))
         return fail(TERN_NO_MEMORY, "no memory to copy %zu rows of table '%s'", n, store->name);
     if (part->has_keys)
         memcpy(data, keys->keys + first, n * sizeof *keys->keys);
@@ -92,8 +91,7 @@ static enum tern_status add_table(struct checkpointing *cut, struct tern_table *
     struct store *store = &table->core.store;
     struct rows_keys keys;
     if (store->sketch)
-        return fail(TERN_INVALID, "table '%s' is a sketch, which checkpoints cannot hold",
-                    store->name);
+        return sketch_cut(cut, table, part);
     const uint64_t n_removed = changes_n_removed(store);
     enum tern_status status = rows_list(store, table_share(table), &keys);
     if (status)
@@ -147,7 +145,7 @@ static enum tern_status add_notes(struct checkpointing *cut, const struct tern_n
         return TERN_OK;
     for (size_t i = 0; i < n_notes; i++)
         part_add(&layout, notes[i].name, PART_U8, notes[i].bytes, 0);
-    if (!add_image(cut, &layout, &part, &data))
+    if (!cut_add_image(cut, &layout, &part, &data))
         return fail(TERN_NO_MEMORY, "no memory for the notes of a checkpoint");
     for (size_t i = 0; i < n_notes; data += notes[i++].bytes)
         if (notes[i].bytes)

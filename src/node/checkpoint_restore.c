@@ -41,7 +41,9 @@ enum tern_status checkpoint_check_shape(const struct tern_table *table,
     const char *updater = table->options.updater.name ? table->updater_name : "add";
     if (store->index != listed->index)
         return fail(TERN_MISMATCH, "table '%s' is %s in the checkpoint", name,
-                    listed->index == TERN_DENSE ? "dense" : "sparse");
+                    listed->index == TERN_DENSE    ? "dense"
+                    : listed->index == TERN_SKETCH ? "a sketch"
+                                                   : "sparse");
     if (store->type != listed->type || store->length != listed->length)
         return fail(
             TERN_MISMATCH,
@@ -199,11 +201,13 @@ enum tern_status tern_checkpoint_restore(struct tern_table *table,
         status = tern_quiesce(node);
     if (!status)
         status = checkpoint_agree(node, meeting_check(node, &r.meeting));
+    const bool is_sketch = table->core.store.sketch;
     if (!status)
-        status = put_all(&r, place);
+        status =
+            is_sketch ? sketch_restore(table, checkpoint, place, &r.meeting) : put_all(&r, place);
     if (!status)
         status = checkpoint_agree(node, meeting_check(node, &r.meeting));
-    if (!status)
+    if (!status && !is_sketch)
         status = check_count(node, &r, place);
     if (!status)
         status = tern_quiesce(node);

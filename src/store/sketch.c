@@ -257,6 +257,29 @@ bool sketch_heaviest(struct sketch *sketch, size_t k, struct top_counter *to, si
     return true;
 }
 
+void sketch_clear(struct sketch *sketch)
+{
+    for (uint64_t i = 0; i < sketch->width * sketch->depth; i++) {
+        if (sketch->is_wide)
+            atomic_store_explicit((_Atomic uint64_t *)sketch->cells + i, 0, memory_order_relaxed);
+        else
+            atomic_store_explicit((_Atomic uint32_t *)sketch->cells + i, 0, memory_order_relaxed);
+    }
+    if (sketch->n_counters)
+        top_clear(top_of(sketch));
+}
+
+bool sketch_put_heaviest(struct sketch *sketch, struct top_counter counter, struct watch *watch)
+{
+    if (!sketch->n_counters)
+        return true;
+    if (!latch_take(&sketch->top_latch.latch, RANK_SLOTS, watch))
+        return false;
+    top_put(top_of(sketch), counter);
+    latch_release(&sketch->top_latch.latch, RANK_SLOTS);
+    return true;
+}
+
 void sketch_read(const struct sketch *sketch, uint64_t first, size_t n, int64_t *cells)
 {
     for (size_t i = 0; i < n; i++)

@@ -65,6 +65,10 @@ void sketch_estimate(const struct sketch *sketch, const uint64_t *keys, size_t n
 bool sketch_heaviest(struct sketch *sketch, size_t k, struct top_counter *to, size_t *n,
                      struct watch *watch);
 
+/* Forgets all counts; and takes over a counter of a heaviest key that is not there. False if a wait was given up. */
+void sketch_clear(struct sketch *sketch);
+bool sketch_put_heaviest(struct sketch *sketch, struct top_counter counter, struct watch *watch);
+
 /* Copies n cells from `first` on, row by row; and adds to them, which leaves the heaviest keys alone. */
 void sketch_read(const struct sketch *sketch, uint64_t first, size_t n, int64_t *cells);
 void sketch_merge(struct sketch *sketch, uint64_t first, size_t n, const int64_t *cells);

@@ -130,6 +130,30 @@ void top_add(struct top *top, uint64_t key, uint64_t n, uint64_t estimate)
     }
 }
 
+void top_put(struct top *top, struct top_counter counter)
+{
+    const bool is_full = top->n == top->capacity;
+    uint32_t cell = find_cell(top, counter.key);
+    if (cells_of(top)[cell] || (is_full && counter.count <= top->counters[0].count))
+        return;
+    if (is_full) {
+        free_cell(top, top->counters[0].cell);
+        cell = find_cell(top, counter.key);
+    }
+    counter.cell = cell;
+    put(top, is_full ? 0 : top->n, counter);
+    if (is_full)
+        sift_down(top, 0);
+    else
+        sift_up(top, top->n++);
+}
+
+void top_clear(struct top *top)
+{
+    top->n = 0;
+    memset(cells_of(top), 0, (size_t)(top->mask + 1) * sizeof(uint32_t));
+}
+
 int top_compare(const void *a, const void *b)
 {
     const struct top_counter *x = a, *y = b;

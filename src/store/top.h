@@ -40,6 +40,10 @@ void top_init(struct top *top, uint32_t n_counters, uint64_t seed);
 /* Counts a key n times more; `estimate` is what the sketch says of it, these n included. */
 void top_add(struct top *top, uint64_t key, uint64_t n, uint64_t estimate);
 
+/* Takes over a counter from elsewhere, unless all here are heavier, or its key is here; and forgets all. */
+void top_put(struct top *top, struct top_counter counter);
+void top_clear(struct top *top);
+
 /* Copies the counters of the heaviest keys, at most k, to `to`, heaviest first; gives their number. `to` has room for all
  * counters that are in use. */
 size_t top_heaviest(const struct top *top, size_t k, struct top_counter *to);

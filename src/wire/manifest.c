@@ -88,7 +88,9 @@ static bool put_table(const struct manifest_table *table, struct buffer *out)
            json_put(out,
                     ", \"index\": \"%s\", \"type\": \"%s\", \"keys\": %" PRIu64
                     ", \"length\": %" PRIu64 ", \"updater\": ",
-                    table->index == TERN_DENSE ? "dense" : "sparse",
+                    table->index == TERN_DENSE    ? "dense"
+                    : table->index == TERN_SKETCH ? "sketch"
+                                                  : "sparse",
                     part_type_name(part_type_of(table->type)), table->n_keys, table->length) &&
            json_put_string(out, table->updater) &&
            json_put(out, ", \"state\": %" PRIu64 ", \"rows\": %" PRIu64 "}", table->n_state,
@@ -182,8 +184,10 @@ static bool take_index(struct json *json, enum tern_index *index)
     char text[16];
     if (!json_string(json, text, sizeof text))
         return false;
-    *index = strcmp(text, "sparse") ? TERN_DENSE : TERN_SPARSE;
-    return *index == TERN_SPARSE || !strcmp(text, "dense") ||
+    *index = !strcmp(text, "sparse")   ? TERN_SPARSE
+             : !strcmp(text, "sketch") ? TERN_SKETCH
+                                       : TERN_DENSE;
+    return *index != TERN_DENSE || !strcmp(text, "dense") ||
            json_refuse(json, "a table has an unknown index");
 }
 
