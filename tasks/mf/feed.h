@@ -1,6 +1,10 @@
 /*
- * feed - one worker's stream of batches: bands in random order, in each band the columns in random order, and of each
+ * feed - one worker's stream of batches: bands in random order, in each band the columns block by block (plan.h), and of each
  * column the cells in random order; a new order in every epoch.
+ *
+ * In each band a worker goes through all blocks: first its own and those that follow, in the next band back again, so that it
+ * begins with the block that it has. While all are equally fast, no two workers are in a block at a time, and they come to
+ * the pieces of a block in the same order, one after the other. Columns within a piece are in random order.
  *
  * A batch is some consecutive visits to columns. It has copies of its cells, in the order of their use; so batches of the
  * next epoch can be made while those of this one wait.
@@ -27,15 +31,23 @@ struct mf_batch {
 };
 
 struct feed {
-    struct part *part; /* which the feed puts in a new order */
-    const struct cell *cells;
+    const struct plan *plan;
+    struct part *part; /* whose bands the feed puts in a new order */
+    size_t worker;     /* its number among all */
     struct rng rng;
-    size_t band; /* the next visit, in the order of this epoch */
-    size_t visit;
+    struct rng common_rng;         /* draws the same at all workers */
+    uint32_t pieces[BLOCK_PIECES]; /* the order of the pieces of blocks in this epoch */
+    uint64_t n_bands_begun;
+    size_t band;          /* the present one, in the order of this epoch, */
+    struct visit *visits; /* and its visits in their order: */
+    size_t visit;         /* the next one */
 };
 
-/* The part must have cells. */
-void feed_init(struct feed *feed, const struct plan *plan, size_t part, struct rng rng);
+/* The part must have cells. The epochs of all workers are to have the same number: that of the first is `epoch`. feed_fini() is
+ * due in any case. */
+bool feed_init(struct feed *feed, const struct plan *plan, size_t part, uint64_t epoch,
+               struct rng rng);
+void feed_fini(struct feed *feed);
 void feed_next(struct feed *feed, struct mf_batch *batch);
 
 #endif

@@ -297,15 +297,23 @@ static struct rng first_numbers(const struct train *train, size_t thread)
                     train->self * train->n_threads + thread);
 }
 
+/* The batches of a thread from this epoch on. */
+static bool begin_feed(struct trainer *trainer, size_t thread)
+{
+    const struct model *model = trainer->model;
+    feed_fini(&trainer->feed);
+    return feed_init(&trainer->feed, &model->plan, thread, (uint64_t)model->train->n_epochs_done,
+                     first_numbers(model->train, thread));
+}
+
 /* What a trainer needs for its part of the plan. */
 static bool trainer_open_part(struct trainer *trainer, size_t thread)
 {
     const struct model *model = trainer->model;
     const size_t n_rows = most_rows(&model->plan.parts[thread]);
-    feed_init(&trainer->feed, &model->plan, thread, first_numbers(model->train, thread));
     trainer->row_keys = malloc((n_rows + 1) * sizeof *trainer->row_keys);
     return (trainer->row_keys != NULL || task_fail_memory("a worker")) &&
-           loan_init(&trainer->rows, model->rows, n_rows);
+           begin_feed(trainer, thread) && loan_init(&trainer->rows, model->rows, n_rows);
 }
 
 static bool trainer_init(struct trainer *trainer, struct model *model, size_t thread)
@@ -330,6 +338,7 @@ static bool trainer_take(struct trainer *trainer, size_t thread)
 
 static void trainer_fini(struct trainer *trainer)
 {
+    feed_fini(&trainer->feed);
     loader_fini(&trainer->loader);
     free(trainer->row_keys);
     loan_fini(&trainer->rows);
@@ -400,10 +409,11 @@ static bool epoch(void *context, struct train *train, size_t thread, int64_t num
 static bool renew(void *context, struct train *train)
 {
     struct model *model = context;
+    bool ok = true;
     plan_sort(&model->plan);
-    for (size_t i = 0; i < train->n_threads; i++)
-        feed_init(&model->trainers[i].feed, &model->plan, i, first_numbers(train, i));
-    return true;
+    for (size_t i = 0; ok && i < train->n_threads; i++)
+        ok = begin_feed(&model->trainers[i], i);
+    return ok;
 }
 
 /* The rows of all, with their ratings, are dealt out to the workers that are left. */

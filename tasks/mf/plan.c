@@ -6,13 +6,17 @@
 #include "common/rng.h"
 #include "common/sentence.h"
 
-/* A band is so large that a column has about this many cells in it, as long as the part has them: a
- * visit costs about as much as learning from one or two cells, and this makes it small beside them. */
-enum { CELLS_PER_VISIT = 64 };
+/* A band is so large that a column has about this many cells in it, as long as the part has them: a visit costs about as much as
+ * learning from one or two cells, and columns move between nodes once in each band. But a part has two bands if visits then have
+ * FEWEST_PER_VISIT: where all of a column is learned from at once, copies that are an epoch old cost quality. */
+enum { CELLS_PER_VISIT = 128, FEWEST_PER_VISIT = 64 };
+
+/* A part whose cells are fewer than those of others by this much has fewer bands. */
+static const double ENOUGH_FOR_BANDS = 0.9;
 
 /* A cell on its way to its place. */
 struct placed {
-    uint32_t band, column;
+    uint32_t band, piece, column;
     struct cell cell;
 };
 
@@ -29,9 +33,9 @@ struct draft {
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
-static bool number_rows(struct plan *plan, uint64_t seed)
+static bool number_rows(struct plan *plan)
 {
-    struct rng rng = rng_seed(seed, UINT64_MAX - 1);
+    struct rng rng = rng_seed(plan->seed, UINT64_MAX - 1);
     plan->key_of_row = malloc(plan->n_rows * sizeof *plan->key_of_row);
     if (plan->key_of_row == NULL)
         return task_fail_memory("the rows");
@@ -122,13 +126,26 @@ static bool cut_parts(struct plan *plan, struct draft *draft, struct plan_worker
     return true;
 }
 
+/* The bands of a part with so many cells. */
+static size_t bands_for(size_t n_cells, size_t n_columns)
+{
+    const size_t n = n_cells / (CELLS_PER_VISIT * n_columns + 1);
+    const size_t most = n_cells / (FEWEST_PER_VISIT * n_columns + 1);
+    return n >= 2 ? n : most >= 2 ? 2 : 1;
+}
+
+/* All parts have as many bands as one of the mean size, so that their workers go through blocks at the same pace. */
 static size_t count_bands(struct plan *plan, const struct draft *draft)
 {
-    size_t wanted = (size_t)CELLS_PER_VISIT * draft->ratings->columns.n, n_bands = 0;
+    const size_t n_columns = draft->ratings->columns.n;
+    const size_t usual = draft->ratings->train.n / plan->n_workers;
+    size_t n_bands = 0;
     for (size_t i = 0; i < plan->n_parts; i++) {
         struct part *part = &plan->parts[i];
         part->n_cells = cells_between(draft, draft->cuts[i], draft->cuts[i + 1]);
-        part->n_bands = part->n_cells > wanted ? part->n_cells / wanted : part->n_cells > 0;
+        const bool is_usual = (double)part->n_cells > ENOUGH_FOR_BANDS * (double)usual;
+        part->n_bands =
+            part->n_cells > 0 ? bands_for(is_usual ? usual : part->n_cells, n_columns) : 0;
         n_bands += part->n_bands;
     }
     return n_bands;
@@ -163,6 +180,34 @@ static bool make_bands(struct plan *plan, struct draft *draft)
     return true;
 }
 
+/* ---- Columns --------------------------------------------------------------------------------- */
+
+/* Puts the columns one behind the other in a random order, which is the same at all nodes, and cuts what they have into
+ * pieces of about as many cells. */
+static bool cut_columns(struct plan *plan, const struct draft *draft)
+{
+    const struct rating_list *train = &draft->ratings->train;
+    const size_t n = draft->ratings->columns.n, n_pieces = plan->n_workers * BLOCK_PIECES;
+    struct rng rng = rng_seed(plan->seed, UINT64_MAX - 2);
+    uint32_t *order = malloc((n + 1) * sizeof *order);
+    size_t *n_cells = calloc(n + 1, sizeof *n_cells), n_before = 0;
+    plan->piece_of_column = malloc((n + 1) * sizeof *plan->piece_of_column);
+    const bool ok = order != NULL && n_cells != NULL && plan->piece_of_column != NULL;
+    for (uint32_t i = 0; ok && i < n; i++) {
+        const uint32_t j = (uint32_t)rng_below(&rng, (uint64_t)i + 1);
+        order[i] = order[j];
+        order[j] = i;
+    }
+    for (size_t i = 0; ok && i < train->n; i++)
+        n_cells[train->at[i].column]++;
+    for (size_t i = 0; ok && i < n; n_before += n_cells[order[i++]])
+        plan->piece_of_column[order[i]] =
+            (uint32_t)((double)n_before / (double)(train->n + 1) * (double)n_pieces);
+    free(order);
+    free(n_cells);
+    return ok || task_fail_memory("the columns");
+}
+
 /* ---- Cells and visits ------------------------------------------------------------------------ */
 
 static bool is_own(const struct plan *plan, const struct draft *draft, uint32_t key)
@@ -175,12 +220,14 @@ static int compare_places(const void *left, const void *right)
     const struct placed *a = left, *b = right;
     if (a->band != b->band)
         return a->band < b->band ? -1 : 1;
+    if (a->piece != b->piece)
+        return a->piece < b->piece ? -1 : 1;
     if (a->column != b->column)
         return a->column < b->column ? -1 : 1;
     return (a->cell.row > b->cell.row) - (a->cell.row < b->cell.row);
 }
 
-/* Puts this node's cells in the order of bands, and in a band of columns. */
+/* Puts this node's cells in the order of bands, and in a band of pieces and columns. */
 static bool place_cells(const struct plan *plan, struct draft *draft)
 {
     const struct rating_list *train = &draft->ratings->train;
@@ -195,7 +242,8 @@ static bool place_cells(const struct plan *plan, struct draft *draft)
             continue;
         uint32_t band = draft->band_of[key - draft->cuts[0]];
         uint32_t row = key - (uint32_t)plan->bands[band].first_row;
-        draft->cells[draft->n_cells++] = (struct placed){band, rating.column, {row, rating.value}};
+        draft->cells[draft->n_cells++] = (struct placed){
+            band, plan->piece_of_column[rating.column], rating.column, {row, rating.value}};
     }
     qsort(draft->cells, n, sizeof *draft->cells, compare_places);
     return true;
@@ -273,9 +321,11 @@ static bool deal_tests(struct plan *plan, const struct draft *draft)
 /* Makes the parts of this node's workers; rows have their keys. */
 static bool deal(struct plan *plan, struct draft *draft, struct plan_workers workers)
 {
-    bool ok = count_cells(plan, draft) && cut_parts(plan, draft, workers) &&
-              make_bands(plan, draft) && place_cells(plan, draft) && make_visits(plan, draft) &&
-              deal_tests(plan, draft);
+    plan->first_worker = workers.first;
+    plan->n_workers = workers.n_all;
+    bool ok = cut_columns(plan, draft) && count_cells(plan, draft) &&
+              cut_parts(plan, draft, workers) && make_bands(plan, draft) &&
+              place_cells(plan, draft) && make_visits(plan, draft) && deal_tests(plan, draft);
     free(draft->before);
     free(draft->cuts);
     free(draft->band_of);
@@ -287,8 +337,8 @@ bool plan_make(struct plan *plan, const struct ratings *ratings, struct plan_wor
                uint64_t seed)
 {
     struct draft draft = {.ratings = ratings};
-    *plan = (struct plan){.n_rows = ratings->rows.n};
-    return number_rows(plan, seed) && group_rows(plan, workers, &draft.begin, &draft.end) &&
+    *plan = (struct plan){.n_rows = ratings->rows.n, .seed = seed};
+    return number_rows(plan) && group_rows(plan, workers, &draft.begin, &draft.end) &&
            deal(plan, &draft, workers);
 }
 
@@ -299,7 +349,9 @@ static void forget_parts(struct plan *plan)
     free(plan->cells);
     free(plan->visits);
     free(plan->tests);
-    *plan = (struct plan){.key_of_row = plan->key_of_row, .n_rows = plan->n_rows};
+    free(plan->piece_of_column);
+    *plan =
+        (struct plan){.key_of_row = plan->key_of_row, .n_rows = plan->n_rows, .seed = plan->seed};
 }
 
 bool plan_share_out(struct plan *plan, const struct ratings *ratings, struct plan_workers workers)
@@ -315,21 +367,12 @@ static int compare_bands(const void *left, const void *right)
     return (a->first_row > b->first_row) - (a->first_row < b->first_row);
 }
 
-static int compare_visits(const void *left, const void *right)
-{
-    const struct visit *a = left, *b = right;
-    return (a->first > b->first) - (a->first < b->first);
-}
-
 void plan_sort(struct plan *plan)
 {
     for (size_t i = 0; i < plan->n_parts; i++) {
         struct part *part = &plan->parts[i];
         if (part->n_bands > 0)
             qsort(part->bands, part->n_bands, sizeof *part->bands, compare_bands);
-        for (size_t j = 0; j < part->n_bands; j++)
-            qsort(part->bands[j].visits, part->bands[j].n_visits, sizeof *part->bands[j].visits,
-                  compare_visits);
     }
 }
 

@@ -8,13 +8,18 @@
  * A worker's rows are cut into bands. It works on one band at a time, and within the band column by column. The rows of a
  * band stay in the cache, while each visit to a column still has many ratings to learn from.
  *
- *          columns
- *         +-------+
- *   rows  |:::::::|  band   \
- *         |:::::::|  band   /  part of a worker
- *         |:::::::|  band   \
- *         |:::::::|  band   /  part of the next
- *         +-------+
+ * Columns are what workers share. They are dealt out to as many blocks as there are workers, at random and with about
+ * equally many ratings; the workers go through the blocks in turn, each from its own on, so that hardly a column is used
+ * at two nodes at a time (DSGD). A block has pieces, whose order is drawn in each epoch, the same for all.
+ *
+ *          columns, by block
+ *           0   1   2   3
+ *         +---+---+---+---+
+ *   rows  |:::|   |   |   |  band   \
+ *         |   |   |   |   |  band   /  part of worker 0
+ *         |   |:::|   |   |  band   \
+ *         |   |   |   |   |  band   /  part of worker 1, at the same time
+ *         +---+---+---+---+
  */
 #ifndef TASKS_MF_PLAN_H
 #define TASKS_MF_PLAN_H
@@ -36,10 +41,12 @@ struct visit {
 
 enum { MAX_VISIT = 512 }; /* cells of a visit; a column with more in a band has several */
 
+enum { BLOCK_PIECES = 16 };
+
 struct band {
     uint64_t first_row; /* keys: first_row .. first_row + n_rows - 1 */
     uint32_t n_rows;
-    struct visit *visits;
+    struct visit *visits; /* ordered by piece */
     size_t n_visits;
 };
 
@@ -54,8 +61,12 @@ struct part {
 
 /* The parts of the workers of this node. */
 struct plan {
+    uint64_t seed;
     uint32_t *key_of_row; /* by the number of the row */
     uint32_t n_rows;
+    uint32_t *piece_of_column; /* pieces of all blocks, numbered one block after the other */
+    size_t first_worker,
+        n_workers; /* the number of the first part, and of the parts of all nodes */
     size_t n_parts;
     struct part *parts;
     struct band *bands;
@@ -78,7 +89,7 @@ bool plan_make(struct plan *plan, const struct ratings *ratings, struct plan_wor
  * parts end. */
 bool plan_share_out(struct plan *plan, const struct ratings *ratings, struct plan_workers workers);
 
-/* Puts bands and visits into the order that plan_make() gave them. */
+/* Puts bands into the order that plan_make() gave them. */
 void plan_sort(struct plan *plan);
 
 void plan_fini(struct plan *plan);

@@ -87,10 +87,11 @@ static void audit_worker(struct audit *audit, const struct plan *plan, size_t pa
 {
     struct feed feed;
     float *orders = malloc(2 * N_CELLS * sizeof *orders);
-    feed_init(&feed, plan, part, rng_seed(3, worker));
+    assert_true(feed_init(&feed, plan, part, 0, rng_seed(3, worker)));
     assert_int_equal(run_epoch(audit, &feed, worker, orders), plan->parts[part].n_cells);
     assert_int_equal(run_epoch(audit, &feed, worker, orders + N_CELLS), plan->parts[part].n_cells);
     assert_memory_not_equal(orders, orders + N_CELLS, plan->parts[part].n_cells * sizeof *orders);
+    feed_fini(&feed);
     free(orders);
 }
 
@@ -174,6 +175,46 @@ static void bands_leave_many_cells_to_a_visit(void **state)
     ratings_fini(&ratings);
 }
 
+/* The blocks that a worker goes through in its next band, each once: their numbers. */
+static size_t follow_band(const struct plan *plan, struct feed *feed, size_t *blocks)
+{
+    static struct mf_batch batch;
+    size_t n = 0;
+    do {
+        feed_next(feed, &batch);
+        for (size_t i = 0; i < batch.n_visits; i++) {
+            const size_t block = plan->piece_of_column[batch.columns[i]] / BLOCK_PIECES;
+            if (n == 0 || blocks[n - 1] != block)
+                blocks[n++] = block;
+        }
+    } while (!batch.ends_band);
+    return n;
+}
+
+static void workers_are_in_different_blocks(void **state)
+{
+    enum { N_WORKERS = 3 };
+    struct ratings ratings = make_ratings();
+    (void)state;
+    for (size_t worker = 0; worker < N_WORKERS; worker++) {
+        struct plan plan;
+        struct feed feed;
+        size_t blocks[N_CELLS];
+        assert_true(
+            plan_make(&plan, &ratings, (struct plan_workers){worker, 1, N_WORKERS, NULL}, 5));
+        assert_true(feed_init(&feed, &plan, 0, 0, rng_seed(3, worker)));
+        for (size_t band = 0; band < 2 * plan.parts[0].n_bands; band++) {
+            assert_int_equal(follow_band(&plan, &feed, blocks), N_WORKERS);
+            for (size_t i = 0; i < N_WORKERS; i++)
+                assert_int_equal(blocks[band % 2 == 0 ? i : N_WORKERS - 1 - i],
+                                 (worker + i) % N_WORKERS);
+        }
+        feed_fini(&feed);
+        plan_fini(&plan);
+    }
+    ratings_fini(&ratings);
+}
+
 static void workers_without_rows(void **state)
 {
     struct rating cells[2] = {{0, 0, 1}, {1, 0, 2}};
@@ -194,6 +235,7 @@ int main(void)
         cmocka_unit_test(every_cell_once_per_epoch),
         cmocka_unit_test(those_who_are_left_share_all_cells),
         cmocka_unit_test(bands_leave_many_cells_to_a_visit),
+        cmocka_unit_test(workers_are_in_different_blocks),
         cmocka_unit_test(workers_without_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
