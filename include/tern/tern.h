@@ -341,8 +341,8 @@ struct tern_table_options {
     uint64_t memory_limit_bytes; /* per process; 0: what the machine has */
     const uint64_t *replicated;  /* policy "multi": keys that every node has; copied */
     size_t n_replicated;
-    const uint64_t *frequencies; /* or, if dense, n_keys access counts to choose them by. Policy
-                                    graph:S, dense: n_keys access counts that updates are weighed by, unless
+    const uint64_t *frequencies; /* or, if dense, n_keys access counts to choose them by. With
+                                    rare_staleness_ms: to choose the hot keys. Policy graph:S, dense: n_keys access counts that updates are weighed by, unless
                                     `placement` has frequencies; copied */
     const char *filters;         /* of messages; NULL: none. See Filters below; copied */
     /* Decides which changes of copies wait; NULL: filters alone. See Filters below. */
@@ -375,6 +375,9 @@ struct tern_table_options {
         scatter; /* dense: the keys' homes are dealt out to the nodes one by one, not as a range for
                      each: for keys in the order of their frequency, of which the first node would have
                      all frequent ones. Tasks of a range are cut as without it. Not with `backups` */
+    uint32_t
+        rare_staleness_ms; /* policy "adaptive", with `frequencies`: the age of replicas of keys
+                                   that are not hot; 0: staleness_ms. See Freshness below */
 };
 
 /*
@@ -501,7 +504,12 @@ struct tern_table_options {
  * needed, or too late if intent is signalled too late for that. Rounds concern all tables of a node, so the highest
  * limit counts, and only if every table has one.
  *
- * Other policies refuse both.
+ * rare_staleness_ms saves bytes where few keys make most of the updates and most keys make few, as words do: what is changed in
+ * keys that are used at most hot_factor (100) times as often as the average, by `frequencies`, is exchanged only so often. A
+ * flush or tern_quiesce still exchanges everything. It is counted in whole times of staleness_ms, and less than two change nothing.
+ * Where memory is shared it has no effect.
+ *
+ * Other policies refuse all three.
  */
 
 /* Opens the table `name`, creating it if it is new. Opening it again with the same options returns

@@ -177,6 +177,7 @@ static const struct {
     {"evict_at_limit", BOOL, offsetof(struct tern_table_options, evict_at_limit)},
     {"evict_floor", U64, offsetof(struct tern_table_options, evict_floor)},
     {"staleness_ms", U32, offsetof(struct tern_table_options, staleness_ms)},
+    {"rare_staleness_ms", U32, offsetof(struct tern_table_options, rare_staleness_ms)},
     {"max_rounds_per_s", U32, offsetof(struct tern_table_options, max_rounds_per_s)},
     {"hot_factor", F64, offsetof(struct tern_table_options, hot_factor)},
     {"backups", U32, offsetof(struct tern_table_options, backups)},

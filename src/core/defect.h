@@ -152,6 +152,7 @@ enum defect {
     DEFECT_BASE_UNROUNDED,    /* a base is moved by a change as it was before it was rounded */
     DEFECT_WAITING_DROPPED,   /* what waits counts as sent */
     DEFECT_WAITING_FORGOTTEN, /* what waits is not sent when everything is to be told */
+    DEFECT_RARE_LEFT,         /* changes of rare keys wait although everything is awaited */
     DEFECT_EXACT_SIFTED,      /* what everything is to be told of is rounded, too */
     DEFECT_ROUNDED_KEPT,      /* a rounded value is not sent again when everything is to be heard */
     DEFECT_MAIN_ROUNDED,      /* a main copy that moves is rounded */

@@ -26,6 +26,23 @@ static void want_everywhere(struct core_table *table, const uint64_t *keys, size
         want(table, store_shard(&table->store, keys[i]), &keys[i], 1);
 }
 
+static double factor_of(const struct tern_table_options *options)
+{
+    return options->hot_factor > 0 ? options->hot_factor : HOT_FACTOR;
+}
+
+/* The keys that are hot by the frequencies that are given, to be freed; NULL when memory runs out. */
+static uint64_t *frequent_keys(const struct tern_table_options *options, size_t *n)
+{
+    /* No more keys than that can be so much above the mean. */
+    const double factor = factor_of(options), n_keys = (double)options->n_keys;
+    const size_t most = (size_t)(factor > 1 ? n_keys / factor : n_keys) + 1;
+    uint64_t *hot = malloc(most * sizeof *hot);
+    if (hot)
+        *n = hot_among(options->frequencies, options->n_keys, factor, hot, most);
+    return hot;
+}
+
 /* Every node wants the keys that should be everywhere for good, so each gets a replica. */
 static bool want_listed(struct core_table *table, const struct tern_table_options *options)
 {
@@ -34,20 +51,37 @@ static bool want_listed(struct core_table *table, const struct tern_table_option
         want_everywhere(table, options->replicated, options->n_replicated);
         return true;
     }
-    const double factor = options->hot_factor > 0 ? options->hot_factor : HOT_FACTOR;
     if (!options->frequencies) {
-        hot_init(&managed->hot, options->n_keys, factor);
+        hot_init(&managed->hot, options->n_keys, factor_of(options));
         return true;
     }
-    /* No more keys than that can be so much above the mean. */
-    const double n_keys = (double)options->n_keys;
-    size_t most = (size_t)(factor > 1 ? n_keys / factor : n_keys) + 1;
-    uint64_t *hot = malloc(most * sizeof *hot);
+    size_t n;
+    uint64_t *hot = frequent_keys(options, &n);
     if (hot)
-        want_everywhere(table, hot,
-                        hot_among(options->frequencies, options->n_keys, factor, hot, most));
+        want_everywhere(table, hot, n);
     free(hot);
     return hot;
+}
+
+/* The keys that are used so often that what is changed in them is exchanged before that of others. */
+static bool note_often(struct core_table *table, const struct tern_table_options *options)
+{
+    struct managed *managed = table->state;
+    const uint64_t rare_ns = (uint64_t)options->rare_staleness_ms * 1000000;
+    if (rare_ns < 2 * table->staleness_ns)
+        return true;
+    size_t n;
+    uint64_t *hot = frequent_keys(options, &n);
+    managed->often = calloc(options->n_keys / 64 + 1, sizeof *managed->often);
+    const bool ok = hot && managed->often;
+    for (size_t i = 0; ok && i < n; i++)
+        managed->often[hot[i] / 64] |= UINT64_C(1) << hot[i] % 64;
+    free(hot);
+    for (uint32_t i = 0; ok && i < table->store.n_shards; i++) {
+        managed->managers[i]->often = managed->often;
+        managed->managers[i]->rare_every = rare_ns / table->staleness_ns;
+    }
+    return ok;
 }
 
 static void close_table(struct core_table *table)
@@ -55,6 +89,7 @@ static void close_table(struct core_table *table)
     struct managed *managed = table->state;
     for (uint32_t i = STORE_MAX_SHARDS; i-- > 0;)
         manager_free(managed->managers[i]);
+    free(managed->often);
     hot_fini(&managed->hot);
     free(managed);
 }
@@ -74,7 +109,7 @@ static bool open_table(struct core *core, struct core_table *table,
         if (setup->round_bytes)
             manager->round_bytes = setup->round_bytes;
     }
-    return managed &&
+    return managed && note_often(table, setup->options) &&
            (table->policy->replica != REPLICA_OF_LISTED || want_listed(table, setup->options));
 }
 

@@ -83,7 +83,12 @@ struct manager {
     bool is_left_over; /* a delta came back in this round */
     bool is_brief;     /* the present round exchanges no changes; see manager_begin_round */
     bool has_news;     /* of owners: there are more than fitted into it */
-    unsigned n_served; /* times that rows were collected for others since the last round */
+    const uint64_t
+        *often;          /* a bit for each key of a dense table that is used often; NULL: all are */
+    uint64_t rare_every; /* of so many exchanges, one is also of what was changed in other keys, */
+    uint64_t n_due;      /* which were so many so far, */
+    bool leaves_rare;    /* and the present one is not */
+    unsigned n_served;   /* times that rows were collected for others since the last round */
     struct manager_counts counts;
     struct trace trace;
     struct sifter sifter;
@@ -104,6 +109,7 @@ struct manager {
  * first shard. */
 struct managed {
     struct manager *managers[STORE_MAX_SHARDS];
+    uint64_t *often; /* of the managers */
     struct hot hot;
 };
 

@@ -72,6 +72,19 @@ static enum tern_status take_marked_main(struct manager *manager, uint32_t slot)
 
 typedef enum tern_status take_function(struct manager *manager, uint32_t slot);
 
+/* Whether a marked row is one of a rare key that waits for a later exchange. Then it is as if it had been changed after this
+ * one. */
+static bool is_left(const struct manager *manager, uint32_t slot)
+{
+    if (!manager->leaves_rare)
+        return false;
+    const uint64_t key = store_key_of(manager->store, slot);
+    if (manager->often[key / 64] >> key % 64 & 1)
+        return false;
+    store_mark(manager->store, slot);
+    return true;
+}
+
 /* Takes all marks. */
 static enum tern_status take_all(struct manager *manager, take_function *take)
 {
@@ -92,7 +105,8 @@ static enum tern_status take_all(struct manager *manager, take_function *take)
             fetch_key(manager, store_key_of(store, (uint32_t)marked->keys[i + FETCH_ROW]));
             fetch_share(manager, (uint32_t)marked->keys[i + FETCH_ROW]);
         }
-        status = take(manager, (uint32_t)marked->keys[i]);
+        if (!is_left(manager, (uint32_t)marked->keys[i]))
+            status = take(manager, (uint32_t)marked->keys[i]);
     }
     if (manager->out_of_memory && !status)
         status = fail(TERN_NO_MEMORY, "no memory to manage the keys of table '%s'", store->name);
@@ -112,6 +126,9 @@ enum tern_status manager_begin_round(struct manager *manager, bool is_due)
 {
     manager->is_brief = !is_due && !manager->has_news;
     manager->has_news = false;
+    manager->n_due += is_due;
+    manager->leaves_rare = manager->often && manager->n_due % manager->rare_every != 0 &&
+                           (!manager->sifter.is_exact || defect(DEFECT_RARE_LEFT));
     sifter_begin_round(&manager->sifter, !manager->is_brief, manager->sifter.is_exact);
     return manager->is_brief ? TERN_OK : manager_take(manager);
 }

@@ -74,7 +74,8 @@ enum tern_status technique_check(const struct policy *policy, const char *name,
         return fail(TERN_INVALID, "table '%s': the pointer `replicated` is NULL", name);
     bool is_listed = options->n_replicated || options->frequencies;
     const bool takes_list = policy->replica == REPLICA_OF_LISTED ||
-                            (policy->replica == REPLICA_OF_PLACED && !options->n_replicated);
+                            (policy->replica == REPLICA_OF_PLACED && !options->n_replicated) ||
+                            (options->rare_staleness_ms && !options->n_replicated);
     if (is_listed && !takes_list)
         return fail(TERN_INVALID, "table '%s': keys are listed, but policy '%s' takes no list",
                     name, policy->name);
@@ -89,11 +90,18 @@ enum tern_status technique_check(const struct policy *policy, const char *name,
     if (!isfinite(options->hot_factor) || options->hot_factor < 0)
         return fail(TERN_INVALID, "table '%s': hot_factor is %g; it is a positive number", name,
                     options->hot_factor);
-    if (options->hot_factor > 0 && (policy->replica != REPLICA_OF_LISTED || options->n_replicated))
+    if (options->hot_factor > 0 && !options->rare_staleness_ms &&
+        (policy->replica != REPLICA_OF_LISTED || options->n_replicated))
         return fail(TERN_INVALID,
-                    "table '%s': hot_factor is for policy 'multi' without a list of keys, not for "
-                    "policy '%s'",
+                    "table '%s': hot_factor is for policy 'multi' without a list of keys, and for "
+                    "rare_staleness_ms, not for policy '%s'",
                     name, policy->name);
+    if (options->rare_staleness_ms &&
+        (policy->replica != REPLICA_ON_INTENT || !options->frequencies))
+        return fail(TERN_INVALID,
+                    "table '%s': rare_staleness_ms is for policy 'adaptive' with `frequencies`, "
+                    "not for policy '%s'%s",
+                    name, policy->name, options->frequencies ? "" : " without them");
     if (options->updater.asks_age &&
         (policy->main != MAIN_AT_HOME || policy->replica != REPLICA_NEVER ||
          policy->bound != BOUND_NONE))

@@ -246,6 +246,12 @@ static bool same_updater(const struct tern_updater *a, const struct tern_updater
            !memcmp(a->parameters, b->parameters, sizeof a->parameters) && a->context == b->context;
 }
 
+static bool same_freshness(const struct tern_table_options *a, const struct tern_table_options *b)
+{
+    return a->staleness_ms == b->staleness_ms && a->rare_staleness_ms == b->rare_staleness_ms &&
+           a->max_rounds_per_s == b->max_rounds_per_s;
+}
+
 static bool same_sketch(const struct tern_sketch *a, const struct tern_sketch *b)
 {
     return a->width == b->width && a->depth == b->depth && a->counters == b->counters &&
@@ -293,11 +299,11 @@ enum tern_status table_check_same(const struct tern_table *table,
         return fail(TERN_MISMATCH, "table '%s' is open with backups %" PRIu32, name, then->backups);
     if (!same_sketch(&then->sketch, &now->sketch))
         return fail(TERN_MISMATCH, "table '%s' is open as a sketch of another size", name);
-    if (then->staleness_ms != now->staleness_ms || then->max_rounds_per_s != now->max_rounds_per_s)
+    if (!same_freshness(then, now))
         return fail(TERN_MISMATCH,
-                    "table '%s' is open with staleness_ms %" PRIu32
+                    "table '%s' is open with staleness_ms %" PRIu32 ", rare_staleness_ms %" PRIu32
                     " and max_rounds_per_s %" PRIu32,
-                    name, then->staleness_ms, then->max_rounds_per_s);
+                    name, then->staleness_ms, then->rare_staleness_ms, then->max_rounds_per_s);
     if (table->placement_digest != placed_digest(now))
         return fail(TERN_MISMATCH, "table '%s' is open with another placement", name);
     struct filters filters;

@@ -7,7 +7,7 @@
 #include "base/rand.h"
 
 /* So many that counts of different keys do not meet: they are exact. */
-enum { EXPECTED_KEYS = 1 << 12, SKETCH_WIDTH = 1 << 10 };
+enum { EXPECTED_KEYS = 1 << 12, SKETCH_WIDTH = 1 << 10, RARE_PARTS = 8 };
 
 const char *table_name(enum sim_table table)
 {
@@ -204,6 +204,18 @@ static void choose_kept(struct tables *tables, const char *const *policies, uint
         policy_keep_home(&tables->policies[i]);
 }
 
+/* Keys that are listed, and keys that are used often. */
+static void choose_keys(struct tables *tables, uint64_t drawn)
+{
+    for (uint32_t i = 0; i < LISTED_KEYS; i++) {
+        tables->listed[i] = table_key(MANAGED_COUNTS, i);
+        tables->listed_sparse[i] = table_key(SPARSE_COUNTS, i);
+    }
+    for (uint32_t i = 0; i < KEYS; i++)
+        tables->uses[i] = drawn % 4 + i % 3;
+    tables->has_rare = drawn / 4 % 2;
+}
+
 void tables_choose(struct tables *tables, uint32_t n_nodes, uint32_t n_workers, bool are_backed,
                    uint64_t seed)
 {
@@ -251,10 +263,7 @@ void tables_choose(struct tables *tables, uint32_t n_nodes, uint32_t n_workers, 
         policy_find(are_backed ? "static" : policies[i], &tables->policies[i]);
     if (are_backed)
         choose_backed(tables, seed);
-    for (uint32_t i = 0; i < LISTED_KEYS; i++) {
-        tables->listed[i] = table_key(MANAGED_COUNTS, i);
-        tables->listed_sparse[i] = table_key(SPARSE_COUNTS, i);
-    }
+    choose_keys(tables, rand_at(seed, 80));
     choose_filters(tables, are_backed, seed);
     choose_placements(tables, n_nodes, seed);
     if (are_backed) {
@@ -311,6 +320,12 @@ struct tern_table_options tables_options(const struct tables *tables, enum sim_t
     }
     if (technique_find(&tables->policies[table], false)->collect)
         options.staleness_ms = tables->staleness_ms;
+    if (table == ADAPTIVE_COUNTS && tables->has_rare &&
+        tables->policies[table].replica == REPLICA_ON_INTENT) {
+        options.rare_staleness_ms = RARE_PARTS * tables->staleness_ms;
+        options.frequencies = tables->uses;
+        options.hot_factor = 1;
+    }
     if (table == DENSE_COUNTS || table == BOUNDED_COUNTS ||
         (table == ADAPTIVE_COUNTS && !tables_real(tables, table)))
         options.init = (struct tern_init){.kind = TERN_INIT_UNIFORM, .seed = 7, .b = 1e9};

@@ -64,6 +64,8 @@ struct tables {
     bool graph_updated;      /* GRAPH_COUNTS has an updater, */
     bool has_frequencies;    /* and these, */
     bool places_frequencies; /* of the keys that the placement names, as part of it: */
+    bool has_rare;           /* of ADAPTIVE_COUNTS, by these: */
+    uint64_t uses[KEYS];
     uint64_t frequencies[KEYS], placed_frequencies[KEYS];
     uint64_t replica_keys[KEYS * TERN_SIM_MAX_NODES]; /* of GRAPH_COUNTS */
     uint32_t replica_nodes[KEYS * TERN_SIM_MAX_NODES];

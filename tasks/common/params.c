@@ -10,7 +10,11 @@ static bool open_table(struct params *params, struct tern_node *node,
                        const struct params_management *management, const char *name,
                        tern_init_function *init, void *context)
 {
-    const bool is_multi = management->policy != NULL && strcmp(management->policy, "multi") == 0;
+    const char *policy = management->policy;
+    const bool is_multi = policy != NULL && strcmp(policy, "multi") == 0;
+    const bool has_rare = management->rare_staleness_ms > 0 && management->frequencies != NULL &&
+                          (policy == NULL || strcmp(policy, "adaptive") == 0 ||
+                           strcmp(policy, "adaptive-apart") == 0);
     const struct tern_table_options options = {
         .struct_size = sizeof options,
         .n_keys = params->n_keys,
@@ -22,8 +26,11 @@ static bool open_table(struct params *params, struct tern_node *node,
         .scatter = management->is_ranked && management->backups == 0,
         .backups = management->backups,
         .recover = management->recover,
-        .frequencies = is_multi ? management->frequencies : NULL,
-        .hot_factor = is_multi ? management->hot_factor : 0,
+        .frequencies = is_multi || has_rare ? management->frequencies : NULL,
+        .hot_factor = is_multi   ? management->hot_factor
+                      : has_rare ? management->rare_factor
+                                 : 0,
+        .rare_staleness_ms = has_rare ? management->rare_staleness_ms : 0,
         .staleness_ms = management->staleness_ms,
     };
     return !tern_table_open(node, name, &options, &params->table) ||

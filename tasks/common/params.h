@@ -34,6 +34,9 @@ struct params_management {
     const uint64_t *frequencies; /* of each key, for policy `multi`; NULL: not known */
     double hot_factor;           /* of policy `multi`; 0: the default */
     uint32_t staleness_ms;       /* age that replicas may have; 0: the default */
+    uint32_t
+        rare_staleness_ms; /* with `adaptive`: the same of keys used at most rare_factor times as */
+    double rare_factor;    /* often as the average; 0: as others */
     uint32_t backups;
     const char *recover; /* as in struct tern_table_options */
 };

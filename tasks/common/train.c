@@ -249,16 +249,18 @@ struct params *train_params_with(struct train *train, const struct train_keys *k
                                  tern_init_function *init, void *context)
 {
     struct params *params = &train->params[train->n_params];
-    const struct params_management management = {.policy = train->options->policy,
-                                                 .filters = train->options->filters,
-                                                 .backups = (uint32_t)train->options->backups,
-                                                 .recover = checkpoints_recover(train),
-                                                 .placement = keys->placement,
-                                                 .is_ranked = keys->is_ranked,
-                                                 .frequencies = keys->frequencies,
-                                                 .hot_factor = train->options->hot_factor,
-                                                 .staleness_ms =
-                                                     (uint32_t)train->options->staleness_ms};
+    const struct params_management management = {
+        .policy = train->options->policy,
+        .filters = train->options->filters,
+        .backups = (uint32_t)train->options->backups,
+        .recover = checkpoints_recover(train),
+        .placement = keys->placement,
+        .is_ranked = keys->is_ranked,
+        .frequencies = keys->frequencies,
+        .hot_factor = train->options->hot_factor,
+        .staleness_ms = (uint32_t)train->options->staleness_ms,
+        .rare_staleness_ms = train->options->staleness_ms > 0 ? 0 : keys->rare_staleness_ms,
+        .rare_factor = keys->rare_factor};
     bool ok =
         params_open_managed(params, train->node, &management, name, n_keys, length, init, context);
     if (!checkpoints_restore(train, params->table, ok))

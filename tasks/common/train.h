@@ -169,6 +169,9 @@ struct train_keys {
     const struct tern_placement *placement; /* NULL: none; copied */
     bool is_ranked;                         /* they are in the order of their frequency */
     const uint64_t *frequencies;            /* how often each is used; NULL: not known; copied */
+    uint32_t
+        rare_staleness_ms; /* of keys used at most rare_factor times as often as the average, under */
+    double rare_factor;    /* `adaptive` without --staleness; 0: as others */
 };
 
 /* The same with what is known of the keys. */

@@ -48,6 +48,11 @@ struct model {
 /* Words that a node keeps of the text at most: 1 GB. */
 enum { MOST_KEPT = 1 << 28 };
 
+/* Nodes that learn a frequent word for long without each other's updates overshoot; what few excerpts change may wait, which
+ * saves most of the bytes (docs/adaptive.md, Freshness). */
+enum { RARE_STALENESS_MS = 100 };
+static const double RARE_FACTOR = 5;
+
 static bool load(struct model *model)
 {
     const struct wordvec_options *options = model->options;
@@ -144,8 +149,11 @@ static bool open_params(struct model *model)
     const bool is_placed = model->train->placement.folder != NULL;
     /* Words are numbered from the most frequent one down. */
     uint64_t *uses = count_uses(model);
-    const struct train_keys keys = {
-        .placement = is_placed ? &placing.placement : NULL, .is_ranked = true, .frequencies = uses};
+    const struct train_keys keys = {.placement = is_placed ? &placing.placement : NULL,
+                                    .is_ranked = true,
+                                    .frequencies = uses,
+                                    .rare_staleness_ms = RARE_STALENESS_MS,
+                                    .rare_factor = RARE_FACTOR};
     first = (struct first_value){(uint64_t)model->train->options->seed, dim};
     model->params =
         uses != NULL && (!is_placed || place_words(model, &placing))

@@ -77,6 +77,7 @@ static const char *const names[N_DEFECTS] = {
     [DEFECT_BASE_UNROUNDED] = "a base is set unrounded",
     [DEFECT_WAITING_DROPPED] = "what is rounded off or waits is dropped",
     [DEFECT_WAITING_FORGOTTEN] = "a flush does not send what waits",
+    [DEFECT_RARE_LEFT] = "a flush leaves the changes of rare keys",
     [DEFECT_EXACT_SIFTED] = "a flush rounds what it sends",
     [DEFECT_ROUNDED_KEPT] = "rounded values of replicas are kept",
     [DEFECT_MAIN_ROUNDED] = "a main copy that moves is rounded",

@@ -33,6 +33,32 @@ static void changes_reach_all_through_the_owner(void **state)
     managers_free(&all);
 }
 
+/* Of three exchanges, one is also of what was changed in rare keys; and so is any that somebody waits for. */
+static void changes_of_rare_keys_wait(void **state)
+{
+    (void)state;
+    struct managers all = shared_by_two(2, 1);
+    static const uint64_t none[KEY / 64 + 1];
+    struct manager *manager = all.members[1].manager;
+    manager->often = none;
+    manager->rare_every = 3;
+    for (uint64_t round = 1; round <= 6; round++) {
+        push(&all.members[1], KEY, 1);
+        ok(manager_begin_round(manager, true));
+        assert_int_equal(manager_has_todo(manager, 0), round % 3 == 0);
+        if (manager_has_todo(manager, 0))
+            exchange(&all, 1, 0);
+        assert_int_equal(value(&all.members[0], KEY), (int64_t)(1 + round / 3 * 3));
+    }
+    push(&all.members[1], KEY, 1);
+    manager_be_exact(manager, true);
+    ok(manager_begin_round(manager, true));
+    assert_true(manager_has_todo(manager, 0));
+    quiesce(&all);
+    assert_int_equal(value(&all.members[0], KEY), 8);
+    managers_free(&all);
+}
+
 /* What a holder changes itself is not sent back to it. */
 static void a_holder_does_not_get_its_own_delta(void **state)
 {
@@ -406,6 +432,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(changes_reach_all_through_the_owner),
+        cmocka_unit_test(changes_of_rare_keys_wait),
         cmocka_unit_test(a_holder_does_not_get_its_own_delta),
         cmocka_unit_test(a_change_under_way_is_not_repeated),
         cmocka_unit_test(a_delta_that_misses_the_owner_comes_back),

@@ -377,6 +377,27 @@ static void wrong_localizations_are_refused(void **state)
     assert_int_equal(tern_table_open(nodes[0], "hot", &options, &refused), TERN_INVALID);
 }
 
+/* rare_staleness_ms is for policies that make replicas on intent, and needs to be told which keys are rare. */
+static void rare_keys_must_be_known(void **state)
+{
+    static const uint64_t frequencies[N_KEYS] = {1};
+    struct tern_table_options options = {.struct_size = sizeof options,
+                                         .n_keys = N_KEYS,
+                                         .length = 1,
+                                         .policy = "adaptive",
+                                         .hot_factor = 2,
+                                         .rare_staleness_ms = 100};
+    struct tern_table *table;
+    (void)state;
+    assert_int_equal(tern_table_open(nodes[0], "rare", &options, &table), TERN_INVALID);
+    options.frequencies = frequencies;
+    options.policy = "static";
+    assert_int_equal(tern_table_open(nodes[0], "rare", &options, &table), TERN_INVALID);
+    options.policy = "adaptive";
+    assert_int_equal(tern_table_open(nodes[0], "rare", &options, &table), TERN_OK);
+    assert_int_equal(tern_table_close(table), TERN_OK);
+}
+
 /* ---- Loaders ------------------------------------------------------------------------------------ */
 
 struct loader {
@@ -479,6 +500,7 @@ int main(void)
         cmocka_unit_test(sums_are_exact_while_keys_move),
         cmocka_unit_test(nothing_else_waits_for_keys),
         cmocka_unit_test(wrong_localizations_are_refused),
+        cmocka_unit_test(rare_keys_must_be_known),
         cmocka_unit_test(intents_of_a_loader_count_for_the_worker),
         cmocka_unit_test(a_worker_may_close_while_loaders_signal),
     };
