@@ -4,16 +4,19 @@
 #include <string.h>
 
 #include "command.h"
-#include "common/negatives.h"
 #include "kge/files.h"
 #include "kge/kge.h"
 #include "train.h"
 
-/* In the order of enum kge_loss, enum tern_conformity and enum graph_unknown. */
+/* In the order of enum kge_loss, enum graph_unknown and enum tern_conformity. */
 static const char *const loss_names[] = {"softmax", "logistic", NULL};
 static const char *const unknown_names[] = {"refuse", "add", "skip", NULL};
-static const char *const divide_names[] = {"near", "random", NULL};
+static const char *const sampling_names[] = {"conform",     "bounded", "long-term",
+                                             "non-conform", "auto",    NULL};
+static const char *const divide_names[] = {"near", "random", "auto", NULL};
 static const char *const format_names[] = {"npy", "text", "binary", NULL};
+
+enum { SMALL_BATCH = 8, SMALL_NEGATIVES = 50 };
 
 static struct kge_options args;
 static const char *model, *loss, *sampling, *unknown, *divide;
@@ -33,10 +36,10 @@ static const struct option options[] = {
     {"negatives", OPTION_INT, &args.n_negatives, "500", "N",
      "negatives per side of a triple, shared by the triples of a batch", .min = 1, .max = 1e6,
      .aliases = "negative"},
-    {"sampling", OPTION_STRING, &sampling, "conform", "NAME",
+    {"sampling", OPTION_STRING, &sampling, "auto", "NAME",
      "how strictly negatives follow their distribution: conform, bounded, long-term, "
-     "non-conform",
-     .choices = negatives_levels},
+     "non-conform; auto: bounded if --batch is at most 8 and --negatives at most 50, else conform",
+     .choices = sampling_names},
     {"loss", OPTION_STRING, &loss, "softmax", "NAME", "softmax or logistic", .choices = loss_names},
     {"rate", OPTION_DOUBLE, &args.rate, "0.2", "X", "learning rate of AdaGrad", .min = 1e-9,
      .max = 1e3, .aliases = "lr,learning-rate"},
@@ -56,8 +59,9 @@ static const struct option options[] = {
     {"formats", OPTION_STRINGS, &formats, "npy", "LIST",
      "formats of the vectors: npy; text and binary of word2vec", .choices = format_names,
      .group = "Output"},
-    {"divide", OPTION_STRING, &divide, "random", "HOW",
-     "which triples a node learns from: random ones, or near: those that have entities in common",
+    {"divide", OPTION_STRING, &divide, "auto", "HOW",
+     "which triples a node learns from: random ones, or near: those that have entities in common; "
+     "auto: near where --sampling auto is bounded",
      .choices = divide_names, .group = "Cluster"},
     TRAIN_PLACEMENT,
 };
@@ -77,6 +81,17 @@ static const struct option_set option_set = {
     .n_common = TRAIN_N_GENERAL,
 };
 
+/* Small batches get along with negatives that others have had, and with triples that have much in common. */
+static void choose_sampling(void)
+{
+    const bool is_small = args.batch <= SMALL_BATCH && args.n_negatives <= SMALL_NEGATIVES;
+    if (strcmp(sampling, "auto") == 0)
+        args.sampling = is_small ? TERN_BOUNDED : TERN_CONFORM;
+    else
+        args.sampling = (enum tern_conformity)options_choice(sampling_names, sampling);
+    args.divides = strcmp(divide, "auto") == 0 ? is_small : strcmp(divide, "near") == 0;
+}
+
 int train_kge_command(int argc, char **argv)
 {
     int status;
@@ -84,8 +99,7 @@ int train_kge_command(int argc, char **argv)
         return status;
     args.model = (enum kge_model)options_choice(model_names, model);
     args.loss = (enum kge_loss)options_choice(loss_names, loss);
-    args.sampling = (enum tern_conformity)options_choice(negatives_levels, sampling);
-    args.divides = strcmp(divide, "near") == 0;
+    choose_sampling();
     args.unknown = (enum graph_unknown)options_choice(unknown_names, unknown);
     for (size_t i = 0; i < formats.n; i++)
         args.formats |= formats.choice[i] == 1   ? FILES_TEXT
