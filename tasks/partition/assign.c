@@ -181,15 +181,15 @@ static bool assigner_init(struct assigner *assigner, const struct job *job)
     return assigner->loads != NULL || task_fail_memory("the parts");
 }
 
-/* Partitions the first blocks one after the other, each with the sets of the one before. */
-static bool initialise(struct job *job)
+/* Partitions the initial blocks first, first + step ... below `end`, each with the sets that it finds, only to leave its own. */
+static bool initialise(struct job *job, size_t thread, size_t first, size_t step, size_t end)
 {
     struct assigner assigner;
     struct job_worker worker = {
-        .job = job, .worker = train_worker(job->train, 0), .own = &assigner};
+        .job = job, .worker = train_worker(job->train, thread), .thread = thread, .own = &assigner};
     bool ok = assigner_init(&assigner, job);
     assigner.is_initial = true;
-    for (size_t b = 0; ok && b < (size_t)job->options->n_initial && b < job->n_blocks; b++) {
+    for (size_t b = first; ok && b < end; b += step) {
         struct block block;
         ok = job_lend_block(job, b, &block) && assign_block(&worker, &block);
         memset(assigner.loads, 0, job->n_parts * sizeof *assigner.loads);
@@ -197,6 +197,38 @@ static bool initialise(struct job *job)
     }
     free(assigner.loads);
     return ok;
+}
+
+/* How many blocks are initial. */
+static size_t n_initial(const struct job *job)
+{
+    const size_t n = (size_t)job->options->n_initial;
+    return n < job->n_blocks ? n : job->n_blocks;
+}
+
+/* Each worker takes the initial blocks that are its own, other than block 0. */
+static bool initialise_more(void *context, size_t thread)
+{
+    struct job *job = context;
+    const size_t own = job->train->self * job->train->n_threads + thread, step = job_workers(job);
+    return initialise(job, thread, own > 0 ? own : step, step, n_initial(job));
+}
+
+/* Waits until the sets of all nodes are where everybody reads them. */
+static bool meet(struct train *train)
+{
+    return train->n_nodes == 1 || !tern_quiesce(train->node) ||
+           task_fail_tern("cannot wait for the nodes");
+}
+
+/* The sets of block 0 say what each part is, so that what the workers then make of other blocks at once fits together. */
+static bool initialise_all(struct job *job)
+{
+    struct train *train = job->train;
+    const size_t n = n_initial(job);
+    bool ok = train->self != 0 || initialise(job, 0, 0, 1, n < 1 ? n : 1);
+    return train_agree(train, ok) && meet(train) &&
+           train_agree(train, team_run(train->n_threads, initialise_more, NULL, job));
 }
 
 static bool assign_blocks(void *context, size_t thread)
@@ -214,9 +246,6 @@ static bool assign_blocks(void *context, size_t thread)
 bool assign_rows(struct job *job, bool has_sets)
 {
     struct train *train = job->train;
-    bool ok = has_sets || train->self != 0 || initialise(job);
-    return train_agree(train, ok) &&
-           (train->n_nodes == 1 || !tern_quiesce(train->node) ||
-            task_fail_tern("cannot wait for the nodes")) &&
+    return (has_sets || initialise_all(job)) && meet(train) &&
            train_agree(train, team_run(train->n_threads, assign_blocks, NULL, job));
 }

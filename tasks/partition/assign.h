@@ -3,8 +3,8 @@
  *
  * The neighbour sets are a table of Tern: for each key the set of parts that use it, in words of 64 bits, with an updater
  * that ors. A worker pulls the sets of a block's keys, assigns the block's rows (parsa.h), and pushes what was added to
- * the sets. First one worker partitions a few blocks, each with the sets of the one before alone, only to begin with good
- * sets.
+ * the sets. First a few blocks are partitioned only to begin with good sets: block 0, and then by each worker those of its own,
+ * each with the sets of the blocks before it alone.
  */
 #ifndef TASKS_PARTITION_ASSIGN_H
 #define TASKS_PARTITION_ASSIGN_H
