@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { WIDTH = 8 };
+enum { WIDTH = 8, HALF = WIDTH / 2 };
 
 typedef float vector __attribute__((vector_size(4 * WIDTH)));
 typedef float unaligned __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));
@@ -285,8 +285,81 @@ INLINE float logistic_all(float *x, size_t n)
     return sum + logf(product);
 }
 
+INLINE void sigmoid_all(float *x, size_t n)
+{
+    exponentials(x, 0, n);
+    for (size_t i = 0; i < n; i++)
+        x[i] = x[i] / (1.0f + x[i]);
+}
+
+typedef double reals __attribute__((vector_size(8 * HALF)));
+typedef int64_t wholes __attribute__((vector_size(8 * HALF)));
+typedef uint64_t patterns __attribute__((vector_size(8 * HALF)));
+
+/*
+ * With t = e^-|x|, log(1 + e^x) is max(x, 0) + log(1 + t). t is made as in exponential(), with twice the digits; and log(1 + t) =
+ * 2 (s + s^3 / 3 + s^5 / 5 ...) for s = t / (2 + t), at most 1/3, to the 29th power.
+ */
+INLINE void softplus(double *x, double *p)
+{
+    const double round = 0x1.8p52, most = 700;
+    reals v, t, k;
+    memcpy(&v, x, sizeof v);
+    const wholes is_positive = v > 0;
+    const reals top = (reals)((wholes)v & is_positive); /* max(x, 0) */
+    const reals away = v - 2 * top;                     /* -|x| */
+    const wholes is_far = away < -most;
+    const reals y = (reals)(((wholes)away & ~is_far) | ((wholes)(0 * v - most) & is_far));
+    k = y * 1.4426950408889634 + round;
+    const patterns bits = (patterns)k
+                          << 52; /* of 2^k: what is above the twelve lowest bits is shifted out */
+    k -= round;
+    const reals r = y - k * 0x1.62e42fefa0000p-1 - k * 0x1.cf79abc9e3b3ap-40;
+    t = r * (1.0 / 6227020800) + 1.0 / 479001600;
+    t = t * r + 1.0 / 39916800;
+    t = t * r + 1.0 / 3628800;
+    t = t * r + 1.0 / 362880;
+    t = t * r + 1.0 / 40320;
+    t = t * r + 1.0 / 5040;
+    t = t * r + 1.0 / 720;
+    t = t * r + 1.0 / 120;
+    t = t * r + 1.0 / 24;
+    t = t * r + 1.0 / 6;
+    t = t * r + 0.5;
+    t = t * r + 1;
+    t = t * r + 1;
+    t = (reals)((patterns)t + bits);
+    const reals s = t / (2 + t), square = s * s;
+    reals sum = square * (1.0 / 29) + 1.0 / 27;
+    for (int i = 25; i > 0; i -= 2)
+        sum = sum * square + 1.0 / i;
+    sum = top + 2 * s * sum;
+    const reals ones = 1 + 0 * t;
+    const reals upper = (reals)(((wholes)ones & is_positive) | ((wholes)t & ~is_positive));
+    const reals share = upper / (1 + t);
+    memcpy(x, &sum, sizeof sum);
+    memcpy(p, &share, sizeof share);
+}
+
+INLINE void softplus_all(double *x, double *p, size_t n)
+{
+    double last_x[HALF] = {0}, last_p[HALF];
+    size_t i = 0;
+    for (; i + HALF <= n; i += HALF)
+        softplus(x + i, p + i);
+    for (size_t k = i; k < n; k++)
+        last_x[k - i] = x[k];
+    softplus(last_x, last_p);
+    for (size_t k = i; k < n; k++) {
+        x[k] = last_x[k - i];
+        p[k] = last_p[k - i];
+    }
+}
+
 PER_MACHINE(float, dense_exp, (float *x, float largest, size_t n), exp_all, (x, largest, n))
 PER_MACHINE(float, dense_logistic, (float *x, size_t n), logistic_all, (x, n))
+PER_MACHINE(void, dense_sigmoid, (float *x, size_t n), sigmoid_all, (x, n))
+PER_MACHINE(void, dense_softplus, (double *x, double *p, size_t n), softplus_all, (x, p, n))
 
 /* ---- AdaGrad --------------------------------------------------------------------------------- */
 

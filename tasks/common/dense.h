@@ -27,6 +27,12 @@ float dense_exp(float *x, float largest, size_t n);
 /* x = 1 / (1 + e^-x); returns the sum of log(1 + e^x) of what x was, in [-87, 87]. */
 float dense_logistic(float *x, size_t n);
 
+/* The same without the sum, for any x. */
+void dense_sigmoid(float *x, size_t n);
+
+/* In double precision, for any x: x = log(1 + e^x), and p = 1 / (1 + e^-x) of what x was. The relative error is below 1e-14. */
+void dense_softplus(double *x, double *p, size_t n);
+
 /* The largest of n > 0 numbers. */
 float dense_largest(const float *x, size_t n);
 

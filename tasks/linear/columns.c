@@ -1,7 +1,7 @@
 /*
  * columns - the examples of a node by feature. See columns.h.
  *
- * Made in three steps: all keys of the node are numbered by a hash table; the numbers are sorted by block and key; each
+ * Made in three steps: all keys of the node are numbered, by an array or a hash table; the numbers are sorted by block and key; each
  * thread turns its own examples from rows into columns by counting.
  */
 #include "linear/columns.h"
@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/large.h"
 #include "common/rng.h"
 #include "common/sentence.h"
 #include "common/team.h"
@@ -32,8 +33,11 @@ struct cell {
 };
 
 struct numbering {
-    struct cell *cells; /* by hash; at most half are taken */
+    uint32_t *low; /* the numbers of the keys below n_low, which need no hash */
+    size_t n_low;
+    struct cell *cells; /* the other keys by hash; at most half are taken */
     size_t n_cells;     /* a power of two */
+    size_t n_in_cells;
     size_t n_keys;
     uint32_t *features; /* by number: the place in the order of features */
 };
@@ -48,9 +52,9 @@ static struct cell *find(const struct numbering *numbering, uint64_t key)
 
 static bool grow(struct numbering *numbering)
 {
-    struct numbering larger = {.n_cells = numbering->n_cells > 0 ? 2 * numbering->n_cells : 1024,
-                               .n_keys = numbering->n_keys};
-    larger.cells = calloc(larger.n_cells, sizeof *larger.cells);
+    struct numbering larger = *numbering;
+    larger.n_cells = numbering->n_cells > 0 ? 2 * numbering->n_cells : 1024;
+    larger.cells = large_zeros(larger.n_cells, sizeof *larger.cells);
     if (larger.cells == NULL)
         return task_fail_memory("the features");
     for (size_t i = 0; i < numbering->n_cells; i++)
@@ -61,16 +65,51 @@ static bool grow(struct numbering *numbering)
     return true;
 }
 
+/* Keys are low up to twice the number of pairs: so the array of the low ones takes at most as much memory as their list. */
+static bool numbering_init(struct numbering *numbering, const struct examples *lists,
+                           size_t n_lists)
+{
+    uint64_t limit = 0, largest = 0;
+    for (size_t l = 0; l < n_lists; l++)
+        limit += 2 * lists[l].n_features;
+    for (size_t l = 0; l < n_lists; l++)
+        for (size_t i = 0; i < lists[l].n_features; i++) {
+            const uint64_t key = lists[l].keys[i];
+            largest = key < limit && key > largest ? key : largest;
+        }
+    *numbering = (struct numbering){.n_low = largest + 1};
+    numbering->low = large_zeros(numbering->n_low, sizeof *numbering->low);
+    return (numbering->low != NULL || task_fail_memory("the features")) && grow(numbering);
+}
+
+static void numbering_fini(struct numbering *numbering)
+{
+    free(numbering->low);
+    free(numbering->cells);
+    free(numbering->features);
+}
+
+/* Where the number of a key is kept. */
+static uint32_t *number_of(struct numbering *numbering, uint64_t key)
+{
+    if (key < numbering->n_low)
+        return &numbering->low[key];
+    struct cell *cell = find(numbering, key);
+    numbering->n_in_cells += cell->number == 0;
+    cell->key = key;
+    return &cell->number;
+}
+
 /* Replaces the keys of a list by their numbers. */
 static bool number_keys(struct numbering *numbering, struct examples *list)
 {
     for (size_t i = 0; i < list->n_features; i++) {
-        if (2 * numbering->n_keys >= numbering->n_cells && !grow(numbering))
+        if (2 * numbering->n_in_cells >= numbering->n_cells && !grow(numbering))
             return false;
-        struct cell *cell = find(numbering, list->keys[i]);
-        if (cell->number == 0)
-            *cell = (struct cell){list->keys[i], (uint32_t)++numbering->n_keys};
-        list->keys[i] = cell->number;
+        uint32_t *number = number_of(numbering, list->keys[i]);
+        if (*number == 0)
+            *number = (uint32_t)++numbering->n_keys;
+        list->keys[i] = *number;
         if (numbering->n_keys == UINT32_MAX - 1)
             return task_fail("a node cannot have more than 2^32 - 2 features");
     }
@@ -79,18 +118,9 @@ static bool number_keys(struct numbering *numbering, struct examples *list)
 
 /* ---- Blocks ----------------------------------------------------------------------------------- */
 
-/* A key in the order of features. */
-struct place {
-    size_t block;
-    uint64_t key;
-    uint32_t number;
-};
-
-static int compare_places(const void *left, const void *right)
+static int compare_cells(const void *left, const void *right)
 {
-    const struct place *a = left, *b = right;
-    if (a->block != b->block)
-        return a->block < b->block ? -1 : 1;
+    const struct cell *a = left, *b = right;
     return a->key < b->key ? -1 : a->key > b->key;
 }
 
@@ -114,37 +144,47 @@ size_t columns_find(const struct columns *columns, uint64_t key)
     return low < end && columns->keys[low] == key ? low : columns->n_features;
 }
 
-/* Sorts the keys, which gives each its feature. */
+/* All keys, in ascending order. */
+static void list_keys(const struct numbering *numbering, struct cell *all)
+{
+    size_t n = 0;
+    for (size_t key = 0; key < numbering->n_low; key++)
+        if (numbering->low[key] != 0)
+            all[n++] = (struct cell){key, numbering->low[key]};
+    const size_t n_low = n;
+    for (size_t i = 0; i < numbering->n_cells; i++)
+        if (numbering->cells[i].number != 0)
+            all[n++] = numbering->cells[i];
+    qsort(all + n_low, n - n_low, sizeof *all, compare_cells);
+}
+
+/* Sorts the keys by block and then by themselves, which gives each its feature. */
 static bool sort_keys(struct columns *columns, struct numbering *numbering)
 {
-    const size_t n = columns->n_features = numbering->n_keys;
-    struct place *places = malloc((n + 1) * sizeof *places);
+    const size_t n = columns->n_features = numbering->n_keys, n_blocks = columns->n_blocks;
+    struct cell *all = malloc((n + 1) * sizeof *all);
     columns->keys = malloc((n + 1) * sizeof *columns->keys);
     numbering->features = malloc((n + 1) * sizeof *numbering->features);
     columns->largest = calloc(n + 1, sizeof *columns->largest);
-    columns->block_start = calloc(columns->n_blocks + 1, sizeof *columns->block_start);
-    bool ok = places != NULL && columns->keys != NULL && columns->largest != NULL &&
+    columns->block_start = calloc(n_blocks + 2, sizeof *columns->block_start);
+    bool ok = all != NULL && columns->keys != NULL && columns->largest != NULL &&
               columns->block_start != NULL && numbering->features != NULL;
     if (!ok) {
-        free(places);
+        free(all);
         return task_fail_memory("the features");
     }
-    size_t used = 0;
-    for (size_t i = 0; i < numbering->n_cells; i++)
-        if (numbering->cells[i].number != 0) {
-            uint64_t key = numbering->cells[i].key;
-            places[used++] =
-                (struct place){block_of(columns, key), key, numbering->cells[i].number};
-        }
-    qsort(places, n, sizeof *places, compare_places);
+    list_keys(numbering, all);
+    size_t *next = columns->block_start + 1; /* by block: where its next key goes */
+    for (size_t i = 0; i < n; i++)
+        next[block_of(columns, all[i].key) + 1]++;
+    for (size_t b = 0; b < n_blocks; b++)
+        next[b + 1] += next[b];
     for (size_t i = 0; i < n; i++) {
-        columns->keys[i] = places[i].key;
-        columns->block_start[places[i].block + 1]++;
-        numbering->features[places[i].number] = (uint32_t)i;
+        const size_t at = next[block_of(columns, all[i].key)]++;
+        columns->keys[at] = all[i].key;
+        numbering->features[all[i].number] = (uint32_t)at;
     }
-    for (size_t b = 0; b < columns->n_blocks; b++)
-        columns->block_start[b + 1] += columns->block_start[b];
-    free(places);
+    free(all);
     return true;
 }
 
@@ -154,7 +194,7 @@ static bool sort_keys(struct columns *columns, struct numbering *numbering)
 static bool fill_slice(struct slice *slice, const struct examples *list,
                        const struct numbering *numbering, size_t n_features)
 {
-    uint32_t *feature = malloc((list->n_features + 1) * sizeof *feature);
+    uint32_t *feature = large_alloc(list->n_features + 1, sizeof *feature);
     if (feature == NULL)
         return task_fail_memory("the examples");
     for (size_t i = 0; i < list->n_features; i++) {
@@ -212,9 +252,9 @@ static bool make_slice(void *context, size_t thread)
                             .labels = list->labels,
                             .weights = list->weights,
                             .margins = calloc(list->n + 1, sizeof(double)),
-                            .start = calloc(n_features + 2, sizeof(size_t)),
-                            .rows = malloc((n_pairs + 1) * sizeof(uint32_t)),
-                            .values = malloc((n_pairs + 1) * sizeof(float))};
+                            .start = large_zeros(n_features + 2, sizeof(size_t)),
+                            .rows = large_alloc(n_pairs + 1, sizeof(uint32_t)),
+                            .values = large_alloc(n_pairs + 1, sizeof(float))};
     list->labels = list->weights = NULL;
     if (slice->margins == NULL || slice->start == NULL || slice->rows == NULL ||
         slice->values == NULL)
@@ -245,12 +285,12 @@ bool columns_make(struct columns *columns, struct examples *lists, size_t n_slic
                                 .n_slices = n_slices,
                                 .slices = calloc(n_slices, sizeof *columns->slices)};
     struct making making = {columns, &numbering, lists};
-    bool ok = (columns->slices != NULL || task_fail_memory("the examples")) && grow(&numbering);
+    bool ok = (columns->slices != NULL || task_fail_memory("the examples")) &&
+              numbering_init(&numbering, lists, n_slices);
     for (size_t i = 0; ok && i < n_slices; i++)
         ok = number_keys(&numbering, &lists[i]);
     ok = ok && sort_keys(columns, &numbering) && team_run(n_slices, make_slice, NULL, &making);
-    free(numbering.cells);
-    free(numbering.features);
+    numbering_fini(&numbering);
     if (ok)
         find_largest(columns);
     return ok;

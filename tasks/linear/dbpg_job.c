@@ -6,14 +6,17 @@
 
 #include "common/dense.h"
 #include "linear/coordinate.h"
-#include "common/loss.h"
+#include "linear/losses.h"
 
 /* First derivative of a row's loss, and the bound of the second one, both with the weight of the example. */
 struct dbpg_slope {
     float first, second;
 };
 
-enum { GROWTHS = 32 };
+enum {
+    GROWTHS = 32,
+    MANY_ROWS = 16, /* more pairs than this share of the rows are many */
+};
 
 static const float MAX_LOGISTIC = 80; /* of what dense_logistic() takes */
 
@@ -223,19 +226,30 @@ void dbpg_apply(struct dbpg *dbpg, size_t thread, const struct dbpg_job *job)
 
 /* ---- Slopes ----------------------------------------------------------------------------------- */
 
-/* Counts the active features of each row; lists the rows that have some. */
+/* Counts the active features of each row; lists the rows that have some. Where they are many, a pass over all rows lists them in
+ * ascending order, in which what is known of them is read faster. */
 static size_t touch_rows(const struct dbpg *dbpg, size_t thread, size_t n_active)
 {
     const struct slice *slice = &dbpg->columns.slices[thread];
     const struct dbpg_space *space = &dbpg->spaces[thread];
-    size_t n = 0;
+    size_t n = 0, n_pairs = 0;
+    for (size_t k = 0; k < n_active; k++)
+        n_pairs += slice->start[space->features[k] + 1] - slice->start[space->features[k]];
+    const bool are_many = n_pairs > slice->n_rows / MANY_ROWS;
     for (size_t k = 0; k < n_active; k++) {
         const uint32_t feature = space->features[k];
         for (size_t i = slice->start[feature]; i < slice->start[feature + 1]; i++) {
             const uint32_t row = slice->rows[i];
-            space->touched[n] = row;
-            n += space->n_active[row]++ == 0;
+            if (!are_many) {
+                space->touched[n] = row;
+                n += space->n_active[row] == 0;
+            }
+            space->n_active[row]++;
         }
+    }
+    for (uint32_t row = 0; are_many && row < slice->n_rows; row++) {
+        space->touched[n] = row;
+        n += space->n_active[row] != 0;
     }
     return n;
 }
@@ -289,7 +303,7 @@ static void logistic_slopes(const struct dbpg *dbpg, size_t thread, size_t n, do
         margin = margin > -MAX_LOGISTIC ? margin : -MAX_LOGISTIC; /* no call of fmaxf */
         space->logistic[i] = margin < MAX_LOGISTIC ? margin : MAX_LOGISTIC;
     }
-    (void)dense_logistic(space->logistic, n);
+    dense_sigmoid(space->logistic, n);
     for (size_t i = 0; i < n; i++) {
         const uint32_t row = space->touched[i], count = count_sharers(dbpg, space, row);
         const float p = space->logistic[i], weight = slice->weights[row];
@@ -399,10 +413,5 @@ bool dbpg_confirm(struct dbpg *dbpg, size_t thread, bool waits, bool *has_arrive
 
 double dbpg_loss(const struct dbpg *dbpg, size_t thread)
 {
-    const struct slice *slice = &dbpg->columns.slices[thread];
-    double sum = 0;
-    for (size_t i = 0; i < slice->n_rows; i++)
-        sum += (double)slice->weights[i] *
-               loss_value(dbpg->options->loss, slice->margins[i], (double)slice->labels[i]);
-    return sum;
+    return losses_sum(dbpg->options->loss, &dbpg->columns.slices[thread], NULL, 0);
 }

@@ -5,11 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/large.h"
 #include "common/team.h"
 #include "linear/coordinate.h"
 #include "linear/dbpg.h"
 #include "linear/dbpg_job.h"
-#include "common/loss.h"
+#include "linear/losses.h"
 
 enum { N_HALVINGS = 6, REFRESH_EVERY = 32 };
 
@@ -42,15 +43,17 @@ bool subspace_init(struct dbpg *dbpg)
     struct subspace *space = &dbpg->subspace;
     const size_t n = dbpg->columns.n_features + 1, n_slices = dbpg->columns.n_slices;
     space->weights = calloc(n, sizeof *space->weights);
-    space->weight_changes = calloc(n * SUBSPACE_MAX, sizeof *space->weight_changes);
+    space->weight_changes = large_zeros(n * SUBSPACE_MAX, sizeof *space->weight_changes);
+    space->has_changed = calloc(n, sizeof *space->has_changed);
     space->margins = calloc(n_slices, sizeof *space->margins);
     space->margin_changes = calloc(n_slices, sizeof *space->margin_changes);
-    bool ok = space->weights != NULL && space->weight_changes != NULL && space->margins != NULL &&
-              space->margin_changes != NULL;
+    bool ok = space->weights != NULL && space->weight_changes != NULL &&
+              space->has_changed != NULL && space->margins != NULL && space->margin_changes != NULL;
     for (size_t i = 0; ok && i < n_slices; i++) {
         const size_t n_rows = dbpg->columns.slices[i].n_rows + 1;
         space->margins[i] = calloc(n_rows, sizeof **space->margins);
-        space->margin_changes[i] = calloc(n_rows * SUBSPACE_MAX, sizeof **space->margin_changes);
+        space->margin_changes[i] =
+            large_zeros(n_rows * SUBSPACE_MAX, sizeof **space->margin_changes);
         ok = space->margins[i] != NULL && space->margin_changes[i] != NULL;
     }
     return ok;
@@ -69,6 +72,7 @@ void subspace_fini(struct dbpg *dbpg)
     free(space->margin_changes);
     free(space->weights);
     free(space->weight_changes);
+    free(space->has_changed);
 }
 
 void subspace_reset(struct dbpg *dbpg)
@@ -91,7 +95,9 @@ static void take_out_zeros(const struct dbpg *dbpg, size_t thread)
     double *changes = dbpg->subspace.margin_changes[thread];
     for (size_t j = 0; j < dbpg->columns.n_features; j++) {
         const double *change = dbpg->subspace.weight_changes + j * SUBSPACE_MAX;
-        for (size_t k = 0; dbpg->weights[j] == 0 && k < SUBSPACE_MAX; k++)
+        if (dbpg->weights[j] != 0 || !dbpg->subspace.has_changed[j])
+            continue;
+        for (size_t k = 0; k < SUBSPACE_MAX; k++)
             for (size_t i = slice->start[j]; change[k] != 0 && i < slice->start[j + 1]; i++)
                 changes[slice->rows[i] * (size_t)SUBSPACE_MAX + k] -=
                     change[k] * (double)slice->values[i];
@@ -110,6 +116,8 @@ static void refresh_margins(const struct dbpg *dbpg, size_t thread)
     memset(changes, 0, slice->n_rows * SUBSPACE_MAX * sizeof *changes);
     for (size_t j = 0; j < dbpg->columns.n_features; j++) {
         const double *change = dbpg->subspace.weight_changes + j * SUBSPACE_MAX;
+        if (dbpg->weights[j] == 0 && !dbpg->subspace.has_changed[j])
+            continue;
         dbpg_move(slice, j, dbpg->weights[j]);
         for (size_t i = slice->start[j]; i < slice->start[j + 1]; i++) {
             double *row = changes + slice->rows[i] * (size_t)SUBSPACE_MAX;
@@ -138,16 +146,23 @@ static bool note_margins(void *context, size_t thread)
 static void note_weights(struct dbpg *dbpg, size_t slot)
 {
     const struct subspace *space = &dbpg->subspace;
-    for (size_t j = 0; j < dbpg->columns.n_features; j++)
-        space->weight_changes[j * SUBSPACE_MAX + slot] = dbpg->weights[j] - space->weights[j];
+    for (size_t j = 0; j < dbpg->columns.n_features; j++) {
+        const double change = dbpg->weights[j] - space->weights[j];
+        if (change == 0 && !space->has_changed[j])
+            continue;
+        space->has_changed[j] = true;
+        space->weight_changes[j * SUBSPACE_MAX + slot] = change;
+    }
 }
 
 static void take_out_zero_weights(struct dbpg *dbpg)
 {
+    const struct subspace *space = &dbpg->subspace;
     for (size_t j = 0; j < dbpg->columns.n_features; j++)
-        if (dbpg->weights[j] == 0)
-            memset(dbpg->subspace.weight_changes + j * SUBSPACE_MAX, 0,
-                   SUBSPACE_MAX * sizeof(double));
+        if (dbpg->weights[j] == 0 && space->has_changed[j]) {
+            memset(space->weight_changes + j * SUBSPACE_MAX, 0, SUBSPACE_MAX * sizeof(double));
+            space->has_changed[j] = false;
+        }
 }
 
 /* ---- Sums ------------------------------------------------------------------------------------- */
@@ -167,19 +182,22 @@ static bool add_rows(void *context, size_t thread)
 {
     struct pass *pass = context;
     const struct slice *slice = &pass->dbpg->columns.slices[thread];
-    const enum loss_kind loss = pass->dbpg->options->loss;
+    struct losses losses;
     const double *changes = pass->dbpg->subspace.margin_changes[thread];
     struct sums *sums = &pass->sums[thread];
     const size_t n = pass->dbpg->subspace.n;
     *sums = (struct sums){0};
-    for (size_t i = 0; i < slice->n_rows; i++) {
-        const double label = (double)slice->labels[i], weight = (double)slice->weights[i];
-        const double margin = slice->margins[i], newest = changes[i * SUBSPACE_MAX + pass->slot];
-        sums->size += margin * margin;
-        sums->newest += newest * newest;
-        sums->value += weight * loss_value(loss, margin, label);
-        add_point(sums, n, changes + i * SUBSPACE_MAX, weight * loss_slope(loss, margin, label),
-                  weight * loss_curvature(loss, margin, label));
+    for (size_t first = 0, n_some; first < slice->n_rows; first += n_some) {
+        n_some = slice->n_rows - first < LOSSES_AT_ONCE ? slice->n_rows - first : LOSSES_AT_ONCE;
+        losses_find(pass->dbpg->options->loss, slice, first, n_some, &losses);
+        for (size_t i = 0; i < n_some; i++) {
+            const double *along = changes + (first + i) * SUBSPACE_MAX;
+            const double margin = slice->margins[first + i], newest = along[pass->slot];
+            sums->size += margin * margin;
+            sums->newest += newest * newest;
+            sums->value += losses.values[i];
+            add_point(sums, n, along, losses.slopes[i], losses.curvatures[i]);
+        }
     }
     return true;
 }
@@ -282,7 +300,10 @@ static void direct_weights(const struct pass *pass)
 {
     const struct subspace *space = &pass->dbpg->subspace;
     for (size_t j = 0; j < pass->dbpg->columns.n_features; j++)
-        space->weights[j] = combine(space->weight_changes + j * SUBSPACE_MAX, pass->step, space->n);
+        space->weights[j] =
+            space->has_changed[j]
+                ? combine(space->weight_changes + j * SUBSPACE_MAX, pass->step, space->n)
+                : 0;
 }
 
 /* The sum of losses some way along the direction. */
@@ -291,12 +312,7 @@ static bool try_rows(void *context, size_t thread)
     struct pass *pass = context;
     const struct slice *slice = &pass->dbpg->columns.slices[thread];
     const double *along = pass->dbpg->subspace.margins[thread];
-    double sum = 0;
-    for (size_t i = 0; i < slice->n_rows; i++)
-        sum += (double)slice->weights[i] * loss_value(pass->dbpg->options->loss,
-                                                      slice->margins[i] + pass->length * along[i],
-                                                      (double)slice->labels[i]);
-    pass->sums[thread].value = sum;
+    pass->sums[thread].value = losses_sum(pass->dbpg->options->loss, slice, along, pass->length);
     return true;
 }
 

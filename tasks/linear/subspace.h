@@ -29,6 +29,7 @@ struct subspace {
     size_t n_steps;         /* so far */
     double *weights;        /* before the epoch; during a step the direction of the step */
     double *weight_changes; /* by feature, SUBSPACE_MAX each */
+    bool *has_changed;      /* by feature: some of its changes are not 0 */
     double **margins, **margin_changes; /* the same, by thread and row */
 };
 

@@ -102,6 +102,33 @@ static void exponentials(void **state)
     dense_logistic(far, 2);
     close_to((double)far[0], 0, 1e-30);
     close_to((double)far[1], 1, 1e-6);
+    memcpy(y, x, sizeof y);
+    dense_sigmoid(y, N);
+    for (size_t i = 0; i < N; i++)
+        close_to((double)y[i], 1 / (1 + exp(-(double)x[i])), 1e-6);
+}
+
+static void softplus(void **state)
+{
+    enum { N = 100003 };
+    double *x = array_of(N, sizeof *x), *y = array_of(N, sizeof *y), *p = array_of(N, sizeof *p);
+    (void)state;
+    for (size_t i = 0; i < N; i++)
+        x[i] = y[i] = ((double)i - 50000) / 71;
+    x[N - 1] = y[N - 1] = 1e300;
+    x[N - 2] = y[N - 2] = 1e-300;
+    dense_softplus(y, p, N);
+    for (size_t i = 0; i < N; i++) {
+        const double value = x[i] > 0 ? x[i] + log1p(exp(-x[i])) : log1p(exp(x[i]));
+        const double share = x[i] > 0 ? 1 / (1 + exp(-x[i])) : exp(x[i]) / (1 + exp(x[i]));
+        if (x[i] < -700) { /* too little to matter */
+            assert_true(y[i] >= 0 && y[i] < 1e-300 && p[i] >= 0 && p[i] < 1e-300);
+            continue;
+        }
+        close_to(y[i] / value, 1, 1e-14);
+        close_to(p[i] / share, 1, 1e-14);
+    }
+    free(x), free(y), free(p);
 }
 
 static void adagrad(void **state)
@@ -126,10 +153,8 @@ static void adagrad(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(vectors),
-        cmocka_unit_test(products),
-        cmocka_unit_test(exponentials),
-        cmocka_unit_test(adagrad),
+        cmocka_unit_test(vectors),  cmocka_unit_test(products), cmocka_unit_test(exponentials),
+        cmocka_unit_test(softplus), cmocka_unit_test(adagrad),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
