@@ -14,14 +14,15 @@
 #include "common/sentence.h"
 #include "common/team.h"
 
-enum { LEAST_BLOCKS = 8, MOST_BLOCKS = 512 };
+enum { LEAST_BLOCKS = 8, MOST_BLOCKS = 512, MOST_WITH_DELAY = 384 };
 
 size_t columns_choose_blocks(double n_features_each, uint64_t delay)
 {
     /* Features that an example has in one block, or in blocks under way at the same time, slow each other down; more blocks
      * mean more messages. */
-    double n = n_features_each * 3 * (1 + (double)delay);
-    return n < LEAST_BLOCKS ? LEAST_BLOCKS : n > MOST_BLOCKS ? MOST_BLOCKS : (size_t)n;
+    const double n = n_features_each * 3 * (1 + (double)delay);
+    const size_t most = delay > 0 ? MOST_WITH_DELAY : MOST_BLOCKS;
+    return n < LEAST_BLOCKS ? LEAST_BLOCKS : n > (double)most ? most : (size_t)n;
 }
 
 /* ---- Numbering keys --------------------------------------------------------------------------- */

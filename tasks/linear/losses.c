@@ -38,8 +38,7 @@ static void move(const struct slice *slice, const double *along, double length, 
                  size_t n, double *margins)
 {
     for (size_t i = 0; i < n; i++)
-        margins[i] =
-            slice->margins[first + i] + (along != NULL ? length * along[first + i] : 0);
+        margins[i] = slice->margins[first + i] + (along != NULL ? length * along[first + i] : 0);
 }
 
 double losses_sum(enum loss_kind loss, const struct slice *slice, const double *along,
