@@ -60,11 +60,22 @@ static bool allocate(struct dbpg *dbpg)
     return ok || task_fail_memory("the solver");
 }
 
-/* Tells the features of a block that this node will push to them. */
-static bool join_block(struct dbpg *dbpg, size_t block)
+/* Lists the features from `first` on, as many as are pushed or pulled at a time: block by block would take a round trip for each
+ * of them. */
+static size_t list_some(struct dbpg *dbpg, size_t first)
+{
+    const size_t left = dbpg->columns.n_features - first;
+    const size_t n = left < DBPG_AT_ONCE ? left : DBPG_AT_ONCE;
+    for (size_t i = 0; i < n; i++)
+        dbpg->spaces[0].features[i] = (uint32_t)(first + i);
+    return n;
+}
+
+/* Tells some features that this node will push to them. */
+static bool join_some(struct dbpg *dbpg, size_t first)
 {
     const struct dbpg_space *space = &dbpg->spaces[0];
-    const size_t n = dbpg_list(dbpg, 0, &(struct dbpg_job){block, true});
+    const size_t n = list_some(dbpg, first);
     const bool is_free = dbpg->options->intercept == LINEAR_FREE;
     for (size_t i = 0; i < n; i++)
         coordinate_join(is_free && dbpg->columns.keys[space->features[i]] == LINEAR_INTERCEPT_KEY,
@@ -73,10 +84,10 @@ static bool join_block(struct dbpg *dbpg, size_t block)
 }
 
 /* Learns the first weights, which a resumed model has, and how many nodes have each feature. */
-static bool learn_block(struct dbpg *dbpg, size_t block)
+static bool learn_some(struct dbpg *dbpg, size_t first)
 {
     const struct dbpg_space *space = &dbpg->spaces[0];
-    const size_t n = dbpg_list(dbpg, 0, &(struct dbpg_job){block, true});
+    const size_t n = list_some(dbpg, first);
     if (!dbpg_pull_rows(dbpg, 0, space->features, n))
         return false;
     for (size_t i = 0; i < n; i++) {
@@ -91,19 +102,19 @@ static bool learn_block(struct dbpg *dbpg, size_t block)
     return true;
 }
 
-static bool for_each_block(struct dbpg *dbpg, bool (*function)(struct dbpg *dbpg, size_t block))
+static bool for_all(struct dbpg *dbpg, bool (*function)(struct dbpg *dbpg, size_t first))
 {
     bool ok = true;
-    for (size_t block = 0; ok && block < dbpg->columns.n_blocks; block++)
-        ok = function(dbpg, block);
+    for (size_t first = 0; ok && first < dbpg->columns.n_features; first += DBPG_AT_ONCE)
+        ok = function(dbpg, first);
     return ok;
 }
 
 bool dbpg_begin(struct dbpg *dbpg)
 {
-    bool ok = train_agree(dbpg->train, for_each_block(dbpg, join_block)) &&
+    bool ok = train_agree(dbpg->train, for_all(dbpg, join_some)) &&
               train_quiesce(dbpg->train) &&
-              train_agree(dbpg->train, for_each_block(dbpg, learn_block));
+              train_agree(dbpg->train, for_all(dbpg, learn_some));
     subspace_reset(dbpg);
     dbpg->is_settled = true;
     return ok;

@@ -37,7 +37,7 @@
 
 enum {
     DBPG_MAX_DELAY = 15,
-    DBPG_AT_ONCE = 1 << 14, /* rows that the first thread can push at a time */
+    DBPG_AT_ONCE = 1 << 14, /* rows that the first thread can push or pull at a time */
 };
 
 struct dbpg_job {
