@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_CAPACITY = 4096 };
+/* Several buffers are kept for each other node, most of which have little in them. */
+enum { FIRST_CAPACITY = 64 };
 
 uint8_t *buffer_reserve(struct buffer *buffer, size_t n)
 {

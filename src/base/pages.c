@@ -34,17 +34,10 @@ static void *take_from_heap(size_t bytes)
     return pages ? memset(pages, 0, bytes) : NULL;
 }
 
-void *pages_new(size_t bytes)
+/* Maps one huge page more than needed and returns what lies outside the aligned part. */
+static char *map_aligned(size_t bytes)
 {
-    if (bytes <= HEAP_BYTES)
-        return take_from_heap(bytes);
-    if (bytes < HUGE_PAGE_BYTES || !huge_pages_wanted())
-        return map(bytes);
-    if (bytes > SIZE_MAX - HUGE_PAGE_BYTES)
-        return NULL;
-
-    /* Map one huge page more than needed and return what lies outside the aligned part. */
-    char *start = map(bytes + HUGE_PAGE_BYTES);
+    char *start = bytes > SIZE_MAX - HUGE_PAGE_BYTES ? NULL : map(bytes + HUGE_PAGE_BYTES);
     if (!start)
         return NULL;
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -55,8 +48,30 @@ void *pages_new(size_t bytes)
         munmap(start, before);
     if (after)
         munmap(start + before + used, after);
-    pages_ask_huge(start + before, used);
     return start + before;
+}
+
+/* As pages_new; the first `small` bytes do not ask for huge pages. */
+static void *new_pages(size_t bytes, size_t small)
+{
+    if (bytes <= HEAP_BYTES)
+        return take_from_heap(bytes);
+    if (bytes < HUGE_PAGE_BYTES + small || !huge_pages_wanted())
+        return map(bytes);
+    char *pages = map_aligned(bytes);
+    if (pages)
+        pages_ask_huge(pages + small, bytes - small);
+    return pages;
+}
+
+void *pages_new(size_t bytes)
+{
+    return new_pages(bytes, 0);
+}
+
+void *pages_new_growing(size_t bytes)
+{
+    return new_pages(bytes, HUGE_PAGE_BYTES);
 }
 
 void pages_ask_huge(void *pages, size_t bytes)

@@ -17,6 +17,9 @@ enum { HUGE_PAGE_BYTES = 2 << 20 };
 /* Zeroed memory, at least 4 KiB aligned; NULL when the system refuses. */
 void *pages_new(size_t bytes);
 
+/* The same where perhaps a small part in front is all that will be used: that takes no more than its own pages. */
+void *pages_new_growing(size_t bytes);
+
 void pages_free(void *pages, size_t bytes);
 
 /* Asks for huge pages for mapped memory, unless they are declined. */

@@ -14,6 +14,7 @@
 enum {
     AHEAD = 32,           /* keys between a prefetch and its use */
     POOL_SLOTS = 1 << 14, /* free slots kept at hand */
+    FIRST_KEYS = 8,       /* of a list: there are ten for each other node, most of them short */
 };
 
 /* ---- Making and freeing ------------------------------------------------------------------------ */
@@ -100,7 +101,7 @@ bool keys_add(struct manager *manager, struct keys *list, uint64_t key)
         list->first = 0;
     }
     if (list->n == list->max) {
-        size_t max = list->max ? 2 * list->max : 256;
+        size_t max = list->max ? 2 * list->max : FIRST_KEYS;
         uint64_t *keys = realloc(list->keys, max * sizeof *keys);
         if (!keys) {
             manager->out_of_memory = true;

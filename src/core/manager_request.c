@@ -408,35 +408,56 @@ static uint8_t *write_located(struct outbox *outbox, size_t most, uint8_t *out)
     return out;
 }
 
+/* How much a request may contain: no more than there is, for its memory is kept for each node. */
+struct room {
+    size_t n_deltas, n_ends, n_asks, n_located, n_dropped, bytes;
+};
+
+static struct room room_for_request(const struct manager *manager, const struct outbox *outbox)
+{
+    const size_t item_bytes = delta_item_bytes(manager), n_ends = keys_left(&outbox->ends);
+    const size_t n_asks = keys_left(&outbox->asks), n_fetches = keys_left(&outbox->fetches);
+    const size_t n_deltas = keys_left(&outbox->changed) + outbox->deltas.n + n_ends;
+    const size_t most_deltas = most_items(manager->round_bytes, item_bytes);
+    const size_t most_asks = most_items(manager->round_bytes, main_item_bytes(manager));
+    const size_t most_keys = most_items(manager->round_bytes / 4, 16);
+    struct room room = {.n_ends = at_most(n_ends, most_deltas),
+                        .n_asks = at_most(n_asks > n_fetches ? n_asks : n_fetches, most_asks),
+                        .n_located = at_most(outbox->located.n, most_keys),
+                        .n_dropped = at_most(keys_left(&outbox->dropped), most_keys)};
+    const size_t others = 7 * SECTION_HEADER_BYTES +
+                          8 * (2 * room.n_asks + room.n_ends + room.n_dropped) +
+                          16 * room.n_located;
+    room.n_deltas = at_most(most_deltas, most_items(FRAME_MAX_BODY_BYTES - others, item_bytes));
+    room.n_deltas = at_most(room.n_deltas, n_deltas);
+    room.bytes = others + room.n_deltas * item_bytes;
+    return room;
+}
+
 enum tern_status manager_request(struct manager *manager, uint32_t peer, struct buffer *body)
 {
     struct outbox *outbox = &manager->outboxes[peer];
-    size_t most_deltas = most_items(manager->round_bytes, delta_item_bytes(manager));
-    size_t most_asks = most_items(manager->round_bytes, main_item_bytes(manager));
-    size_t most_keys = most_items(manager->round_bytes / 4, 16), n_ends = most_deltas;
-    size_t others = 7 * SECTION_HEADER_BYTES + 8 * (2 * most_asks + n_ends) + 24 * most_keys;
-    most_deltas =
-        at_most(most_deltas, most_items(FRAME_MAX_BODY_BYTES - others, delta_item_bytes(manager)));
+    struct room room = room_for_request(manager, outbox);
     body->begin = body->end = 0;
-    uint8_t *out = buffer_reserve(body, others + most_deltas * delta_item_bytes(manager));
+    uint8_t *out = buffer_reserve(body, room.bytes);
     if (!out)
         return fail(TERN_NO_MEMORY, "no memory for a round of table '%s'", manager->store->name);
     uint8_t *begin = out;
     /* Deltas first: an end comes after what was changed before it. */
-    out = write_deltas(manager, peer, most_deltas, out, &n_ends);
-    if (n_ends)
-        out = write_keys(manager, outbox, SECTION_ENDS, &outbox->ends, n_ends, keep_end, out);
-    out = write_keys(manager, outbox, SECTION_DROPPED, &outbox->dropped, most_keys, keep_dropped,
-                     out);
+    out = write_deltas(manager, peer, room.n_deltas, out, &room.n_ends);
+    if (room.n_ends)
+        out = write_keys(manager, outbox, SECTION_ENDS, &outbox->ends, room.n_ends, keep_end, out);
+    out = write_keys(manager, outbox, SECTION_DROPPED, &outbox->dropped, room.n_dropped,
+                     keep_dropped, out);
     if (keys_left(&outbox->dropped))
-        most_asks = 0;
+        room.n_asks = 0;
     const uint8_t *asks = out;
-    out = write_keys(manager, outbox, SECTION_ASKS, &outbox->asks, most_asks, keep_ask, out);
+    out = write_keys(manager, outbox, SECTION_ASKS, &outbox->asks, room.n_asks, keep_ask, out);
     /* All of these rows may be in the answer. */
     if (out == asks || main_item_bytes(manager) < FRAME_MAX_BODY_BYTES / 4)
-        out = write_keys(manager, outbox, SECTION_FETCHES, &outbox->fetches, most_asks, keep_ask,
+        out = write_keys(manager, outbox, SECTION_FETCHES, &outbox->fetches, room.n_asks, keep_ask,
                          out);
-    out = write_located(outbox, most_keys, out);
+    out = write_located(outbox, room.n_located, out);
     body->end += (size_t)(out - begin);
     manager->counts.messages++;
     manager->counts.bytes_sent += FRAME_HEADER_BYTES + (size_t)(out - begin);

@@ -31,6 +31,7 @@ void server_fini(struct server *server)
     free(server->entries);
     buffer_free(&server->values);
     buffer_free(&server->packed);
+    buffer_free(&server->answer);
     *server = (struct server){0};
 }
 
@@ -339,42 +340,53 @@ static enum tern_status unpack_round(struct server *server, struct core_table *t
     return TERN_OK;
 }
 
-/* Packs the sections of the answer that is at the end of `out`, from `begin` on. It may have main copies, so it must be
- * sent: without memory as it is. */
-static void pack_reply(struct server *server, struct core_table *table, struct buffer *out,
-                       size_t begin)
+/* Puts the answer that is in server->answer into `out`, which is empty, with its sections packed: it is kept for each lane, so it
+ * has no room to spare there. It may have main copies, so it must be sent: without memory as it is. */
+static void pack_reply(struct server *server, struct core_table *table, struct buffer *out)
 {
-    struct buffer *packed = &server->packed;
-    const uint8_t *plain = out->bytes + begin;
+    struct buffer *packed = &server->packed, *plain = &server->answer;
     const struct pack_shape shape = core_pack_shape(table);
     struct frame reply;
-    if (frame_decode(plain, &reply) || reply.kind != FRAME_ROUND_REPLY)
-        return;
+    const bool is_reply =
+        !frame_decode(buffer_head(plain), &reply) && reply.kind == FRAME_ROUND_REPLY;
+    uint8_t *body = NULL;
     packed->begin = packed->end = 0;
-    out->end = begin;
-    if (pack_sections(&shape, plain + FRAME_HEADER_BYTES, reply.body_bytes, packed)) {
+    if (is_reply &&
+        pack_sections(&shape, buffer_head(plain) + FRAME_HEADER_BYTES, reply.body_bytes, packed))
+        body = reply_reserve(out, buffer_size(packed));
+    if (body) {
         const size_t bytes = buffer_size(packed);
         table->savings[server->shard].sent += reply.body_bytes - bytes;
         reply.body_bytes = (uint32_t)bytes;
-        memcpy(out->bytes + begin + FRAME_HEADER_BYTES, buffer_head(packed), bytes);
-    } else {
-        reply.flags |= FRAME_PLAIN;
+        if (bytes)
+            memcpy(body, buffer_head(packed), bytes);
+        reply_commit(out, &reply);
+        return;
     }
-    reply_commit(out, &reply);
+    if (is_reply) {
+        reply.flags |= FRAME_PLAIN;
+        plain->end = plain->begin;
+        reply_commit(plain, &reply);
+    }
+    const struct buffer empty = *out;
+    *out = *plain;
+    *plain = empty;
 }
 
 static enum tern_status answer_sections(struct server *server, struct core_table *table,
                                         struct round_question *question)
 {
     struct frame plain = *question->frame;
+    struct buffer *out = question->out;
     enum tern_status status = unpack_round(server, table, &plain, &question->body);
     if (status)
         return status;
     question->frame = &plain;
-    const size_t begin = buffer_size(question->out);
+    question->out = &server->answer;
+    server->answer.begin = server->answer.end = 0;
     status = table->technique->answer(table, server->shard, question);
     if (!status)
-        pack_reply(server, table, question->out, question->out->begin + begin);
+        pack_reply(server, table, out);
     return status;
 }
 

@@ -97,7 +97,7 @@ struct server {
     uint32_t *missed;
     struct entry **entries;
     struct buffer values;           /* aligned ones */
-    struct buffer packed;           /* the answer to a round */
+    struct buffer answer, packed;   /* to a round: as the technique makes it, and as it is sent */
     bool is_leaving;                /* the node is being closed: it opens no further table */
     bool holds_for_round;           /* a request is held until a round is over */
     bool holds_for_table;           /* the last request is held until its table is open */

@@ -669,6 +669,23 @@ static void serve_section(struct manager *manager, uint32_t from, const struct s
     }
 }
 
+/* The bytes of an answer that needs so many for the n_asked keys which its request asks for or changes, and of what may be told
+ * beside: no more than there is, for the memory of answers is kept for each node. */
+static size_t room_for_answer(const struct manager *manager, const struct outbox *outbox,
+                              size_t needed, size_t n_asked, const struct writer *mains,
+                              const struct writer *copies)
+{
+    const size_t n_moves = keys_left(&outbox->moves) + n_asked;
+    const size_t n_news = keys_left(&outbox->fresh) + keys_left(&outbox->dirty) +
+                          keys_left(&outbox->rounded) + n_asked;
+    const size_t there_is = n_moves * mains->item_bytes + n_news * copies->item_bytes;
+    const size_t most = 2 * manager->round_bytes;
+    const size_t room =
+        needed + (there_is < most ? there_is : most) + mains->item_bytes + copies->item_bytes;
+    /* The limit of a frame also holds for what we send. */
+    return room < FRAME_MAX_BODY_BYTES ? room : FRAME_MAX_BODY_BYTES;
+}
+
 enum tern_status manager_serve(struct manager *manager, uint32_t from, const struct frame *request,
                                const uint8_t *body, struct buffer *out)
 {
@@ -685,10 +702,8 @@ enum tern_status manager_serve(struct manager *manager, uint32_t from, const str
     size_t n_asks = n_keys[SECTION_ASKS] + n_keys[SECTION_FETCHES];
     size_t needed = 4 * SECTION_HEADER_BYTES + n_asks * mains.item_bytes +
                     16 * (n_asks + n_keys[SECTION_DELTAS]);
-    size_t room = needed + 2 * manager->round_bytes + mains.item_bytes + copies.item_bytes;
-    /* The limit of a frame also holds for what we send. */
-    if (room > FRAME_MAX_BODY_BYTES)
-        room = FRAME_MAX_BODY_BYTES;
+    size_t room = room_for_answer(manager, &manager->outboxes[from], needed,
+                                  n_asks + n_keys[SECTION_DELTAS], &mains, &copies);
     uint8_t *answer = needed <= room ? reply_reserve(out, room) : NULL;
     if (!answer)
         return fail(TERN_NO_MEMORY, "no memory to answer a round of table '%s'",

@@ -11,8 +11,8 @@ static size_t bytes_of(size_t n_words)
 bool marks_init(struct marks *marks, uint64_t n)
 {
     marks->n_words = (n + 63) / 64;
-    marks->slots = pages_new(bytes_of(marks->n_words));
-    marks->words = pages_new(bytes_of(marks->n_words / 64 + 1));
+    marks->slots = pages_new_growing(bytes_of(marks->n_words));
+    marks->words = pages_new_growing(bytes_of(marks->n_words / 64 + 1));
     return marks->slots && marks->words;
 }
 

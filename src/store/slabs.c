@@ -26,7 +26,7 @@ bool slabs_init(struct slabs *slabs, size_t stride)
     uint64_t by_memory = pages_machine_bytes() / (stride << slabs->shift) + 2;
     uint64_t by_number = (UINT64_C(1) << 32) >> slabs->shift;
     slabs->max_slabs = by_memory < by_number ? by_memory : by_number;
-    slabs->directory = pages_new(slabs->max_slabs * sizeof slabs->directory[0]);
+    slabs->directory = pages_new_growing(slabs->max_slabs * sizeof slabs->directory[0]);
     return slabs->directory != NULL;
 }
 

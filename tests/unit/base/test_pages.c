@@ -1,4 +1,4 @@
-/* The memory that a process may use: limits of control groups of both versions, at any level. */
+/* The memory that a process may use: limits of control groups of both versions, at any level; and what a mapping takes. */
 #include "support/check.h"
 
 #include <limits.h>
@@ -90,12 +90,43 @@ static void the_machine_has_memory(void **state)
     assert_true(pages_machine_bytes() > 1 << 20);
 }
 
+/* The pages of this process that are in memory. */
+static size_t resident_pages(void)
+{
+    unsigned long all, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%lu %lu", &all, &resident), 2);
+    fclose(file);
+    return resident;
+}
+
+static void a_growing_one_takes_what_is_used(void **state)
+{
+    (void)state;
+    enum { BYTES = 64 << 20, N = 16 };
+    char *all[N];
+    const size_t before = resident_pages();
+    for (int i = 0; i < N; i++) {
+        all[i] = pages_new_growing(BYTES);
+        assert_non_null(all[i]);
+        assert_int_equal(all[i][0], 0);
+        all[i][0] = 1;
+    }
+    assert_true(resident_pages() < before + HUGE_PAGE_BYTES / 4096); /* not one of them is huge */
+    for (int i = 0; i < N; i++) {
+        all[i][BYTES - 1] = 1;
+        pages_free(all[i], BYTES);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(version_1_is_seen),
         cmocka_unit_test(version_2_is_seen),
         cmocka_unit_test(the_machine_has_memory),
+        cmocka_unit_test(a_growing_one_takes_what_is_used),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
