@@ -4,8 +4,13 @@
 #include <string.h>
 
 #include "nd/engine.h"
+#include "nd/tile.h"
 
-enum { PART_ELEMENTS = 1 << 16 }; /* the least of a part, times steps */
+enum {
+    PART_ELEMENTS = 1 << 16, /* the least of a part, times steps */
+    TILE_ELEMENTS = 1 << 10, /* fewer are not worth code */
+    LARGE_BYTES = 1 << 25,   /* more than one core's share of any last cache */
+};
 
 void elementwise_strides(const struct spec *own, const int64_t *strides, const struct spec *shape,
                          int64_t *along)
@@ -92,8 +97,15 @@ static void move_strided(const struct spec *shape, const struct operand *operand
 
 /* The buffer of each register; a step may have that of an input which no later step reads. */
 struct buffers {
-    uint64_t bytes[PROGRAM_BUFFERS][ELEMENTWISE_BLOCK];
+    _Alignas(64) uint64_t bytes[PROGRAM_BUFFERS][ELEMENTWISE_BLOCK];
 };
+
+/* Whether a register is a constant: it is computed once, before the first block. A program of one constant computes that. */
+static bool is_constant(const struct program *program, unsigned at)
+{
+    return at >= program->n_inputs && at + 1 < program->n_inputs + program->n_steps &&
+           program->steps[at - program->n_inputs].op == &op_constant;
+}
 
 /* Chooses a buffer for each step's result, so that few are in use and stay in the cache. */
 static void choose_buffers(const struct program *program, uint8_t *buffer_of)
@@ -106,10 +118,12 @@ static void choose_buffers(const struct program *program, uint8_t *buffer_of)
     for (unsigned i = 0; i < program->n_inputs; i++)
         buffer_of[i] = (uint8_t)i;
     for (unsigned s = 0; s < program->n_steps; s++) {
-        buffer_of[program->n_inputs + s] = n_free ? free_buffers[--n_free] : (uint8_t)n_used++;
+        const unsigned out = program->n_inputs + s;
+        const bool reuses = n_free && !is_constant(program, out);
+        buffer_of[out] = reuses ? free_buffers[--n_free] : (uint8_t)n_used++;
         for (unsigned i = 0; i < program->steps[s].n_inputs; i++) {
             const uint8_t in = program->steps[s].in[i];
-            if (in < program->n_inputs || last_use[in] != s)
+            if (in < program->n_inputs || last_use[in] != s || is_constant(program, in))
                 continue;
             free_buffers[n_free++] = buffer_of[in];
             last_use[in] = UINT8_MAX; /* once, if the step reads it twice */
@@ -117,9 +131,13 @@ static void choose_buffers(const struct program *program, uint8_t *buffer_of)
     }
 }
 
-static void run_steps(const struct program *program, const void **registers, struct block *block)
+/* The steps with constants, or the others. */
+static void run_steps(const struct program *program, bool constants, const void **registers,
+                      struct block *block)
 {
     for (unsigned s = 0; s < program->n_steps; s++) {
+        if (is_constant(program, program->n_inputs + s) != constants)
+            continue;
         const struct step *step = &program->steps[s];
         block->attributes = &step->attributes;
         block->type = step->type;
@@ -179,8 +197,23 @@ struct passage {
     unsigned n_parts;
     enum layout layouts[PROGRAM_MAX_INPUTS];
     bool is_direct;
+    bool has_code;
+    struct tile_code code;
     uint8_t buffer_of[PROGRAM_BUFFERS];
 };
+
+/* Whole tiles by code, and the elements behind them by the operators' bodies. */
+static void run_code(const struct passage *p, const struct block *block, const void **registers)
+{
+    const size_t done = tile_run(&p->code, registers, block->n);
+    const void *rest[PROGRAM_BUFFERS];
+    if (done == block->n)
+        return;
+    for (unsigned r = 0; r < p->program->n_inputs + p->program->n_steps; r++)
+        rest[r] = (const char *)registers[r] + done * spec_type_bytes(p->code.type);
+    struct block last = {.first = block->first + done, .n = block->n - done, .step = block->step};
+    run_steps(p->program, false, rest, &last);
+}
 
 static void run_block(const struct passage *p, struct block *block, const void **registers,
                       struct buffers *buffers)
@@ -195,7 +228,10 @@ static void run_block(const struct passage *p, struct block *block, const void *
     }
     if (p->is_direct)
         registers[result] = p->out->data + block->first * spec_type_bytes(p->out->type);
-    run_steps(p->program, registers, block);
+    if (p->has_code)
+        run_code(p, block, registers);
+    else
+        run_steps(p->program, false, registers, block);
     if (!p->is_direct)
         move_strided(p->shape, p->out, block->first, block->n, (char *)(uintptr_t)registers[result],
                      false);
@@ -216,11 +252,29 @@ static void run_part(void *context, unsigned part)
         if (p->layouts[i] == LAYOUT_SINGLE)
             move(spec_type_bytes(p->inputs[i].type), p->inputs[i].data, 0, (char *)buffers.bytes[i],
                  1, (int64_t)(p->count < p->most ? p->count : p->most));
-    struct block block = {.step = p->step};
+    struct block block = {.step = p->step, .n = p->count < p->most ? p->count : p->most};
+    run_steps(p->program, true, registers, &block);
     for (block.first = begin; block.first < end && block.first < p->count; block.first += block.n) {
         block.n = p->count - block.first < p->most ? p->count - block.first : p->most;
         run_block(p, &block, registers, &buffers);
     }
+    tile_fence();
+}
+
+/* Operands that do not fit into a cache together come from memory, and the result would leave the caches before anybody
+ * reads it; so inputs are fetched ahead, and the result passes by the caches, unless it takes the place of an input. */
+static struct tile_options tile_options(const struct passage *p)
+{
+    size_t bytes = p->is_direct ? p->count * spec_type_bytes(p->out->type) : 0;
+    struct tile_options options = {.streams = p->is_direct && tile_can_stream(p->out->data)};
+    for (unsigned i = 0; i < p->program->n_inputs; i++) {
+        if (p->layouts[i] != LAYOUT_DENSE)
+            continue;
+        bytes += p->count * spec_type_bytes(p->inputs[i].type);
+        options.prefetch |= 1U << i;
+        options.streams = options.streams && p->inputs[i].data != p->out->data;
+    }
+    return bytes > LARGE_BYTES ? options : (struct tile_options){0};
 }
 
 void elementwise_run(const struct program *program, const struct spec *given,
@@ -242,6 +296,8 @@ void elementwise_run(const struct program *program, const struct spec *given,
     choose_buffers(program, passage.buffer_of);
     for (unsigned i = 0; i < program->n_inputs; i++)
         passage.layouts[i] = layout_of(&shape, inputs[i].strides);
+    passage.has_code = passage.count >= TILE_ELEMENTS &&
+                       tile_compile(program, tile_options(&passage), &passage.code);
     passage.n_parts = nd_engine_split((int64_t)passage.count * program->n_steps, PART_ELEMENTS);
     nd_engine_parts(passage.n_parts, run_part, &passage);
 }

@@ -250,7 +250,7 @@ static enum tern_status allocate(struct run *run)
     run->nodes = calloc(run->n_nodes + (size_t)1, sizeof *run->nodes);
     run->links = calloc(n_links + 1, sizeof *run->links);
     if (run->plan.arena_bytes)
-        run->arena = aligned_alloc(64, run->plan.arena_bytes);
+        run->arena = storage_memory(run->plan.arena_bytes);
     if (!run->values || !run->index || !run->units || !run->nodes || !run->links ||
         (run->plan.arena_bytes && !run->arena))
         return fail(TERN_NO_MEMORY,

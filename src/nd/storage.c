@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "base/status.h"
 
@@ -11,6 +12,7 @@
  * takes longer than most operators. The one that waits longest goes when the others need its place.
  */
 enum { SPARE_PIECES = 4, SPARE_LEAST = 1 << 20, SPARE_MOST = 1 << 26 };
+enum { PAGE = 1 << 12, HUGE_PAGE = 1 << 21 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct piece {
     void *data;
@@ -29,6 +31,16 @@ static void *take_piece(unsigned i)
     return data;
 }
 
+void *storage_memory(size_t bytes)
+{
+    if (bytes < 2 * HUGE_PAGE)
+        return aligned_alloc(64, bytes);
+    char *data = aligned_alloc(HUGE_PAGE, bytes);
+    if (data)
+        (void)madvise(data, bytes / PAGE * PAGE, MADV_HUGEPAGE); /* as numpy; it may not be had */
+    return data;
+}
+
 static void *new_memory(size_t bytes)
 {
     void *data = NULL;
@@ -39,7 +51,7 @@ static void *new_memory(size_t bytes)
                 data = take_piece(i);
         pthread_mutex_unlock(&lock);
     }
-    return data ? data : aligned_alloc(64, bytes);
+    return data ? data : storage_memory(bytes);
 }
 
 static void give_memory_back(void *data, size_t bytes)

@@ -23,6 +23,9 @@ struct storage {
     void *context;
 };
 
+/* Memory for free(), aligned to 64 bytes, which must divide `bytes`; much of it is in huge pages where the system has them. */
+void *storage_memory(size_t bytes);
+
 /* Memory of so many bytes, aligned to 64; its content is undefined. */
 enum tern_status storage_new(size_t bytes, struct storage **storage);
 
