@@ -1,5 +1,5 @@
 /*
- * fused - what memory permits for chains of elementwise operators (docs/nd.md, decision 031): a*b+c and a chain of eight
+ * fused - what memory permits for chains of elementwise operators (docs/nd.md, decision 034): a*b+c and a chain of eight
  * operators on 4 million floats, each as
  *
  *   passes    one loop per operator over whole arrays, in place where it can be, as numpy
