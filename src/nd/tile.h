@@ -17,19 +17,13 @@ enum { TILE_VECTORS = 16, TILE_MOST_CODE = PROGRAM_MAX_INPUTS + 3 * PROGRAM_MAX_
  * What an instruction does with the accumulator and an operand. STREAM stores past the caches, PREFETCH fetches the operand's part
  * of the tile after the next one, NOTHING stands for `copy`; in SUBTRACT_FROM and DIVIDE_INTO the accumulator is the right operand.
  */
-#define TILE_WHATS(X)                                                                       \
-    X(END)                                                                                  \
-    X(LOAD)                                                                                 \
-    X(STORE)                                                                                \
-    X(STREAM)                                                                               \
-    X(PREFETCH)                                                                             \
-    X(NOTHING)                                                                              \
-    X(ADD)                                                                                  \
-    X(SUBTRACT)                                                                             \
-    X(MULTIPLY)                                                                             \
-    X(DIVIDE)                                                                               \
-    X(MAXIMUM) X(MINIMUM) X(SUBTRACT_FROM) X(DIVIDE_INTO) X(NEGATIVE) X(ABSOLUTE) X(SQUARE) \
-        X(RELU) X(RECIPROCAL)
+/* clang-format off */
+#define TILE_WHATS(X)                                                      \
+    X(END) X(LOAD) X(STORE) X(STREAM) X(PREFETCH) X(NOTHING) X(ADD)        \
+    X(SUBTRACT) X(MULTIPLY) X(DIVIDE) X(MAXIMUM) X(MINIMUM)                \
+    X(SUBTRACT_FROM) X(DIVIDE_INTO) X(NEGATIVE) X(ABSOLUTE) X(SQUARE)      \
+    X(RELU) X(RECIPROCAL)
+/* clang-format on */
 #define TILE_ENUM(name) TILE_##name,
 enum tile_what { TILE_WHATS(TILE_ENUM) };
 
