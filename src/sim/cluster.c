@@ -133,8 +133,10 @@ static bool can_be_given_up(struct cluster *cluster, uint32_t node)
         cluster->run.n_victims = 0;
     } else if (!cluster->run.n_victims && !(cluster->was_backed && has_leaves(cluster)))
         return false;
-    return node != 0 && (state == WORKING || state == PARTING) &&
-           !cluster->run.check.gone[node * WORKERS] &&
+    /* The others mostly wait for a node that leaves. */
+    const bool can_die =
+        state == WORKING || state == PARTING || (state == MEETING && has_leaves(cluster));
+    return node != 0 && can_die && !cluster->run.check.gone[node * WORKERS] &&
            cluster->run.n_victims < max_victims(cluster);
 }
 
@@ -485,7 +487,7 @@ static enum tern_status init_cluster(struct cluster *cluster,
     const uint32_t for_good = 1u << TERN_SIM_CRASH | 1u << TERN_SIM_FREEZE | 1u << TERN_SIM_LEAVE;
     const bool are_backed =
         run->n_machines > 1 && cluster->faults & for_good && rand_at(run->seed, 3) % 4 == 0;
-    if (rand_at(run->seed, 17) % 3 &&
+    if (rand_at(run->seed, 27) % 3 &&
         cluster->faults & (1u << TERN_SIM_CRASH | 1u << TERN_SIM_FREEZE))
         cluster->faults &= ~(1u << TERN_SIM_LEAVE);
     cluster->faults &= are_backed ? ~(1u << TERN_SIM_RESTART | 1u << TERN_SIM_OUTAGE) : ~for_good;
