@@ -302,6 +302,8 @@ static void strike_now_and_then(struct cluster *cluster)
     enum tern_sim_fault fault = draw < n_kinds ? (enum tern_sim_fault)draw : TERN_SIM_BREAK;
     while (!(cluster->faults >> fault & 1))
         fault = (enum tern_sim_fault)((fault + 1) % TERN_SIM_FAULTS);
+    if (has_leaves(cluster) && !cluster->fired[TERN_SIM_LEAVE])
+        fault = TERN_SIM_LEAVE;
     strike(cluster, fault);
 }
 
