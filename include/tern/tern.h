@@ -412,9 +412,8 @@ struct tern_table_options {
  * fail, barriers and sums are about the nodes that are left, and each push of these nodes counts
  * exactly once. In a table that all processes of a job share, of any policy, the others take back what
  * a dead one was in the middle of, however many die; a process that was given up while it lives is
- * killed, and a push is safe when the call returns. Otherwise the policy is `static`, `graph:S`,
- * `cached`, `multi`, or one whose name begins with `adaptive` or `replicate`: main copies stay at their
- * homes then, so that nodes have replicas and no key moves. Each row, with its updater's state, is at
+ * killed, and a push is safe when the call returns. Otherwise the policy is any but `relocate`: main
+ * copies stay at their homes then, so that nodes have replicas and no key moves. Each row, with its updater's state, is at
  * k + 1 nodes if there are as many, and the next node has the keys of a dead one. When a push or set is
  * safe then, so that the death of k nodes does not undo it:
  *
@@ -422,6 +421,8 @@ struct tern_table_options {
  *   of a key at this node       when tern_flush, tern_quiesce or tern_checkpoint_start returns
  *   of a replica at this node   likewise
  *   in a pinned row             as a push to it, once it is unpinned
+ *   where reads are bounded     when its home announces the push's clock, or at tern_flush or
+ *                               tern_quiesce: before a read at another node must show it
  *
  * A pull may see a push that is not safe yet. After a death the rows are copied to another node while
  * work goes on; tern_flush waits until all that this node has to copy is there. If more than k nodes

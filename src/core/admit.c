@@ -251,6 +251,10 @@ bool admit_look(const struct waiter *waiter, struct wait *wait, enum tern_status
         begin(waiter, wait, now);
     if (waiter->peers && peers_held_ns(waiter->peers) > wait->since_ns)
         wait->since_ns = peers_held_ns(waiter->peers);
+    if (waiter->core && wait->epoch != view_epoch(waiter->core->view)) {
+        wait->epoch = view_epoch(waiter->core->view);
+        wait->since_ns = now;
+    }
     look_around(waiter, wait, now);
     if (waiter->rounds)
         *status = rounds_status(waiter->rounds);

@@ -11,6 +11,7 @@
  *  4. Patience is the deadline once a dead node is known, and two deadlines before. The worker that it waits for may
  *     itself wait for a lane, which is patient for one and a half (lanes.h, rule 3): that worker is to fail first, and to
  *     name the node that is to blame. By then the coordinator has also found a dead node.
+ *     When another node has taken over the keys of a dead one (backup.h), the wait begins anew.
  *  5. A node that has still to open the table is waited for, as is one that says HOLD: the wait begins anew.
  *  6. The node that holds the table back may be another than the last one announced. So a worker that waits asks all homes,
  *     every quarter of the deadline.
@@ -77,6 +78,7 @@ struct wait {
     uint64_t begin_ns;  /* 0: it has not had to wait */
     uint64_t since_ns;  /* it is patient from then on */
     uint64_t looked_ns; /* when it last looked around */
+    uint32_t epoch;     /* of the view since then */
 };
 
 /* Whether the worker may go on. If not, and *status is TERN_OK, it is to look again when something has happened, and

@@ -51,6 +51,7 @@ bool backup_init(struct backup *backup, struct service *service)
                               .piece_bytes = PIECE_BYTES,
                               .lacks = calloc(n, sizeof *backup->lacks),
                               .copies = calloc(n, sizeof *backup->copies)};
+    service->server.core->backups[service->server.shard] = backup;
     return backup->lacks && backup->copies;
 }
 
@@ -227,6 +228,20 @@ bool backup_is_safe(struct backup *backup, const struct server_lane *lane)
     return !backup->n_peers || lane->batch <= backup->n_confirmed || defect(DEFECT_ANSWERED_UNSAFE);
 }
 
+uint64_t backup_hurry(struct backup *backup)
+{
+    const struct service *service = backup->service;
+    if (service->io && service->io->send_batch)
+        service->io->send_batch(service->driver);
+    return backup->n_made + 1;
+}
+
+bool backup_has_confirmed(struct backup *backup, uint64_t batch)
+{
+    find_peers(backup);
+    return !backup->n_peers || batch <= backup->n_confirmed;
+}
+
 /* What is marked where the present sweep has been goes with the next one. */
 uint64_t backup_last(const struct backup *backup)
 {
@@ -261,6 +276,13 @@ struct maker {
     size_t section_at;
 };
 
+/* Whether the main copy of a key is here, whose entry has `word`. A row may have been made just before its home came here. */
+static bool is_main(const struct store *store, uint64_t key, uint64_t word)
+{
+    return store->home.rows_everywhere ? entry_has_row(word) && store_tracks_main(store, key)
+                                       : entry_is_main(word);
+}
+
 /* Appends the row in a slot, if there is one and it is of this shard; false when memory runs out. */
 static bool add_row(struct maker *maker, uint32_t slot)
 {
@@ -270,7 +292,7 @@ static bool add_row(struct maker *maker, uint32_t slot)
     if (store_shard(store, key) != backup_shard(maker->backup))
         return true;
     const uint64_t word = store_look(store, key, &entry);
-    if (!entry_is_main(word) || entry_slot(word) != slot)
+    if (!is_main(store, key, word) || entry_slot(word) != slot)
         return true;
     const struct counting *counting = maker->table->technique->counting;
     const size_t n = backup_row_bytes(maker->table);
@@ -303,7 +325,7 @@ static bool add_urgent(struct maker *maker, const struct buffer *urgent)
     for (size_t i = 0; added && i < n; i++) {
         struct entry *entry;
         const uint64_t word = store_look(store, keys[i], &entry);
-        if (entry_is_main(word) && marks_drop(marks, entry_slot(word)))
+        if (is_main(store, keys[i], word) && marks_drop(marks, entry_slot(word)))
             added = add_row(maker, entry_slot(word));
     }
     maker->left = left;
@@ -563,6 +585,20 @@ static bool make_batch(struct backup *backup)
     return false;
 }
 
+/* Lets rounds tell what counts now. */
+static void tell_confirmed(struct backup *backup)
+{
+    const struct service *service = backup->service;
+    bool has_news = false;
+    for (size_t i = 0; i < TERN_MAX_TABLES; i++) {
+        struct core_table *table = backup_table(service->server.core, i, backup_shard(backup));
+        if (table && table->technique->confirmed)
+            has_news |= table->technique->confirmed(table, backup_shard(backup));
+    }
+    if (has_news)
+        service->io->hurry(service->driver);
+}
+
 static size_t bytes_for_peer(const struct backup *backup)
 {
     const bool is_copied_to = backup->copies_to >> backup->at & 1;
@@ -580,8 +616,10 @@ bool backup_next(struct backup *backup, uint32_t *peer, struct slice *payload, u
         backup->at = 0;
         backup->n_sent = 0;
     }
-    if (!backup->is_under_way)
+    if (!backup->is_under_way) {
+        tell_confirmed(backup);
         return false;
+    }
     const size_t left = bytes_for_peer(backup) - backup->n_sent;
     *peer = backup->peers[backup->at];
     *begin = backup->n_sent;
@@ -646,5 +684,6 @@ bool backup_confirm(struct backup *backup, const uint8_t *answer, size_t n)
     if (++backup->at < backup->n_peers && !defect(DEFECT_CONFIRMED_BY_FIRST))
         return false;
     end_batch(backup);
+    tell_confirmed(backup);
     return true;
 }

@@ -149,6 +149,12 @@ void backup_note_write(struct backup *backup, struct core_table *table, struct s
 /* Whether all writes of a lane are at all peers. */
 bool backup_is_safe(struct backup *backup, const struct server_lane *lane);
 
+/* A batch is to be sent soon; returns the number of the next, which has all that others have written until now, and what is urgent. */
+uint64_t backup_hurry(struct backup *backup);
+
+/* Whether all peers have that batch. */
+bool backup_has_confirmed(struct backup *backup, uint64_t batch);
+
 /* The next frame of a batch, for *peer: its payload, which stays in place, where that begins in the batch, and whether it is the
  * last. False: there is nothing to send. */
 bool backup_next(struct backup *backup, uint32_t *peer, struct slice *payload, uint64_t *begin,

@@ -355,6 +355,12 @@ static bool falls_here(const struct core *core, const struct view *next, uint32_
     return view_home(next, arc) == core->node && view_home(core->view, arc) != core->node;
 }
 
+/* Whether there may be a replica of a key that is at home elsewhere. */
+static bool has_replicas(const struct store *store)
+{
+    return store->home.rows_move || store->home.rows_everywhere;
+}
+
 /* Puts the copy of a row into the store; its mark is taken from `marks`, if that is not NULL, but for what was changed in a
  * replica. False when memory runs out. */
 static bool adopt_row(struct core_table *table, struct marks *marks, const char *row)
@@ -364,7 +370,9 @@ static bool adopt_row(struct core_table *table, struct marks *marks, const char 
     const uint64_t key = get_u64((const uint8_t *)row);
     const char *value = row + sizeof key;
     struct entry *entry;
-    if (store->home.rows_move)
+    if (store->home.rows_everywhere && store_create(store, key))
+        return false;
+    if (has_replicas(store))
         return store_adopt(store, key, value, value + store->value_bytes);
     if (counting &&
         !counting->adopt(table, key,
@@ -388,7 +396,7 @@ static bool adopt_rows(struct core_table *table, uint32_t arc, uint32_t shard,
     struct marks *marks = store_marks_for_backups(store, shard);
     const bool is_complete = kept && kept->is_complete;
     bool adopted = is_complete ||
-                   (table->backup->recover && !store->home.rows_move &&
+                   (table->backup->recover && !has_replicas(store) &&
                     (defect(DEFECT_RECOVERS_NOTHING) || table->backup->recover(table, arc, shard)));
     for (size_t i = 0; adopted && kept && i < kept->n; i++)
         adopted = adopt_row(table, is_complete ? marks : NULL, kept_row(kept, i));
@@ -472,7 +480,7 @@ static void adopt_arc(struct core_table *table, uint32_t arc, const struct view 
         adopted &= adopt_rows(table, arc, shard, kept_find(table->backup->shards[shard].kept, arc));
         backup_drop_kept(table->backup, shard, arc);
     }
-    if (adopted && table->store.home.rows_move)
+    if (adopted && has_replicas(&table->store))
         adopted = adopt_unused(table, arc);
     if (technique->counting)
         technique->counting->take_over(table, arc, view_epoch(next));

@@ -1,10 +1,11 @@
-/* bounded - the side that has replicas; bounded_home.c is the other. See bounded.h. */
+/* bounded - the side that has replicas; bounded_home.c is the other, bounded_view.c what a death changes. See bounded.h. */
 #include "core/bounded.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/backup.h"
 #include "core/bounded_peer.h"
 #include "core/defect.h"
 
@@ -33,22 +34,40 @@ static bool init_clocks(struct min_clock *clocks, const struct view *view, uint6
     return true;
 }
 
-struct bounded *bounded_new(struct core *core, struct store *store, const struct policy *policy)
+/* What counts later than it is heard, with backups. */
+static bool init_heard(struct heard_clocks *heard, const struct core_table *table,
+                       const struct view *view)
+{
+    if (!table->backup)
+        return true;
+    heard->clocks = malloc(view_capacity(view) * sizeof *heard->clocks);
+    for (uint32_t i = 0; heard->clocks && i < view_capacity(view); i++)
+        heard->clocks[i] = CLOCK_RESTS;
+    return heard->clocks;
+}
+
+struct bounded *bounded_new(struct core *core, struct core_table *table)
 {
     struct bounded *made = calloc(1, sizeof *made);
+    struct store *store = &table->store;
     if (!made)
         return NULL;
     *made = (struct bounded){.core = core,
+                             .table = table,
                              .store = store,
-                             .policy = policy,
+                             .policy = table->policy,
                              .round_bytes = ROUND_BYTES,
                              .view = core->view};
     uint64_t unheard = defect(DEFECT_MINIMUM_OF_HEARD) ? CLOCK_RESTS : 0;
     if (make_peers(made) && init_clocks(&made->nodes, core->view, unheard) &&
         init_clocks(&made->seen, core->view, CLOCK_RESTS) &&
-        init_clocks(&made->valid, core->view, 0) &&
-        buffer_reserve(&made->values, store->value_bytes))
+        init_clocks(&made->valid, core->view, 0) && init_heard(&made->last, table, core->view) &&
+        init_heard(&made->waiting, table, core->view) &&
+        buffer_reserve(&made->values, store->value_bytes)) {
+        view_each_while (i, core->view, table->backup)
+            made->last.clocks[i] = unheard;
         return made;
+    }
     bounded_free(made);
     return NULL;
 }
@@ -71,14 +90,16 @@ void bounded_free(struct bounded *bounded)
     min_clock_fini(&bounded->nodes);
     min_clock_fini(&bounded->seen);
     min_clock_fini(&bounded->valid);
+    free(bounded->last.clocks);
+    free(bounded->waiting.clocks);
+    free(bounded->taken.keys);
     buffer_free(&bounded->values);
     free(bounded);
 }
 
 /* ---- Reading ------------------------------------------------------------------------------------ */
 
-/* Where the age of a key's replica is kept; NULL if there is no row. */
-static _Atomic uint64_t *age_of(const struct store *store, uint64_t key)
+_Atomic uint64_t *bounded_age(const struct store *store, uint64_t key)
 {
     struct entry *entry;
     if (key - store->home.begin < store->n_natural)
@@ -114,7 +135,7 @@ size_t bounded_check(const struct bounded *bounded, uint64_t clock, uint64_t her
     const uint64_t valid_to = complete_to(bounded, here);
     size_t n_stale = 0;
     for (size_t i = 0; i < n; i++) {
-        const _Atomic uint64_t *age_at = age_of(store, keys[i]);
+        const _Atomic uint64_t *age_at = bounded_age(store, keys[i]);
         /* Acquire: partner of the release in take_value. */
         uint64_t age = age_at ? atomic_load_explicit(age_at, memory_order_acquire) : 0;
         if (age <= needs || valid_to < needs) {
@@ -203,7 +224,7 @@ bool bounded_may_go_on(const struct bounded *bounded, const struct unseen *unsee
 
 /* ---- What there is to say ----------------------------------------------------------------------- */
 
-static bool add_key(struct key_list *list, uint64_t key)
+bool key_list_add(struct key_list *list, uint64_t key)
 {
     if (list->n == list->max) {
         size_t max = list->max ? 2 * list->max : 64;
@@ -217,33 +238,31 @@ static bool add_key(struct key_list *list, uint64_t key)
     return true;
 }
 
-static enum tern_status no_memory(const struct bounded *bounded)
-{
-    return fail(TERN_NO_MEMORY, "no memory for an exchange of table '%s'", bounded->store->name);
-}
-
 enum tern_status bounded_want(struct bounded *bounded, const uint64_t *keys,
                               const uint32_t *positions, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         uint64_t key = keys[positions[i]];
-        uint32_t home = core_home(bounded->core, bounded->store, key);
+        uint32_t home = home_of(bounded, key);
         if (home == bounded->core->node) {
             /* The main copy is always as recent as the table clock, once it has a row. */
-            enum tern_status status = store_create(bounded->store, key);
+            enum tern_status status = backup_check_lost(bounded->table, &key, 1);
+            if (!status)
+                status = store_create(bounded->store, key);
             if (status)
                 return status;
-            atomic_store_explicit(age_of(bounded->store, key), AGE_CURRENT, memory_order_release);
+            atomic_store_explicit(bounded_age(bounded->store, key), AGE_CURRENT,
+                                  memory_order_release);
         } else if (!bounded->peers[home].is_closed) {
             struct bounded_peer *peer = &bounded->peers[home];
-            _Atomic uint64_t *age = age_of(bounded->store, key);
+            _Atomic uint64_t *age = bounded_age(bounded->store, key);
             if (is_eager(bounded) && age && atomic_load_explicit(age, memory_order_relaxed))
                 continue;
             peer->holds = true;
             if (defect(DEFECT_AGE_WITHOUT_FETCH) && age && !is_eager(bounded))
                 atomic_store_explicit(age, peer->heard.clock + 1, memory_order_relaxed);
-            else if (!add_key(&peer->wanted, key))
-                return no_memory(bounded);
+            else if (!key_list_add(&peer->wanted, key))
+                return no_memory_for(bounded);
         } else {
             return fail(TERN_CLOSED, "node %u has closed table '%s'", (unsigned)home,
                         bounded->store->name);
@@ -256,11 +275,13 @@ enum tern_status bounded_want(struct bounded *bounded, const uint64_t *keys,
 static bool note_changed(struct bounded *bounded, uint32_t slot, bool *merged)
 {
     uint64_t key = store_key_of(bounded->store, slot);
-    uint32_t home = core_home(bounded->core, bounded->store, key);
+    uint32_t home = home_of(bounded, key);
     if (home != bounded->core->node)
-        return bounded->peers[home].is_closed || add_key(&bounded->peers[home].changed, key);
+        return bounded->peers[home].is_closed || key_list_add(&bounded->peers[home].changed, key);
     *merged = true;
-    return home_changed(bounded, slot, home);
+    struct table_backup *backup = bounded->table->backup;
+    return home_changed(bounded, slot, home) &&
+           (!backup || buffer_append(&backup->shards[0].urgent, &key, sizeof key));
 }
 
 static enum tern_status collect(struct bounded *bounded)
@@ -269,13 +290,14 @@ static enum tern_status collect(struct bounded *bounded)
     size_t n_words = store_mark_words(store);
     bool merged = false;
     uint64_t bits;
-    for (size_t i = 0; (bits = marks_take(&store->changed[0], &i, n_words)) != 0; i++) {
+    struct marks *marks = store_marks_for_rounds(store, 0);
+    for (size_t i = 0; (bits = marks_take(marks, &i, n_words)) != 0; i++) {
         for (; bits; bits &= bits - 1)
             if (!note_changed(bounded, (uint32_t)(64 * i + (size_t)__builtin_ctzll(bits)),
                               &merged)) {
                 /* Nothing is lost: what was not noted is marked again. */
-                marks_put(&store->changed[0], i, bits);
-                return no_memory(bounded);
+                marks_put(marks, i, bits);
+                return no_memory_for(bounded);
             }
     }
     if (merged)
@@ -300,7 +322,7 @@ static void set_targets(struct bounded *bounded)
 }
 
 /* Ends the present epoch if all of it is seen. */
-static void end_epoch(struct bounded *bounded)
+void end_epoch(struct bounded *bounded)
 {
     if (!bounded->epoch)
         return;
@@ -342,6 +364,7 @@ enum tern_status bounded_take(struct bounded *bounded, struct node_clock now)
         return status;
     bounded->now = now;
     home_heard(bounded, bounded->core->node, &now);
+    (void)bounded_make_safe(bounded);
     end_epoch(bounded);
     return TERN_OK;
 }
@@ -370,7 +393,7 @@ static bool has_reason(const struct bounded *bounded, uint32_t node)
     const struct bounded_peer *peer = &bounded->peers[node];
     if (node == bounded->core->node || peer->is_closed)
         return false;
-    return peer->changed.n || peer->wanted.n || peer->owes || peer->inquires ||
+    return peer->changed.n || peer->wanted.n || peer->owes || peer->inquires || peer->greets ||
            has_clock_for(bounded, peer) || has_standing_for(bounded, node);
 }
 
@@ -380,9 +403,28 @@ static bool is_crossed(const struct bounded_peer *peer)
     return peer->n_got < peer->n_under && !defect(DEFECT_PUSH_OVERTAKEN);
 }
 
+void count_unsettled(struct bounded *bounded)
+{
+    bounded->n_unsettled = 0;
+    for (uint32_t i = 0; i < view_capacity(bounded->view); i++)
+        bounded->n_unsettled += bounded->peers[i].asks && !view_is_present(bounded->view, i);
+}
+
+/* What comes from a node may lack changes that are under way to it on the lane of one that was given up. */
+static bool awaits_former(const struct bounded *bounded, uint32_t node)
+{
+    bool awaits = false;
+    if (!bounded->n_unsettled)
+        return false;
+    for (uint32_t i = 0; !awaits && i < view_capacity(bounded->view); i++)
+        awaits = i != node && bounded->peers[i].asks && view_home(bounded->view, i) == node;
+    return awaits;
+}
+
 bool bounded_has_request(const struct bounded *bounded, uint32_t node)
 {
-    return has_reason(bounded, node) && !is_crossed(&bounded->peers[node]);
+    return has_reason(bounded, node) && !is_crossed(&bounded->peers[node]) &&
+           !awaits_former(bounded, node);
 }
 
 bool bounded_is_busy(const struct bounded *bounded)
@@ -453,7 +495,7 @@ static uint8_t *write_changes(struct bounded *bounded, struct bounded_peer *peer
         n++;
     }
     /* Also if they have come to nothing: it is known then that they are merged. */
-    peer->sends = has_changes && !peer->changed.n;
+    peer->sends = (has_changes || peer->greets) && !peer->changed.n;
     bounded->counts.deltas_sent += n;
     section_write(header, SECTION_DELTAS, n, item_bytes);
     return n ? out : header;
@@ -501,6 +543,7 @@ static uint8_t *write_clocks(struct bounded *bounded, uint32_t node, bool left, 
         [QUESTION_SERVED] = peer->n_served,
         [QUESTION_LEFT] = left,
         [QUESTION_INQUIRES] = peer->inquires,
+        [QUESTION_EPOCH] = view_epoch(bounded->view),
     };
     section_write(out, SECTION_CLOCKS, 1, 8 * (QUESTION_WORDS + STANDING_WORDS));
     out += SECTION_HEADER_BYTES;
@@ -523,7 +566,7 @@ enum tern_status bounded_request(struct bounded *bounded, uint32_t node, struct 
         buffer_reserve(body, 4 * SECTION_HEADER_BYTES + 2 * rows_bytes + 8 * most +
                                  row_bytes(bounded) + 8 * (QUESTION_WORDS + STANDING_WORDS));
     if (!out || (is_eager(bounded) && !buffer_reserve(&peer->last.items, rows_bytes)))
-        return no_memory(bounded);
+        return no_memory_for(bounded);
     uint8_t *begin = out;
     out = write_changes(bounded, peer, out);
     if (is_eager(bounded) && out > begin)
@@ -535,6 +578,8 @@ enum tern_status bounded_request(struct bounded *bounded, uint32_t node, struct 
     body->end += (size_t)(out - begin);
     peer->inquires = false;
     peer->n_asked++;
+    peer->asks = true;
+    peer->asked_epoch = view_epoch(bounded->view);
     bounded->counts.questions++;
     bounded->counts.bytes_sent += FRAME_HEADER_BYTES + (size_t)(out - begin);
     return TERN_OK;
@@ -584,7 +629,7 @@ static enum tern_status take_value(struct bounded *bounded, uint64_t key, const 
     else
         status = store_refresh(store, key, value);
     if (!status)
-        atomic_store_explicit(age_of(store, key), age, memory_order_release);
+        atomic_store_explicit(bounded_age(store, key), age, memory_order_release);
     return status;
 }
 
@@ -620,7 +665,7 @@ enum tern_status bounded_take_pushed(struct bounded *bounded, uint32_t home,
         n_served < peer->n_asked && buffer_size(&last->items) > 0 && !defect(DEFECT_CROSSED_LOST);
     enum tern_status status = TERN_OK;
     if (lacks && !map_sent(last, section->item_bytes))
-        return no_memory(bounded);
+        return no_memory_for(bounded);
     for (uint32_t i = 0; !status && i < section->count; i++) {
         const uint8_t *item = section->items + i * section->item_bytes, *value = item + 8;
         const uint64_t key = section_get(item);
@@ -652,8 +697,7 @@ static bool is_answer(const struct bounded *bounded, uint32_t node, const uint8_
             return false;
         for (uint32_t i = 0; section.kind == SECTION_VALUES && i < section.count; i++) {
             uint64_t key = section_get(section.items + i * section.item_bytes);
-            if (key > bounded->store->last_key ||
-                core_home(bounded->core, bounded->store, key) != node)
+            if (key > bounded->store->last_key || home_of(bounded, key) != node)
                 return false;
         }
     }
@@ -663,7 +707,7 @@ static bool is_answer(const struct bounded *bounded, uint32_t node, const uint8_
 /* Whether the first value of a key that was asked for comes after a later one, which came with the clock. */
 static bool is_overtaken(const struct bounded *bounded, uint64_t key)
 {
-    const _Atomic uint64_t *age = age_of(bounded->store, key);
+    const _Atomic uint64_t *age = bounded_age(bounded->store, key);
     return is_eager(bounded) && age && atomic_load_explicit(age, memory_order_relaxed) &&
            !defect(DEFECT_FIRST_VALUE_LATE);
 }
@@ -700,6 +744,7 @@ enum tern_status bounded_answer(struct bounded *bounded, uint32_t node, const st
         return fail(TERN_PEER, "node %u answered a round of table '%s' with what makes no sense",
                     (unsigned)node, bounded->store->name);
     struct standing standing = standing_read(clocks);
+    const bool is_of_era = peer->asked_epoch == view_epoch(bounded->view);
     uint64_t age = is_eager(bounded) ? AGE_CURRENT : standing.clock + 1;
     size_t n_values;
     enum tern_status status = take_values(bounded, body, answer->body_bytes, age, &n_values);
@@ -707,14 +752,20 @@ enum tern_status bounded_answer(struct bounded *bounded, uint32_t node, const st
         return status;
     bounded->counts.values_received += n_values;
     bounded->counts.bytes_received += FRAME_HEADER_BYTES + answer->body_bytes;
-    peer->knows_rest = peer->said.clock == CLOCK_RESTS;
+    peer->asks = false;
+    if (is_of_era)
+        peer->knows_rest = peer->said.clock == CLOCK_RESTS;
     peer->owes = answer->fields.round_reply.left;
-    if (peer->sends) {
+    if (peer->sends && is_of_era) {
         peer->merged = standing.merges;
         if (bounded->epoch && peer->target == UINT64_MAX)
             peer->target = standing.merges;
-        peer->sends = false;
+        peer->greets = false;
     }
+    peer->sends = false;
+    /* What it told under an earlier view is not about all keys that it has now. */
+    if (answer->epoch < view_epoch(bounded->view) && !defect(DEFECT_ERA_IGNORED))
+        standing.clock = 0;
     if (is_eager(bounded) && buffer_size(&peer->last.items))
         peer->n_under = section_get(clocks + (size_t)8 * STANDING_WORDS);
     /* As if the next question had been asked at once. */
@@ -733,9 +784,11 @@ void bounded_forget_peer(struct bounded *bounded, uint32_t node)
 {
     struct bounded_peer *peer = &bounded->peers[node];
     peer->is_closed = true;
+    peer->asks = peer->greets = peer->is_behind = false;
     peer->owes = peer->inquires = peer->pushes = peer->flushes = false;
     peer->n_under = peer->n_got;
     peer->changed.n = peer->wanted.n = 0;
+    count_unsettled(bounded);
     bounded_raise(bounded, node, CLOCK_RESTS);
     home_forget(bounded, node);
     end_epoch(bounded);

@@ -38,6 +38,23 @@
  * when all of it is stable, and the next begins then. A worker adds up the size of its updates by epoch, and
  * makes an update when those that are not seen do not exceed the bound together with it.
  *
+ * With backups at other nodes (backup.h) the rows of a home are in its batches, and nothing of clocks is: when a node is given up,
+ * those that are left say it all anew (bounded_view.c).
+ *
+ *  5. A home tells a clock when the nodes with the backups have all that its table clock promises: what other nodes and its own workers
+ *     have changed goes with the next batch, and what nodes have said counts when that is confirmed. The same holds for *stable*.
+ *  6. A view that replaces another begins an *era*, the same for all homes. No home has heard of any clock in it, no node of any
+ *     home. A question tells under which view it was made: clocks in an earlier one do not count. A node moves what it had to tell to a
+ *     dead home to the one that has the keys now, before it says its clock to that. So clocks count again when every node has
+ *     told all. None goes back: nodes say what they said before or more, and dead ones have no clock any more.
+ *  7. A question under way to a dead home is answered by the one that has its keys now: only what it has changed is taken, once, as the
+ *     records say. Nothing is asked of that home before, so no value that comes lacks what is under way.
+ *  8. The node that takes over adds what its replicas have and the backup's rows lack. With REFRESH_ON_DEMAND replicas at other nodes are
+ *     as recent as before, because what they show below the clocks that were told is in the backups (5). With
+ *     REFRESH_EACH_CLOCK they are not read any more, and fetched again: nobody would send them what changes.
+ *  9. What is stable does not grow before all nodes have come to the era, for a node that has not may still read an older replica.
+ * 10. A worker that comes back (4) waits for all homes of the new era. What a dead home told at most, those that heard it tell on.
+ *
  * Pure. Used by one thread at a time, except for what says otherwise: the caller locks.
  */
 #ifndef CORE_BOUNDED_H
@@ -67,8 +84,23 @@ struct bounded_counts {
 
 struct bounded_peer;
 
+/* What a home has heard, beside what counts: with backups that is later. */
+struct heard_clocks {
+    uint64_t *clocks; /* by node */
+    uint64_t highest; /* as in struct bounded */
+    uint64_t merges;
+    uint64_t batch; /* which has what they promise; 0: there is none */
+};
+
+/* A list of keys. */
+struct key_list {
+    uint64_t *keys;
+    size_t n, max;
+};
+
 struct bounded {
     struct core *core;
+    struct core_table *table;
     struct store *store;
     const struct policy *policy;
     size_t round_bytes;         /* aimed at for a question or an answer */
@@ -83,6 +115,12 @@ struct bounded {
     uint64_t highest;       /* clock of workers of nodes that rest */
     struct standing standing;
     bool is_inquired; /* by a node that waits: a round is to find out where the workers are now */
+    /* With backups: the last that was heard, and what counts when a batch is confirmed. */
+    struct heard_clocks last, waiting;
+    uint64_t safe_merges;  /* those that the backups have */
+    struct key_list taken; /* keys that the last question has changed */
+    bool out_of_memory;    /* when a view was changed: the next round fails */
+    uint32_t n_unsettled;  /* questions under way to nodes that were given up */
     /* What is known of all homes. */
     struct min_clock valid; /* the clocks to which replicas of their keys are, or can be had */
     uint64_t epoch;         /* of the changes that are not seen; 0: there are none */
@@ -101,8 +139,8 @@ struct bounded {
  * recent as the table is known to be. */
 #define AGE_CURRENT UINT64_MAX
 
-/* NULL when memory runs out. */
-struct bounded *bounded_new(struct core *core, struct store *store, const struct policy *policy);
+/* The state of a table whose store and policy are set; NULL when memory runs out. */
+struct bounded *bounded_new(struct core *core, struct core_table *table);
 void bounded_free(struct bounded *bounded);
 
 /* ---- Reading; any thread ------------------------------------------------------------------------ */
@@ -160,6 +198,17 @@ enum tern_status bounded_request(struct bounded *bounded, uint32_t peer, struct 
 enum tern_status bounded_answer(struct bounded *bounded, uint32_t peer, const struct frame *answer,
                                 const uint8_t *body);
 
+/* Whether the answer to a question says no more than that what the question told was taken: the node has been given up. */
+bool bounded_is_unanswered(const struct bounded *bounded, uint32_t peer,
+                           const struct frame *answer);
+
+/* Such a question is over; it was taken, or is undone here. */
+enum tern_status bounded_unanswered(struct bounded *bounded, uint32_t peer,
+                                    const struct buffer *sent, bool was_taken);
+
+/* The present view has replaced `before`. */
+enum tern_status bounded_change_view(struct bounded *bounded, const struct view *before);
+
 /* A peer has closed the table: there is nothing more to say to it or to hear. */
 void bounded_forget_peer(struct bounded *bounded, uint32_t peer);
 
@@ -187,5 +236,14 @@ uint64_t bounded_highest(const struct bounded *bounded);
 /* Handles the question of node `from` and appends the answer to `out`. */
 enum tern_status bounded_serve(struct bounded *bounded, uint32_t from, const struct frame *request,
                                const uint8_t *body, struct buffer *out);
+
+/* The same of one that was put to a node whose keys are here now: what it tells is taken, and nothing else. */
+enum tern_status bounded_serve_other(struct bounded *bounded, uint32_t from,
+                                     const struct frame *request, const uint8_t *body,
+                                     struct buffer *out);
+
+/* A batch was confirmed, or there may be more that can be waited for: what is in the backups counts. True if there is something to
+ * tell then. */
+bool bounded_make_safe(struct bounded *bounded);
 
 #endif

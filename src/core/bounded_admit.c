@@ -19,7 +19,7 @@ static enum tern_status check(const struct policy *policy, const char *name,
 static bool open_table(struct core *core, struct core_table *table,
                        const struct technique_setup *setup)
 {
-    struct bounded *made = bounded_new(core, &table->store, table->policy);
+    struct bounded *made = bounded_new(core, table);
     table->state = made;
     if (made && setup->round_bytes)
         made->round_bytes = setup->round_bytes;
@@ -106,13 +106,14 @@ static enum tern_status blame(const struct core *core, struct core_table *table,
     if (bounded_needs(bounded, access->clock) <= access->min_clock)
         standing = bounded_slowest(bounded);
     if (access->n_stale && bounded_needs(bounded, access->clock) <= standing.clock)
-        return fail(TERN_LATE,
-                    "table '%s': node %" PRIu32
-                    " has not sent the value of a key that a read at clock %" PRIu64
-                    " has waited %.1f s for",
-                    table->store.name,
-                    core_home(core, &table->store, access->keys[access->stale[0]]), access->clock,
-                    seconds);
+        return fail(
+            TERN_LATE,
+            "table '%s': node %" PRIu32
+            " has not sent the value of a key that a read at clock %" PRIu64
+            " has waited %.1f s for",
+            table->store.name,
+            view_home(core->view, core_home(core, &table->store, access->keys[access->stale[0]])),
+            access->clock, seconds);
     const struct node_clock slowest = {.clock = standing.clock, .slowest = standing.worker};
     return admit_fail_slow(table, access, slowest, standing.node, seconds);
 }
@@ -122,9 +123,12 @@ static enum tern_status blame(const struct core *core, struct core_table *table,
 static enum tern_status begin(struct core_table *table, uint32_t shard, struct node_clock clock,
                               uint64_t now_ns)
 {
+    struct bounded *bounded = table->state;
     (void)shard;
     (void)now_ns;
-    return bounded_take(table->state, clock);
+    if (bounded->out_of_memory)
+        return fail(TERN_NO_MEMORY, "no memory for a round of table '%s'", table->store.name);
+    return bounded_take(bounded, clock);
 }
 
 static bool has_question(const struct core_table *table, uint32_t shard, uint32_t peer,
@@ -149,7 +153,9 @@ static enum tern_status absorb(struct core_table *table, uint32_t shard, uint32_
                                const struct round_answer *answer, bool *more)
 {
     (void)shard;
-    enum tern_status status = bounded_answer(table->state, peer, answer->frame, answer->body);
+    enum tern_status status = bounded_is_unanswered(table->state, peer, answer->frame)
+                                  ? bounded_unanswered(table->state, peer, answer->sent, true)
+                                  : bounded_answer(table->state, peer, answer->frame, answer->body);
     *more = bounded_has_request(table->state, peer);
     return status;
 }
@@ -159,11 +165,38 @@ static enum tern_status answer(struct core_table *table, uint32_t shard,
 {
     struct bounded *bounded = table->state;
     (void)shard;
-    enum tern_status status =
-        bounded_serve(bounded, question->from, question->frame, question->body, question->out);
+    enum tern_status status = question->was_for_another
+                                  ? bounded_serve_other(bounded, question->from, question->frame,
+                                                        question->body, question->out)
+                                  : bounded_serve(bounded, question->from, question->frame,
+                                                  question->body, question->out);
+    question->written = bounded->taken.keys;
+    question->n_written = bounded->taken.n;
     question->wants_round = bounded_is_busy(bounded) || bounded->is_inquired;
     bounded->is_inquired = false;
     return status;
+}
+
+/* Without memory the next round fails. */
+static void unanswered(struct core_table *table, uint32_t shard, uint32_t peer,
+                       const struct buffer *sent, bool was_taken)
+{
+    struct bounded *bounded = table->state;
+    (void)shard;
+    bounded->out_of_memory |= bounded_unanswered(bounded, peer, sent, was_taken) != TERN_OK;
+}
+
+static void change_view(struct core_table *table, uint32_t shard, const struct view *before)
+{
+    struct bounded *bounded = table->state;
+    (void)shard;
+    bounded->out_of_memory |= bounded_change_view(bounded, before) != TERN_OK;
+}
+
+static bool confirmed(struct core_table *table, uint32_t shard)
+{
+    (void)shard;
+    return bounded_make_safe(table->state);
 }
 
 static void end_round(struct core_table *table, uint32_t shard, struct round_end *end)
@@ -197,14 +230,15 @@ static void explain(const struct core *core, const struct core_table *table, uin
     text_add(text,
              "is at its home, node %" PRIu32
              ", by policy %s, with replicas at nodes that have used it.\n",
-             core_home(core, &table->store, key), table->policy->name);
+             view_home(core->view, core_home(core, &table->store, key)), table->policy->name);
 }
 
 static enum copy copy(const struct core *core, const struct core_table *table, uint64_t key,
                       bool *is_wanted)
 {
     *is_wanted = false;
-    return core_home(core, &table->store, key) == core->node ? COPY_MAIN : COPY_NONE;
+    return view_home(core->view, core_home(core, &table->store, key)) == core->node ? COPY_MAIN
+                                                                                    : COPY_NONE;
 }
 
 const struct technique technique_bounded = {
@@ -228,6 +262,9 @@ const struct technique technique_bounded = {
     .ask = ask,
     .absorb = absorb,
     .answer = answer,
+    .unanswered = unanswered,
+    .change_view = change_view,
+    .confirmed = confirmed,
     .end = end_round,
     .peer_closed = peer_closed,
     .stats = stats,

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/backup.h"
 #include "core/bounded_peer.h"
 #include "core/defect.h"
 #include "core/reply.h"
@@ -50,18 +51,32 @@ bool home_changed(struct bounded *bounded, uint32_t slot, uint32_t by)
     return complete;
 }
 
+/* Whether some node may still read replicas as under an earlier view. */
+static bool is_one_behind(const struct bounded *bounded)
+{
+    bool is_behind = false;
+    view_each_while (i, bounded->view, !is_behind)
+        is_behind = bounded->peers[i].is_behind;
+    return is_behind;
+}
+
 /* A holder to which no rows are under way, and which misses none, has what there is. */
 static void note_seen(struct bounded *bounded)
 {
     struct standing *standing = &bounded->standing;
+    const bool is_backed = bounded->table->backup;
     view_each_while (i, bounded->view, is_by_value(bounded)) {
         const struct bounded_peer *peer = &bounded->peers[i];
         bool has_all = !peer->missing.n && !peer->pushes;
         if (bounded->seen.values[i] != CLOCK_RESTS && (has_all || defect(DEFECT_SEEN_EARLY)))
             min_clock_set(&bounded->seen, i, standing->merges);
     }
+    if (is_backed && is_one_behind(bounded))
+        return;
     standing->stable =
         bounded->seen.lowest == CLOCK_RESTS ? standing->merges : bounded->seen.lowest;
+    if (is_backed && bounded->safe_merges < standing->stable)
+        standing->stable = bounded->safe_merges;
 }
 
 void home_merged(struct bounded *bounded)
@@ -147,9 +162,28 @@ static void advance(struct bounded *bounded)
     bounded_raise(bounded, self, standing->clock);
 }
 
+/* With backups: what a node has said counts when they have all that it promises. A node that comes back counts at once. */
+static void hear_later(struct bounded *bounded, uint32_t node, const struct node_clock *said)
+{
+    struct heard_clocks *last = &bounded->last, *waiting = &bounded->waiting;
+    last->clocks[node] = said->clock;
+    if (said->clock == CLOCK_RESTS && said->highest > last->highest)
+        last->highest = said->highest;
+    if (said->clock < waiting->clocks[node])
+        waiting->clocks[node] = said->clock;
+    if (said->clock >= bounded->nodes.values[node])
+        return;
+    min_clock_set(&bounded->nodes, node, said->clock);
+    advance(bounded);
+}
+
 void home_heard(struct bounded *bounded, uint32_t node, const struct node_clock *said)
 {
     bounded->peers[node].slowest = said->slowest;
+    if (bounded->table->backup) {
+        hear_later(bounded, node, said);
+        return;
+    }
     if (said->clock == CLOCK_RESTS && said->highest > bounded->highest &&
         !defect(DEFECT_RESTED_FORGOTTEN))
         bounded->highest = said->highest;
@@ -157,8 +191,82 @@ void home_heard(struct bounded *bounded, uint32_t node, const struct node_clock 
     advance(bounded);
 }
 
+/* What waits for a batch counts. */
+static void make_count(struct bounded *bounded)
+{
+    struct heard_clocks *waiting = &bounded->waiting;
+    for (uint32_t i = 0; i < bounded->nodes.n; i++)
+        if (bounded->nodes.values[i] != waiting->clocks[i])
+            min_clock_set(&bounded->nodes, i, waiting->clocks[i]);
+    bounded->highest = waiting->highest;
+    bounded->safe_merges = waiting->merges;
+    waiting->batch = 0;
+}
+
+/* Whether something was heard that neither counts nor waits. */
+static bool has_heard(const struct bounded *bounded)
+{
+    const struct heard_clocks *last = &bounded->last;
+    return bounded->standing.merges != bounded->safe_merges || last->highest != bounded->highest ||
+           memcmp(last->clocks, bounded->nodes.values, bounded->nodes.n * sizeof *last->clocks) !=
+               0;
+}
+
+/* What was heard until now waits for the next batch. */
+static void begin_waiting(struct bounded *bounded, struct backup *backup)
+{
+    struct heard_clocks *waiting = &bounded->waiting;
+    memcpy(waiting->clocks, bounded->last.clocks, bounded->nodes.n * sizeof *waiting->clocks);
+    waiting->highest = bounded->last.highest;
+    waiting->merges = bounded->standing.merges;
+    waiting->batch = backup_hurry(backup);
+}
+
+bool bounded_make_safe(struct bounded *bounded)
+{
+    const struct heard_clocks *waiting = &bounded->waiting;
+    struct backup *backup = bounded->table->backup ? bounded->core->backups[0] : NULL;
+    bool counts = false;
+    if (!backup)
+        return false;
+    for (bool goes_on = true; goes_on;) {
+        if (!waiting->batch && has_heard(bounded))
+            begin_waiting(bounded, backup);
+        goes_on = waiting->batch &&
+                  (backup_has_confirmed(backup, waiting->batch) || defect(DEFECT_TOLD_UNSAFE));
+        if (goes_on)
+            make_count(bounded);
+        counts |= goes_on;
+    }
+    if (counts) {
+        note_seen(bounded);
+        advance(bounded);
+    }
+    return counts;
+}
+
+void home_begin_era(struct bounded *bounded)
+{
+    struct standing *standing = &bounded->standing;
+    bounded->waiting.batch = 0;
+    /* What is to be stable from now on is so when all nodes have come. */
+    standing->merges++;
+    standing->clock = 0;
+    view_each (i, bounded->view) {
+        struct bounded_peer *peer = &bounded->peers[i];
+        peer->told.clock = peer->pushed = 0;
+        peer->is_behind = i != bounded->core->node && !peer->is_closed;
+        if (peer->is_closed)
+            continue;
+        bounded->last.clocks[i] = 0;
+        min_clock_set(&bounded->nodes, i, 0);
+    }
+}
+
 void home_forget(struct bounded *bounded, uint32_t node)
 {
+    if (bounded->last.clocks)
+        bounded->last.clocks[node] = bounded->waiting.clocks[node] = CLOCK_RESTS;
     min_clock_set(&bounded->nodes, node, CLOCK_RESTS);
     min_clock_set(&bounded->seen, node, CLOCK_RESTS);
     note_seen(bounded);
@@ -183,13 +291,12 @@ static size_t expected_bytes(const struct bounded *bounded, enum section_kind ki
     }
 }
 
-/* Whether the keys of a section are at home at a node. */
-static bool are_at_home(const struct bounded *bounded, const struct section *section, uint32_t node)
+bool are_at_home(const struct bounded *bounded, const struct section *section, uint32_t node)
 {
     const struct store *store = bounded->store;
     for (uint32_t i = 0; i < section->count; i++) {
         uint64_t key = section_get(section->items + i * section->item_bytes);
-        if (key > store->last_key || core_home(bounded->core, store, key) != node)
+        if (key > store->last_key || home_of(bounded, key) != node)
             return false;
     }
     return true;
@@ -227,20 +334,31 @@ static enum tern_status check_question(const struct bounded *bounded, uint32_t f
     return fail(TERN_INVALID, "a round of table '%s' makes no sense", bounded->store->name);
 }
 
-static enum tern_status no_memory(const struct bounded *bounded)
+/* Adds one change to a row, which goes to the backups. */
+static enum tern_status merge_one(struct bounded *bounded, uint32_t from, const uint8_t *item,
+                                  struct marks *marks)
 {
-    return fail(TERN_NO_MEMORY, "no memory to answer a round of table '%s'", bounded->store->name);
+    const uint64_t key = section_get(item);
+    uint32_t slot;
+    enum tern_status status = backup_check_lost(bounded->table, &key, 1);
+    if (!status && marks && !key_list_add(&bounded->taken, key))
+        status = no_memory_for(bounded);
+    if (!status)
+        status = store_merge_delta(bounded->store, key, item + 8, &slot);
+    if (!status && marks)
+        marks_add(marks, slot);
+    if (!status && !home_changed(bounded, slot, from))
+        status = no_memory_for(bounded);
+    return status;
 }
 
-static enum tern_status merge(struct bounded *bounded, uint32_t from, const struct section *section)
+enum tern_status home_merge(struct bounded *bounded, uint32_t from, const struct section *section)
 {
+    struct marks *marks =
+        bounded->table->backup ? store_marks_for_backups(bounded->store, 0) : NULL;
     for (uint32_t i = 0; i < section->count; i++) {
-        const uint8_t *item = section->items + i * section->item_bytes;
-        uint32_t slot;
         enum tern_status status =
-            store_merge_delta(bounded->store, section_get(item), item + 8, &slot);
-        if (!status && !home_changed(bounded, slot, from))
-            status = no_memory(bounded);
+            merge_one(bounded, from, section->items + i * section->item_bytes, marks);
         if (status)
             return status;
     }
@@ -256,7 +374,9 @@ static enum tern_status serve_asks(struct bounded *bounded, uint32_t from,
     for (uint32_t i = 0; i < section->count; i++) {
         uint64_t key = section_get(section->items + i * section->item_bytes);
         struct entry *entry;
-        enum tern_status status = store_create(bounded->store, key);
+        enum tern_status status = backup_check_lost(bounded->table, &key, 1);
+        if (!status)
+            status = store_create(bounded->store, key);
         if (status)
             return status;
         uint32_t slot = entry_slot(store_look(bounded->store, key, &entry));
@@ -265,7 +385,7 @@ static enum tern_status serve_asks(struct bounded *bounded, uint32_t from,
         if (is_eager(bounded) && has_bit(&peer->registered, slot))
             continue;
         if (!add_row(&peer->asked, slot) || (registers && !set_bit(&peer->registered, slot)))
-            return no_memory(bounded);
+            return no_memory_for(bounded);
     }
     /* It cannot read the keys before it has got what there is now. */
     if (is_by_value(bounded) && bounded->seen.values[from] == CLOCK_RESTS)
@@ -289,6 +409,13 @@ static void serve_clocks(struct bounded *bounded, uint32_t from, const uint8_t *
     const bool left = section_get(item + 8 * QUESTION_LEFT) && !defect(DEFECT_PUSH_REST_FORGOTTEN);
     bounded->is_inquired |= section_get(item + 8 * QUESTION_INQUIRES) != 0;
     struct standing standing = standing_read(item + 8 * QUESTION_WORDS);
+    if (section_get(item + 8 * QUESTION_EPOCH) != view_epoch(bounded->view) &&
+        !defect(DEFECT_ERA_IGNORED)) {
+        said.clock = NOT_SAID;
+        standing.clock = 0;
+    } else {
+        bounded->peers[from].is_behind = false;
+    }
     note_seen(bounded);
     if (said.clock != NOT_SAID)
         home_heard(bounded, from, &said);
@@ -358,14 +485,15 @@ enum tern_status bounded_serve(struct bounded *bounded, uint32_t from, const str
         reply_reserve(out, 2 * SECTION_HEADER_BYTES + rows_per_body(bounded) * row_bytes(bounded) +
                                8 * ANSWER_WORDS);
     if (!begin)
-        return no_memory(bounded);
+        return no_memory_for(bounded);
     struct section section;
     size_t at = 0;
     bool wrong;
     peer->n_served++;
+    bounded->taken.n = 0;
     while (!status && section_next(body, request->body_bytes, &at, &section, &wrong)) {
         if (section.kind == SECTION_DELTAS)
-            status = merge(bounded, from, &section);
+            status = home_merge(bounded, from, &section);
         else if (section.kind == SECTION_VALUES)
             status = take_pushed(bounded, from, &section, clocks);
         else if (section.kind == SECTION_ASKS)
@@ -373,6 +501,7 @@ enum tern_status bounded_serve(struct bounded *bounded, uint32_t from, const str
         else
             serve_clocks(bounded, from, section.items);
     }
+    (void)bounded_make_safe(bounded);
     if (!status)
         answer(bounded, from, request, begin, out);
     return status;

@@ -1,6 +1,6 @@
 /*
- * bounded_peer - what the two halves of a bounded table share: bounded.c, the side that has replicas, and
- * bounded_home.c, the side that has main copies. Included by these two only.
+ * bounded_peer - what the parts of a bounded table share: bounded.c, the side that has replicas, bounded_home.c, the side that has
+ * main copies, and bounded_view.c, what happens when a node is given up. Included by these only.
  */
 #ifndef CORE_BOUNDED_PEER_H
 #define CORE_BOUNDED_PEER_H
@@ -10,11 +10,6 @@
 #include "wire/section.h"
 
 #define NOT_SAID (UINT64_MAX - 1) /* a clock that a question does not tell yet */
-
-struct key_list {
-    uint64_t *keys;
-    size_t n, max;
-};
 
 /* A bit per slot, as far as it was set so far. */
 struct slot_bits {
@@ -50,11 +45,15 @@ struct bounded_peer {
     uint64_t target;        /* what it must call stable for the present epoch to be seen */
     bool sends;             /* the question under way has changes, the last ones there were */
     uint64_t n_asked;       /* questions to it */
+    bool asks;              /* one is under way */
+    uint32_t asked_epoch;   /* the last was made under that view */
+    bool greets;            /* it has to hear all of this node under the present view */
     struct sent_changes last;
     uint64_t n_got; /* its questions with rows that have come */
     uint64_t
         n_under; /* there were so many when it answered last: those that have not come may lack the last changes */
     /* This node as the home of the other's replicas. */
+    bool is_behind; /* it was not heard of under the present view */
     struct standing told;
     uint32_t slowest;            /* of its workers */
     struct slot_bits registered; /* it has a replica; REFRESH_EACH_CLOCK only */
@@ -71,7 +70,7 @@ struct bounded_peer {
  * The words of an item of SECTION_CLOCKS: what a standing takes, what a question says in front of it, and what an
  * answer says behind it. QUESTION_LEFT and so on: where.
  */
-enum { STANDING_WORDS = 7, QUESTION_WORDS = 6, ANSWER_WORDS = STANDING_WORDS + 1 };
+enum { STANDING_WORDS = 7, QUESTION_WORDS = 7, ANSWER_WORDS = STANDING_WORDS + 1 };
 enum {
     QUESTION_CLOCK,
     QUESTION_HIGHEST,
@@ -79,6 +78,7 @@ enum {
     QUESTION_SERVED,
     QUESTION_LEFT,
     QUESTION_INQUIRES,
+    QUESTION_EPOCH, /* of the view under which it was made */
 };
 
 uint8_t *standing_write(uint8_t *out, const struct standing *standing);
@@ -93,6 +93,20 @@ static inline bool is_by_value(const struct bounded *bounded)
 {
     return bounded->policy->bound == BOUND_VALUE;
 }
+
+/* The node that has the main copy of a key. */
+static inline uint32_t home_of(const struct bounded *bounded, uint64_t key)
+{
+    return view_home(bounded->view, core_home(bounded->core, bounded->store, key));
+}
+
+static inline enum tern_status no_memory_for(const struct bounded *bounded)
+{
+    return fail(TERN_NO_MEMORY, "no memory for a round of table '%s'", bounded->store->name);
+}
+
+/* False when memory runs out. */
+bool key_list_add(struct key_list *list, uint64_t key);
 
 /* Bytes of an item with a key and a value. */
 static inline size_t row_bytes(const struct bounded *bounded)
@@ -111,6 +125,15 @@ static inline size_t rows_per_body(const struct bounded *bounded)
 
 /* The table clock to which replicas of a home's keys are valid, or can be had. */
 void bounded_raise(struct bounded *bounded, uint32_t home, uint64_t clock);
+
+/* Counts the questions that are under way to nodes which were given up. */
+void count_unsettled(struct bounded *bounded);
+
+/* Ends the present epoch if all of it is seen. */
+void end_epoch(struct bounded *bounded);
+
+/* Where the age of a key's replica is kept; NULL if there is no row. */
+_Atomic uint64_t *bounded_age(const struct store *store, uint64_t key);
 
 /* Notes how another node stands as a home. */
 void bounded_hear(struct bounded *bounded, uint32_t home, const struct standing *standing);
@@ -143,7 +166,16 @@ uint8_t *home_write_rows(struct bounded *bounded, struct row_set *rows, uint8_t 
 /* The rows that were sent to a node have come. */
 void home_pushed(struct bounded *bounded, uint32_t node);
 
-/* A node has closed the table. */
+/* Whether the keys of a section are at home at a node. */
+bool are_at_home(const struct bounded *bounded, const struct section *section, uint32_t node);
+
+/* Takes over the changes of another node. */
+enum tern_status home_merge(struct bounded *bounded, uint32_t from, const struct section *section);
+
+/* Under a new view nobody was heard of. */
+void home_begin_era(struct bounded *bounded);
+
+/* A node has closed the table, or was given up. */
 void home_forget(struct bounded *bounded, uint32_t node);
 
 /* A node has said how far its workers are. */

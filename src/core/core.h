@@ -23,6 +23,7 @@
 
 struct technique;
 struct table_backup;
+struct backup;
 
 /* The bytes that packing has saved in the messages of a table's rounds, in a shard; under its lock. */
 struct savings {
@@ -63,9 +64,10 @@ struct core {
     uint32_t node;
     /* Of the cluster. It is replaced under the locks of all shards; earlier ones stay until the node ends. */
     _Atomic(const struct view *) view;
-    uint32_t n_shards;          /* the same at all nodes; 0 is 1 */
-    _Atomic uint32_t n_backups; /* of each table (backup.h); 0: none has any so far */
-    uint64_t incarnation;       /* of this process */
+    uint32_t n_shards;                        /* the same at all nodes; 0 is 1 */
+    _Atomic uint32_t n_backups;               /* of each table (backup.h); 0: none has any so far */
+    uint64_t incarnation;                     /* of this process */
+    struct backup *backups[STORE_MAX_SHARDS]; /* by shard, once there are services; else NULL */
     /* Those that are open, at the places of their numbers if these were free. Published with release, read
      * with acquire. */
     _Atomic(struct core_table *) tables[TERN_MAX_TABLES];

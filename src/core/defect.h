@@ -135,6 +135,12 @@ enum defect {
     DEFECT_PUSH_OVERTAKEN,      /* a node asks again while such a row may still be under way */
     DEFECT_PUSH_REST_FORGOTTEN, /* the clock counts before all rows that travel with it have come */
     DEFECT_FIRST_VALUE_LATE,    /* an answer replaces a later row that came with the clock */
+    /* The same with backups, and bounded_view.c */
+    DEFECT_TOLD_UNSAFE,      /* a clock is told before the backups have what it promises */
+    DEFECT_ERA_IGNORED,      /* clocks that were said before a death still count */
+    DEFECT_DEAD_CLOCK_KEPT,  /* a dead node's workers hold back the others */
+    DEFECT_CHANGES_LEFT,     /* what was to be told to a dead home is forgotten */
+    DEFECT_REPLICA_BELIEVED, /* replicas that nobody refreshes any more are read */
     /* graph.c and graph_home.c */
     DEFECT_GRAPH_COUNT_NOT_CARRIED, /* a home does not look at a replica's count */
     DEFECT_GRAPH_OFF_BY_ONE,        /* a replica may lack one update more */

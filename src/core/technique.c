@@ -37,19 +37,13 @@ enum tern_status technique_check_copies(const struct policy *policy, const char 
 {
     struct policy kept = *policy;
     policy_keep_home(&kept);
-    const struct technique *technique = technique_find(&kept, false);
     if (policy->main != MAIN_AT_HOME && kept.replica == REPLICA_NEVER)
         return fail(
             TERN_INVALID,
             "table '%s': with `backups` at other nodes main copies stay at their homes, and "
             "policy '%s' has nothing but main copies that move: use 'adaptive' or 'multi'",
             name, policy->name);
-    if (technique == &technique_fixed || technique->change_view)
-        return TERN_OK;
-    return fail(TERN_INVALID,
-                "table '%s': `backups` at other nodes are not for policy '%s' so far: use "
-                "'static', 'adaptive', 'multi' or 'replicate'",
-                name, policy->name);
+    return TERN_OK;
 }
 
 static enum tern_status check_backups(const char *name, const struct tern_table_options *options)

@@ -232,6 +232,8 @@ struct technique {
     void (*make_room)(struct core_table *table, uint32_t shard, uint32_t arc);
     /* The view has replaced `before`, and this node has taken over what falls to it. */
     void (*change_view)(struct core_table *table, uint32_t shard, const struct view *before);
+    /* Batches were confirmed, or there are none to wait for (backup.h). True if a round is to tell something now. */
+    bool (*confirmed)(struct core_table *table, uint32_t shard);
     /* The round is over. */
     void (*end)(struct core_table *table, uint32_t shard, struct round_end *end);
     /* A peer has closed the table: there is nothing more to say to it. */

@@ -183,8 +183,8 @@ static void check_all_unseen(struct check *check, const struct operation *operat
         return;
     double bound =
         policy->shrinks ? policy->value / sqrt(1 + (double)operation->clock) : policy->value;
-    for (uint32_t node = 0; node < check->n_workers / 2; node++)
-        for (uint32_t i = 0; check->limited[node] && i < KEYS; i++)
+    for (uint32_t node = 0; node < check->n_workers / 2 && !check->gone[operation->worker]; node++)
+        for (uint32_t i = 0; check->limited[node] && !check->gone[2 * node] && i < KEYS; i++)
             check_unseen(check, operation, node, i, bound);
 }
 
@@ -277,7 +277,7 @@ static int64_t least_count(const struct check *check, const struct operation *op
     if (is_exact(check, operation, i, element))
         return tally->started;
     if (tables_tracked(&check->tables, operation->table))
-        return seen;
+        return check->tables.are_backed ? 0 : seen;
     if (operation->copies[i] == USED_MAIN)
         return check->tables.are_backed ? tally->confirmed : most(tally->confirmed, seen);
     /* What an updater has made of a push may be too new for a replica. */
@@ -286,9 +286,22 @@ static int64_t least_count(const struct check *check, const struct operation *op
     return is_own(operation, element) && !check->lenient ? tally->confirmed : 0;
 }
 
+/* What a read at another node must show is safe: a home has told the clock. */
+static void note_told(struct check *check, const struct operation *operation, struct tally *tallies,
+                      const int64_t *promised)
+{
+    enum { PER_NODE = 2 }; /* workers */
+    for (uint32_t e = 0; e < check->tables.length; e++) {
+        const uint32_t writer = e / WINDOW;
+        if (!check->gone[writer] && !check->gone[operation->worker] &&
+            writer / PER_NODE != operation->worker / PER_NODE)
+            tallies[e].safe = (uint32_t)most(tallies[e].safe, promised[e]);
+    }
+}
+
 static void bound_counts(struct check *check, const struct operation *operation, size_t i)
 {
-    const struct tally *tallies = tallies_of(check, operation->table, operation->indexes[i]);
+    struct tally *tallies = tallies_of(check, operation->table, operation->indexes[i]);
     const uint32_t *seen =
         seen_by(check, operation->worker, operation->table, operation->indexes[i]);
     const uint32_t length = tables_length(&check->tables, operation->table);
@@ -298,6 +311,8 @@ static void bound_counts(struct check *check, const struct operation *operation,
         promise_count(&check->promises[operation->table][operation->indexes[i]],
                       &check->tables.policies[operation->table], operation->clock,
                       check->tables.length, promised);
+    if (tables_bounded(&check->tables, operation->table) && check->tables.are_backed)
+        note_told(check, operation, tallies, promised);
     for (uint32_t e = 0; e < length; e++)
         bounds[e] = most(least_count(check, operation, i, &tallies[e], e, seen[e]), promised[e]);
 }

@@ -352,7 +352,7 @@ static void check_home(struct cluster *cluster, enum sim_table table, uint32_t i
                                     .node = i,
                                     .table = table,
                                     .index = index,
-                                    .is_main = !tracked,
+                                    .is_main = !tracked || (check->tables.are_backed && i == home),
                                     .row = row,
                                     .state = has_row && i == home && !tracked
                                                  ? store_state(store, entry_slot(entry_read(entry)))
@@ -498,7 +498,7 @@ static enum tern_status init_cluster(struct cluster *cluster,
                                 hash_u64(run->seed));
     /* Rounds call so often that in one run of a thousand such a refusal meets a node that has just lost its connections to node 0,
      * which gives it up then. */
-    if (ready && run->sim && run->check.tables.have_copies)
+    if (ready && run->sim && run->check.tables.have_rounds)
         sim_never_refuse(run->sim);
     ready = ready && dists_init(&run->dists, &run->check.tables, rand_at(run->seed, 0));
     if (!ready || !run->sim || !run->joining || !run->phase || !cluster->machines)

@@ -672,20 +672,20 @@ static void work(struct machine *machine)
             machine->enough_batches[i] = backup_last(&machine->callees[i].service.backup);
         machine->enough_sweeps = sim_node_next_sweeps(sim_node);
     }
-    const struct tables *tables = &machine->run->check.tables;
-    const bool is_backed = tables->are_backed, has_rounds = !is_backed || tables->have_copies;
+    const bool is_backed = machine->run->check.tables.are_backed;
     bool flushed = done;
     for (uint32_t i = 0; i < machine->core.n_shards; i++) {
         flushed &= !is_backed || backup_is_flushed(&machine->callees[i].service.backup,
                                                    machine->enough_batches[i]);
-        flushed &= !has_rounds || sim_node->rounds[i]->n_clean >= machine->enough_rounds[i];
+        flushed &= !round_is_needed(&sim_node->rounds[i]->round) ||
+                   sim_node->rounds[i]->n_clean >= machine->enough_rounds[i];
     }
     if (flushed && !machine->flushed && machine->phase <= WORK_PHASES)
         ownership_check_flushed(machine);
     machine->flushed = flushed;
     for (int i = 0; is_backed && flushed && i < WORKERS; i++)
         check_safe(&machine->run->check, machine->workers[i].index);
-    if (flushed && (!has_rounds || sim_node_is_swept(sim_node, &machine->enough_sweeps))) {
+    if (flushed && sim_node_is_swept(sim_node, &machine->enough_sweeps)) {
         if (machine->is_to_part && !machine->has_closed)
             close_workers(machine);
         else
@@ -717,6 +717,10 @@ static void advance(struct machine *machine)
         run_rounds(machine);
     for (uint32_t i = 0; machine->state > JOINING && i < machine->core.n_shards; i++)
         run_backup(machine, i);
+    /* What the backups have confirmed is told at once. */
+    if (machine->run->check.tables.are_backed && machine->sim_node.round_soon &&
+        machine->state > JOINING && machine->state < ENDED)
+        run_rounds(machine);
     if (machine->state == WORKING)
         work(machine);
     if (!machine->calling && machine->state == JOINING)

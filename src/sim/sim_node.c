@@ -52,7 +52,8 @@ struct awaited sim_node_next_sweeps(const struct sim_node *sim_node)
 {
     struct awaited awaited = {{0}};
     for (uint32_t i = 0; i < core_shards(sim_node->core); i++)
-        awaited.sweeps[i] = rounds_next_sweep(sim_node->rounds[i]);
+        if (round_is_needed(&sim_node->rounds[i]->round))
+            awaited.sweeps[i] = rounds_next_sweep(sim_node->rounds[i]);
     return awaited;
 }
 

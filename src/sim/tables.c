@@ -169,7 +169,7 @@ static void choose_backed(struct tables *tables, uint64_t seed)
     static const char *const policies[] = {
         "adaptive", "adaptive-at-once", "multi", "adaptive-replicate", "multi", "adaptive"};
     const uint64_t drawn = rand_at(seed, 18);
-    tables->have_copies = drawn % 2;
+    tables->have_copies = tables->have_rounds = drawn % 2;
     if (!tables->have_copies)
         return;
     tables->recovers = false;
@@ -195,11 +195,23 @@ static void choose_backed_graph(struct tables *tables, const char *policy, uint3
     choose_replicas(tables, n_nodes, seed);
 }
 
+/* In half of them reads are bounded. */
+static void choose_backed_bounded(struct tables *tables, const char *const *policies, uint64_t seed)
+{
+    if (rand_at(seed, 22) % 2)
+        return;
+    tables->have_rounds = true;
+    tables->recovers = false;
+    policy_find(policies[BOUNDED_COUNTS], &tables->policies[BOUNDED_COUNTS]);
+    policy_find(policies[LIMITED_COUNTS], &tables->policies[LIMITED_COUNTS]);
+}
+
 /* Of tables with backups, after the others are chosen. */
 static void choose_kept(struct tables *tables, const char *const *policies, uint32_t n_nodes,
                         uint64_t seed)
 {
     choose_backed_graph(tables, policies[GRAPH_COUNTS], n_nodes, seed);
+    choose_backed_bounded(tables, policies, seed);
     for (int i = 0; i < N_SIM_TABLES; i++)
         policy_keep_home(&tables->policies[i]);
 }

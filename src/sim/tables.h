@@ -40,7 +40,8 @@ struct tables {
     bool are_backed;       /* all tables have backups, and their main copies stay, */
     uint32_t n_backups;    /* so many; */
     bool recovers;         /* what more deaths destroy is read from a checkpoint */
-    bool have_copies;      /* of which some have replicas where they are wanted */
+    bool have_copies;      /* of which some have replicas where they are wanted, */
+    bool have_rounds;      /* or bounded reads: there are rounds */
     size_t piece_bytes;    /* of a batch; few, so that a copy takes several */
     const char *filters;   /* of the tables; NULL: none */
     const char *roundings; /* of those of tables_real, which have real numbers; NULL: they do not */

@@ -192,7 +192,7 @@ static enum tern_status put_row(struct store *store, uint64_t key, const void *v
         memcpy(store_state(store, slot), state, rows_state_bytes(store));
     if (everywhere)
         store_begin_base(store, slot);
-    else if (word & ENTRY_TRACKED)
+    if (word & ENTRY_TRACKED && (!everywhere || store->home.backed))
         store_mark(store, slot);
     entry_release_same(entry, word);
     return TERN_OK;

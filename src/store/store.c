@@ -161,7 +161,7 @@ static bool init_tracking(struct store *store)
         return true;
     uint64_t n_slots =
         store->index == TERN_DENSE && store->n_keys < TERN_MAX_ROWS ? store->n_keys : TERN_MAX_ROWS;
-    const bool has_both = home->backed && home->rows_move;
+    const bool has_both = home->backed && (home->rows_move || home->rows_everywhere);
     for (uint32_t i = 0; i < store->n_shards; i++)
         if (!store->home.shared && !(marks_init(&store->changed[i], n_slots) &&
                                      (!has_both || (marks_init(&store->for_rounds[i], n_slots) &&

@@ -320,7 +320,7 @@ static inline bool store_tracks_main(const struct store *store, uint64_t key)
 {
     if (store->index == TERN_DENSE)
         return key - store->home.main_begin < store->home.main_end - store->home.main_begin ||
-               (store->home.placed && store->home.has(store->home.context, key));
+               (store->home.asks && store->home.has(store->home.context, key));
     return store->home.has(store->home.context, key);
 }
 

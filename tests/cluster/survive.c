@@ -6,7 +6,7 @@
  *
  * A row has two numbers for each node, of which the node's pushes raise both by one, and behind them the number of pushes that
  * the updater has applied, which it keeps in its state: so a row that is torn, or has another row's state, is seen. The
- * variable POLICY names the policy, static without it; under one that bounds reads by clocks, or with INTENTS=1, there is no
+ * variable POLICY names the policy, static without it; under one that bounds reads, or with INTENTS=1, there is no
  * updater, and workers advance; under graph:S each node has replicas of half of the keys. With INTENTS=1 they signal intent for
  * some of their keys, and localize others. After SIGUSR2 the process kills itself in the middle of an update, after SIGHUP it
  * stops itself there. After SIGTERM it closes its workers without a flush and leaves, and prints "left" and its pushes. It prints
@@ -310,7 +310,7 @@ static void read_environment(void)
 {
     if (getenv("POLICY"))
         policy = getenv("POLICY");
-    is_bounded = !strncmp(policy, "ssp", 3);
+    is_bounded = !strcmp(policy, "bsp") || strstr(policy, "ssp:") || strstr(policy, "vap:");
     intends = getenv("INTENTS");
 }
 
@@ -386,7 +386,7 @@ int main(int argc, char **argv)
         return leave_alone();
     int64_t present = 1;
     check(tern_all_reduce(node, TERN_I64, 1, &present));
-    if (intends)
+    if (intends || is_bounded)
         check(tern_quiesce(node));
     go_back();
     compare(jobs);

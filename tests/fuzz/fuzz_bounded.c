@@ -11,7 +11,7 @@
 
 struct site {
     struct core core;
-    struct store store;
+    struct core_table table;
     struct policy policy;
     struct bounded *bounded;
     uint64_t clock; /* of this node's workers */
@@ -26,9 +26,10 @@ static void site_open(struct site *site, const char *policy, bool sparse)
                                     .has = is_home_of,
                                     .context = &site->core};
     *site = (struct site){.core = {.view = view_of(FUZZ_NODES)}};
-    require(store_init(&site->store, "fuzz", &options, &home) == TERN_OK);
+    require(store_init(&site->table.store, "fuzz", &options, &home) == TERN_OK);
     require(policy_find(policy, &site->policy));
-    site->bounded = bounded_new(&site->core, &site->store, &site->policy);
+    site->table.policy = &site->policy;
+    site->bounded = bounded_new(&site->core, &site->table);
     require(site->bounded);
     site->bounded->round_bytes = 256;
 }
@@ -36,7 +37,7 @@ static void site_open(struct site *site, const char *policy, bool sparse)
 static void site_close(struct site *site)
 {
     bounded_free(site->bounded);
-    store_fini(&site->store);
+    store_fini(&site->table.store);
 }
 
 /* ---- What must hold ------------------------------------------------------------------------------ */
@@ -54,12 +55,12 @@ static void take_image(const struct site *site, void *to)
     const struct bounded *bounded = site->bounded;
     memset(image, 0, sizeof *image);
     for (uint64_t key = 0; key < FUZZ_KEYS; key++)
-        store_pull_one(&site->store, key, image->values[key]);
+        store_pull_one(&site->table.store, key, image->values[key]);
     memcpy(&image->standing, &bounded->standing, sizeof image->standing);
     image->highest = bounded->highest;
     image->valid_to = atomic_load(&bounded->valid_to);
     image->ended = atomic_load(&bounded->ended);
-    image->n_rows = store_rows(&site->store);
+    image->n_rows = store_rows(&site->table.store);
 }
 
 /* ---- Steps --------------------------------------------------------------------------------------- */
@@ -91,8 +92,8 @@ static void push(struct site *site, const uint64_t *keys, size_t n)
 {
     const int64_t update[FUZZ_LENGTH] = {1, -1};
     for (size_t i = 0; i < n; i++)
-        require(store_create(&site->store, keys[i]) == TERN_OK &&
-                store_push_one(&site->store, keys[i], update));
+        require(store_create(&site->table.store, keys[i]) == TERN_OK &&
+                store_push_one(&site->table.store, keys[i], update));
 }
 
 /* Reads what can be read, and wants the rest. */

@@ -343,7 +343,10 @@ static void policies_that_only_move_keys_have_no_backups(void **state)
                {"replicate", TERN_OK},
                {"cached", TERN_OK},
                {"graph:1", TERN_OK},
-               {"ssp:2", TERN_INVALID}};
+               {"bsp", TERN_OK},
+               {"ssp:2", TERN_OK},
+               {"essp:2", TERN_OK},
+               {"vap:1", TERN_OK}};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         struct policy policy;
         assert_true(policy_find(all[i].name, &policy));

@@ -173,7 +173,7 @@ static void pair_open(struct pair *pair, const char *name)
         struct store_home home = {.end = 10, .rows_everywhere = true};
         assert_int_equal(store_init(&pair->tables[i].store, "pair", &options, &home), TERN_OK);
         pair->tables[i].policy = &pair->policy;
-        pair->bounded[i] = bounded_new(&pair->cores[i], &pair->tables[i].store, &pair->policy);
+        pair->bounded[i] = bounded_new(&pair->cores[i], &pair->tables[i]);
         assert_non_null(pair->bounded[i]);
     }
 }
