@@ -258,7 +258,7 @@ bool backup_is_flushed(struct backup *backup, uint64_t sweep)
 uint32_t backup_formed(struct service *const *services, uint32_t n_services)
 {
     for (uint32_t i = 0; i < n_services; i++)
-        if (!backup_is_flushed(&services[i]->backup, 0) && !defect(DEFECT_FORMED_EARLY))
+        if (!backup_is_flushed(&services[i]->backup, 0))
             return 0;
     return view_epoch(services[0]->server.core->view);
 }

@@ -172,14 +172,11 @@ enum defect {
     DEFECT_JOIN_EARLY,    /* the roster goes out while one node is missing */
     DEFECT_REDUCE_EARLY,  /* a sum goes out while one node is missing */
     DEFECT_JOIN_TWICE,    /* another process may join as the same node */
-    /* A node that leaves alone: view.c, group.c, backup.c, server.c */
+    /* A node that leaves alone: view.c, group.c, backup.c */
     DEFECT_LEAVES_BACKUPS_SHORT, /* a node that leaves has no more backups than others */
     DEFECT_LEAVING_COUNTS,       /* a node that leaves counts as a backup of others */
     DEFECT_LEAVES_EARLY,         /* it goes before all backups are complete */
-    DEFECT_FORMED_EARLY,         /* backups are said to be complete before they are */
     DEFECT_PARTED_AWAITED,       /* the others wait for one that has left */
-    DEFECT_LEAVE_FORGOTTEN,      /* a node that leaves is forgotten when another one dies */
-    DEFECT_BYE_OUTDATED,         /* a BYE counts in the sender's view alone */
     /* placement.c */
     DEFECT_RANGE_BEGIN, /* the first key of a range belongs to the node before */
     /* placed.c */

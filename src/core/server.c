@@ -642,8 +642,8 @@ static bool is_of_another_view(struct server *server, const struct server_lane *
 {
     const struct view *view = server->core->view;
     const uint32_t epoch = view_epoch(view);
-    if (request->kind == FRAME_PING || request->kind == FRAME_JOIN ||
-        (request->kind == FRAME_BYE && !defect(DEFECT_BYE_OUTDATED)) || defect(DEFECT_ANY_EPOCH) ||
+    if (request->kind == FRAME_PING || request->kind == FRAME_JOIN || request->kind == FRAME_BYE ||
+        defect(DEFECT_ANY_EPOCH) ||
         (request->epoch == epoch &&
          (view_is_present(view, lane->node) || defect(DEFECT_DEAD_NOT_FENCED))))
         return false;

@@ -145,7 +145,7 @@ failed:
 
 struct view *view_without(struct view *before, uint32_t epoch, const uint32_t *gone, size_t n)
 {
-    return follow(before, epoch, gone, n, defect(DEFECT_LEAVE_FORGOTTEN) ? 0 : before->leaving);
+    return follow(before, epoch, gone, n, before->leaving);
 }
 
 struct view *view_with_leaving(struct view *before, uint32_t epoch, uint32_t node)
