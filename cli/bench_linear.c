@@ -24,7 +24,7 @@ enum { MAX_WORDS = 40, N_LEVELS = 2, N_DELAYS = 5, N_SIZES = 3, N_RATES = 7, N_P
 
 static struct {
     const char *figure, *data, *svg, *link;
-    int64_t n_rows, n_features, n_epochs, n_nodes, n_repeats, seed;
+    int64_t n_rows, n_features, n_epochs, n_nodes, n_blocks, n_repeats, seed;
     double limit_s;
     bool json;
 } args;
@@ -215,16 +215,17 @@ static bool run_delays(struct linear_bench *bench, bool of_waiting)
 {
     static const char *const delays[N_DELAYS] = {"0", "1", "2", "4", "8"};
     static struct training training;
-    char nodes[24];
+    char nodes[24], blocks[24];
     snprintf(nodes, sizeof nodes, "%lld", (long long)args.n_nodes);
+    snprintf(blocks, sizeof blocks, "%lld", (long long)args.n_blocks);
     steps_begin(N_DELAYS * (size_t)args.n_repeats + 1);
     bool ok = find_best(bench);
     struct curve *curve = bench_linear_curve(bench, args.link);
     curve->has_row = false;
     for (size_t d = 0; ok && d < N_DELAYS; d++) {
-        const struct setting setting = {
-            delays[d],
-            {"--nodes", nodes, "--threads", "1", "--link", args.link, "--delay", delays[d]}};
+        const struct setting setting = {delays[d],
+                                        {"--nodes", nodes, "--threads", "1", "--link", args.link,
+                                         "--delay", delays[d], "--blocks", blocks}};
         double seconds[LINEAR_MAX_REPEATS], waiting[LINEAR_MAX_REPEATS];
         for (int64_t r = 0; ok && r < args.n_repeats; r++) {
             struct curve trial = {0};
@@ -482,6 +483,9 @@ static const struct option options[] = {
      .max = CURVE_MAX_POINTS},
     {"nodes", OPTION_INT, &args.n_nodes, "4", "N", "nodes of the figures delay, waiting and bytes",
      .min = 2, .max = 64},
+    {"blocks", OPTION_INT, &args.n_blocks, "0", "N",
+     "blocks of features in the figures delay and waiting; 0: chosen for each delay", .min = 0,
+     .max = 1000},
     {"link", OPTION_STRING, &args.link, .initial = "1gbit,1ms", .takes = "RATE[,DELAY]",
      .help = "links between nodes in the figures delay and waiting"},
     {"repeats", OPTION_INT, &args.n_repeats, "5", "N",

@@ -112,8 +112,7 @@ static bool for_all(struct dbpg *dbpg, bool (*function)(struct dbpg *dbpg, size_
 
 bool dbpg_begin(struct dbpg *dbpg)
 {
-    bool ok = train_agree(dbpg->train, for_all(dbpg, join_some)) &&
-              train_quiesce(dbpg->train) &&
+    bool ok = train_agree(dbpg->train, for_all(dbpg, join_some)) && train_quiesce(dbpg->train) &&
               train_agree(dbpg->train, for_all(dbpg, learn_some));
     subspace_reset(dbpg);
     dbpg->is_settled = true;
@@ -481,7 +480,7 @@ bool dbpg_settle(struct dbpg *dbpg)
     bool ok = team_run(dbpg->train->n_threads, catch_up, NULL, dbpg);
     dbpg->n_fetched = dbpg->n_jobs;
     dbpg->is_settled = true;
-    return train_agree(dbpg->train, ok) && subspace_step(dbpg);
+    return subspace_step(dbpg, ok);
 }
 
 void dbpg_sum(const struct dbpg *dbpg, struct dbpg_sums *sums)

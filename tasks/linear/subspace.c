@@ -23,6 +23,7 @@ struct sums {
     double size, newest; /* squares of the margins, and of how they have changed last */
     double slopes[SUBSPACE_MAX];
     double curvature[SUBSPACE_MAX][SUBSPACE_MAX];
+    double n_failed; /* nodes */
 };
 
 enum { N_SUMS = sizeof(struct sums) / sizeof(double) };
@@ -229,17 +230,26 @@ static void add_features(const struct dbpg *dbpg, struct sums *sums)
     }
 }
 
-static bool add_all(struct pass *pass, struct sums *all)
+/* Sums n numbers over all nodes; the last one says how many have failed: to agree on that first would take a round trip more. */
+static bool sum_up(const struct dbpg *dbpg, bool ok, size_t n, double *numbers)
+{
+    if (!train_sum(dbpg->train, n, numbers))
+        return false;
+    return numbers[n - 1] == 0 || (ok ? task_fail("%s", "") : false);
+}
+
+static bool add_all(struct pass *pass, bool ok, struct sums *all)
 {
     struct dbpg *dbpg = pass->dbpg;
     double *numbers = (double *)all;
-    bool ok = team_run(dbpg->columns.n_slices, add_rows, NULL, pass);
+    ok = team_run(dbpg->columns.n_slices, add_rows, NULL, pass) && ok;
     *all = (struct sums){0};
     for (size_t i = 0; i < dbpg->columns.n_slices; i++)
         for (size_t k = 0; k < N_SUMS; k++)
             numbers[k] += ((const double *)&pass->sums[i])[k];
     add_features(dbpg, all);
-    ok = train_agree(dbpg->train, ok) && train_sum(dbpg->train, N_SUMS, numbers);
+    all->n_failed = ok ? 0 : 1;
+    ok = sum_up(dbpg, ok, N_SUMS, numbers);
     for (size_t k = 0; k < SUBSPACE_MAX; k++)
         for (size_t l = k + 1; l < SUBSPACE_MAX; l++)
             all->curvature[k][l] = all->curvature[l][k];
@@ -320,14 +330,17 @@ static bool try_length(struct pass *pass, double *value)
 {
     const struct dbpg *dbpg = pass->dbpg;
     bool ok = team_run(dbpg->columns.n_slices, try_rows, NULL, pass);
-    *value = 0;
+    double numbers[2] = {0, ok ? 0 : 1};
     for (size_t i = 0; i < dbpg->columns.n_slices; i++)
-        *value += pass->sums[i].value;
+        numbers[0] += pass->sums[i].value;
     for (size_t j = 0; j < dbpg->columns.n_features; j++)
         if (dbpg->weights[j] != 0)
-            *value += penalty_share(dbpg, j) *
-                      penalty(dbpg, dbpg->weights[j] + pass->length * dbpg->subspace.weights[j]);
-    return train_agree(dbpg->train, ok) && train_sum(dbpg->train, 1, value);
+            numbers[0] +=
+                penalty_share(dbpg, j) *
+                penalty(dbpg, dbpg->weights[j] + pass->length * dbpg->subspace.weights[j]);
+    ok = sum_up(dbpg, ok, 2, numbers);
+    *value = numbers[0];
+    return ok;
 }
 
 /* Moves the margins, and makes what has happened since the last step the newest direction. */
@@ -390,13 +403,14 @@ static bool find_length(struct pass *pass, const struct sums *sums, double desce
     return ok;
 }
 
-bool subspace_step(struct dbpg *dbpg)
+bool subspace_step(struct dbpg *dbpg, bool ok)
 {
     struct subspace *space = &dbpg->subspace;
     struct sums sums;
     double step[SUBSPACE_MAX], descent = 0;
     struct pass *pass = malloc(sizeof *pass + dbpg->columns.n_slices * sizeof *pass->sums);
-    if (!train_agree(dbpg->train, pass != NULL || task_fail_memory("the step"))) {
+    ok = ok && (pass != NULL || task_fail_memory("the step"));
+    if (!train_agree(dbpg->train, ok)) {
         free(pass);
         return false;
     }
@@ -405,9 +419,9 @@ bool subspace_step(struct dbpg *dbpg)
     space->n += space->n < SUBSPACE_MAX;
     space->n_steps++;
     note_weights(dbpg, pass->slot);
-    bool ok = team_run(dbpg->columns.n_slices, note_margins, NULL, pass);
+    ok = team_run(dbpg->columns.n_slices, note_margins, NULL, pass);
     take_out_zero_weights(dbpg);
-    ok = add_all(pass, &sums) && ok;
+    ok = add_all(pass, ok, &sums);
     if (sums.newest <= LEAST_CHANGE * LEAST_CHANGE * sums.size) {
         subspace_reset(dbpg);
         free(pass);

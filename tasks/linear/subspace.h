@@ -40,8 +40,8 @@ void subspace_fini(struct dbpg *dbpg);
 /* Weights and margins are a new beginning. */
 void subspace_reset(struct dbpg *dbpg);
 
-/* Makes the step; called by all nodes when all weights are fetched. */
-bool subspace_step(struct dbpg *dbpg);
+/* Makes the step; called by all nodes when all weights are fetched, which `ok` says of this node. */
+bool subspace_step(struct dbpg *dbpg, bool ok);
 
 /* Solves a x = b for a symmetric matrix of order n <= SUBSPACE_MAX, after scaling its diagonal to 1 and adding 1e-9 to it.
  * False if it is not positive definite. */
