@@ -30,7 +30,7 @@ struct params {
 struct params_management {
     const char *policy, *filters;
     const struct tern_placement *placement;
-    bool is_ranked; /* keys are in the order of their frequency: their homes are scattered */
+    bool is_ranked;              /* frequent keys come first: their homes are scattered */
     const uint64_t *frequencies; /* of each key, for policy `multi`; NULL: not known */
     double hot_factor;           /* of policy `multi`; 0: the default */
     uint32_t staleness_ms;       /* age that replicas may have; 0: the default */

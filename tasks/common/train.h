@@ -167,8 +167,8 @@ struct params *train_params(struct train *train, const char *name, uint64_t n_ke
 /* What is known of keys before the first step. */
 struct train_keys {
     const struct tern_placement *placement; /* NULL: none; copied */
-    bool is_ranked;                         /* they are in the order of their frequency */
-    const uint64_t *frequencies;            /* how often each is used; NULL: not known; copied */
+    bool is_ranked;              /* frequent ones come first: their homes are scattered */
+    const uint64_t *frequencies; /* how often each is used; NULL: not known; copied */
     uint32_t
         rare_staleness_ms; /* of keys used at most rare_factor times as often as the average, under */
     double rare_factor;    /* `adaptive` without --staleness; 0: as others */

@@ -16,6 +16,7 @@ static bool open_table(struct counts *counts, struct train *train,
         .policy = train->options->policy,
         .filters = train->options->filters,
         .placement = placement,
+        .scatter = true, /* words are numbered as they are met: frequent ones come first */
     };
     if (tern_table_open(train->node, name, &options, &counts->table))
         return task_fail_tern("cannot open a table");

@@ -225,6 +225,7 @@ static bool open_placed_columns(struct model *model, size_t length)
     model->columns =
         ok ? train_params_with(model->train,
                                &(struct train_keys){.placement = &placing.placement,
+                                                    .is_ranked = true,
                                                     .frequencies = model->column_uses},
                                "columns", n_columns, length, factors_start, &model->column_start)
            : NULL;
@@ -241,9 +242,10 @@ static bool open_params(struct model *model)
                                &model->row_start);
     if (model->rows == NULL)
         return false;
-    model->columns = train_params_with(
-        model->train, &(struct train_keys){.frequencies = model->column_uses}, "columns",
-        model->ratings.columns.n, length, factors_start, &model->column_start);
+    /* Columns are numbered as they are met, so those with many ratings come first. */
+    const struct train_keys keys = {.is_ranked = true, .frequencies = model->column_uses};
+    model->columns = train_params_with(model->train, &keys, "columns", model->ratings.columns.n,
+                                       length, factors_start, &model->column_start);
     return model->columns != NULL;
 }
 
