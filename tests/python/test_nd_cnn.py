@@ -255,6 +255,24 @@ def test_the_example_of_a_deep_network():
     assert len(epochs) == 2 and float(epochs[1][4].rstrip(",")) > 0.15
 
 
+def mlp(*options):
+    command = [sys.executable, ROOT / "examples/mlp.py", "--rows=6000", "--test-rows=1000", "--epochs=1", *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
+    return float(done.stdout.split()[-1])
+
+
+@pytest.mark.skipif(not os.path.exists(FASHION), reason="the package dataset-fashion-mnist is not installed")
+def test_the_example_with_dropout():
+    assert mlp() > 0.6
+
+
+@pytest.mark.torch
+@pytest.mark.skipif(not os.path.exists(FASHION), reason="the package dataset-fashion-mnist is not installed")
+def test_the_example_with_dropout_in_torch():
+    pytest.importorskip("torch")
+    assert mlp("--torch") > 0.6
+
+
 @pytest.mark.torch
 def test_layers_are_those_of_torch():
     torch = pytest.importorskip("torch")

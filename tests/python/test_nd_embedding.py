@@ -1,9 +1,12 @@
 """Embeddings of tern.nd in Tern tables: a wide-and-deep model of made-up clicks, alone and on several nodes."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
+from conftest import ROOT
 
 from tern import nd
 
@@ -152,3 +155,22 @@ def test_wide_and_deep_on_two_nodes(run, tern_command):
         assert len(found) == 2 and all(f["auc"] > 0.96 * f["true"] for f in found)
         remote[ahead] = sum(r for f in found for _, r in f["accesses"]) / sum(n for f in found for n, _ in f["accesses"])
     assert remote[0] > 0.2 and remote[8] < 0.5 * remote[0], remote
+
+
+def example(*options):
+    """What examples/clicks.py says of its last epoch: the AUC, and its share of the true model's."""
+    command = [sys.executable, ROOT / "examples/clicks.py", "--rows=40000", "--ids=2000", "--epochs=1", *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
+    words = done.stdout.splitlines()[-1].split()
+    return float(words[4].rstrip(",")), float(words[5])
+
+
+def test_the_example_of_clicks():
+    found, share = example()
+    assert found > 0.8 and share > 0.92
+
+
+@pytest.mark.torch
+def test_clicks_as_in_torch():
+    pytest.importorskip("torch")
+    assert abs(example()[0] - example("--torch")[0]) < 0.005
