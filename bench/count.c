@@ -109,8 +109,7 @@ static void admit_as_now(void)
 /* Counts in a sketch of 4-byte cells with so many bytes for each key. */
 static void admit_by_sketch(const char *name, double bytes_per_key)
 {
-    const uint64_t width =
-        (uint64_t)((double)n_keys * bytes_per_key / (DEPTH * sizeof(uint32_t)));
+    const uint64_t width = (uint64_t)((double)n_keys * bytes_per_key / (DEPTH * sizeof(uint32_t)));
     const struct tern_table_options options = {
         .index = TERN_SKETCH,
         .type = TERN_I32,
@@ -185,8 +184,7 @@ static void hot_as_now(void)
 
 static void hot_by_sketch(const char *name, double bytes_per_key)
 {
-    const uint64_t width =
-        (uint64_t)((double)n_keys * bytes_per_key / (DEPTH * sizeof(uint32_t)));
+    const uint64_t width = (uint64_t)((double)n_keys * bytes_per_key / (DEPTH * sizeof(uint32_t)));
     const struct tern_table_options options = {
         .index = TERN_SKETCH,
         .type = TERN_I32,

@@ -21,7 +21,15 @@
 #define CELLS_AT (UINT64_C(1) << 32)
 
 enum { VERSION = 1, BLOCK = 4096, FILE_CELLS = 4 << 20 };
-enum { HEAD_VERSION, HEAD_SEED, HEAD_WIDTH, HEAD_DEPTH, HEAD_CONSERVATIVE, HEAD_COUNTERS, HEAD_WORDS };
+enum {
+    HEAD_VERSION,
+    HEAD_SEED,
+    HEAD_WIDTH,
+    HEAD_DEPTH,
+    HEAD_CONSERVATIVE,
+    HEAD_COUNTERS,
+    HEAD_WORDS
+};
 enum { COUNTER_WORDS = 3 };
 
 static uint64_t n_cells(const struct sketch *sketch)
@@ -72,8 +80,7 @@ static enum tern_status add_head(struct checkpointing *cut, struct store *store,
     if (!top)
         return fail(TERN_NO_MEMORY, "no memory for the heaviest keys of table '%s'", store->name);
     enum tern_status status = TERN_OK;
-    if (sketch->n_counters &&
-        !sketch_heaviest(sketch, sketch->n_counters, top, &n, store->watch))
+    if (sketch->n_counters && !sketch_heaviest(sketch, sketch->n_counters, top, &n, store->watch))
         status = store_check_lost(store);
     char *data;
     const size_t n_words = HEAD_WORDS + n * COUNTER_WORDS;
@@ -248,10 +255,10 @@ static enum tern_status load_head(const struct loading *loading, const struct pa
         status = reader_rows(reader, (HEAD_WORDS + i * COUNTER_WORDS) * per_word,
                              COUNTER_WORDS * per_word, NULL, words, NULL);
         if (!status && store_is_home(store, words[0]) &&
-            !sketch_put_heaviest(store->sketch,
-                                 (struct top_counter){
-                                     .key = words[0], .count = words[1], .least = words[2]},
-                                 store->watch))
+            !sketch_put_heaviest(
+                store->sketch,
+                (struct top_counter){.key = words[0], .count = words[1], .least = words[2]},
+                store->watch))
             status = store_check_lost(store);
     }
     return status;
