@@ -15,7 +15,7 @@
 #include "base/status.h"
 
 enum {
-    FRAME_VERSION = 7,
+    FRAME_VERSION = 8,
     FRAME_HEADER_BYTES = 56,
     FRAME_MAX_KEYS = 1 << 16,
     FRAME_DIGEST_BYTES = 16,                        /* of a list of keys */

@@ -28,7 +28,7 @@
 #include <xxhash.h>
 
 enum {
-    VERSION = 7,
+    VERSION = 8,
     HEADER_BYTES = 56,
     NONCE_BYTES = 16,
     PROOF_BYTES = 32,
