@@ -62,6 +62,7 @@ static const struct option_set option_set = {
              "seed of four\n"
              "  crash  a node ends for good, in a cluster whose tables have backups\n"
              "  freeze  a node stands still until it is given up, and continues then\n"
+             "  leave  a node leaves for good while the others continue, in such a cluster\n"
              "  all, none  every fault, or no fault\n"
              "\n"
              "  tern sim --seeds 1000\n"

@@ -201,6 +201,7 @@ static void use_the_rest(void)
     forked(tern_node_get_stats(nodes[0], &node_stats));
     forked(tern_worker_get_stats(worker, &worker_stats));
     forked(tern_worker_close(worker));
+    forked(tern_node_leave(nodes[0]));
     forked(tern_node_close(nodes[0]));
 }
 
