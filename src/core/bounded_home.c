@@ -232,8 +232,7 @@ bool bounded_make_safe(struct bounded *bounded)
     for (bool goes_on = true; goes_on;) {
         if (!waiting->batch && has_heard(bounded))
             begin_waiting(bounded, backup);
-        goes_on = waiting->batch &&
-                  (backup_has_confirmed(backup, waiting->batch) || defect(DEFECT_TOLD_UNSAFE));
+        goes_on = waiting->batch && backup_has_confirmed(backup, waiting->batch);
         if (goes_on)
             make_count(bounded);
         counts |= goes_on;

@@ -136,7 +136,6 @@ enum defect {
     DEFECT_PUSH_REST_FORGOTTEN, /* the clock counts before all rows that travel with it have come */
     DEFECT_FIRST_VALUE_LATE,    /* an answer replaces a later row that came with the clock */
     /* The same with backups, and bounded_view.c */
-    DEFECT_TOLD_UNSAFE,      /* a clock is told before the backups have what it promises */
     DEFECT_ERA_IGNORED,      /* clocks that were said before a death still count */
     DEFECT_DEAD_CLOCK_KEPT,  /* a dead node's workers hold back the others */
     DEFECT_CHANGES_LEFT,     /* what was to be told to a dead home is forgotten */

@@ -141,7 +141,6 @@ static const char *const names[N_DEFECTS] = {
     [DEFECT_POSTPONED_LOST] = "a key that is put off is lost",
     [DEFECT_GIVEN_BACK_LOST] = "a key that is given back is lost",
     [DEFECT_LOCAL_ANYWHERE] = "local sampling takes any key",
-    [DEFECT_TOLD_UNSAFE] = "a clock is told before backups have it",
     [DEFECT_ERA_IGNORED] = "clocks of before a death count",
     [DEFECT_DEAD_CLOCK_KEPT] = "a dead node's clock is waited for",
     [DEFECT_CHANGES_LEFT] = "changes for a dead home are left",
