@@ -375,9 +375,9 @@ struct tern_table_options {
         scatter; /* dense: the keys' homes are dealt out to the nodes one by one, not as a range for
                      each: for keys in the order of their frequency, of which the first node would have
                      all frequent ones. Tasks of a range are cut as without it. Not with `backups` */
-    uint32_t
-        rare_staleness_ms; /* policy "adaptive", with `frequencies`: the age of replicas of keys
-                                   that are not hot; 0: staleness_ms. See Freshness below */
+    /* Policy "adaptive", with `frequencies`: the age of replicas of keys that are not hot; 0:
+     * staleness_ms. See Freshness below. */
+    uint32_t rare_staleness_ms;
 };
 
 /*
@@ -412,9 +412,9 @@ struct tern_table_options {
  * fail, barriers and sums are about the nodes that are left, and each push of these nodes counts
  * exactly once. In a table that all processes of a job share, of any policy, the others take back what
  * a dead one was in the middle of, however many die; a process that was given up while it lives is
- * killed, and a push is safe when the call returns. Otherwise the policy is any but `relocate`: main
- * copies stay at their homes then, so that nodes have replicas and no key moves. Each row, with its updater's state, is at
- * k + 1 nodes if there are as many, and the next node has the keys of a dead one. When a push or set is
+ * killed, and a push is safe when the call returns. Otherwise main copies stay at their homes, under any
+ * policy: nodes have replicas, no key moves, and `relocate` is as `static`. Each row, with its updater's
+ * state, is at k + 1 nodes if there are as many, and the next node has the keys of a dead one. When a push or set is
  * safe then, so that the death of k nodes does not undo it:
  *
  *   of a key at another node    when the call, or tern_wait or tern_test for its ticket, returns

@@ -33,19 +33,6 @@ const struct technique *technique_find(const struct policy *policy, bool is_whol
     return &technique_fixed;
 }
 
-enum tern_status technique_check_copies(const struct policy *policy, const char *name)
-{
-    struct policy kept = *policy;
-    policy_keep_home(&kept);
-    if (policy->main != MAIN_AT_HOME && kept.replica == REPLICA_NEVER)
-        return fail(
-            TERN_INVALID,
-            "table '%s': with `backups` at other nodes main copies stay at their homes, and "
-            "policy '%s' has nothing but main copies that move: use 'adaptive' or 'multi'",
-            name, policy->name);
-    return TERN_OK;
-}
-
 static enum tern_status check_backups(const char *name, const struct tern_table_options *options)
 {
     if (options->backups > TERN_MAX_BACKUPS)

@@ -266,9 +266,6 @@ enum tern_status technique_check(const struct policy *policy, const char *name,
 /* The technique of a policy; `is_whole`: this node, or the memory it shares, has all rows. */
 const struct technique *technique_find(const struct policy *policy, bool is_whole);
 
-/* Fails if other nodes cannot have copies of the rows, as a table with backups needs if nodes do not share it. */
-enum tern_status technique_check_copies(const struct policy *policy, const char *name);
-
 /* Where the rows of a table are, for its store. `placed`: the homes that a program chose; `backup`: the table's backups
  * (backup.h). Both must outlive the store, or are NULL. */
 struct store_home technique_home(const struct core *core, const struct policy *policy,

@@ -165,17 +165,14 @@ static enum tern_status open_technique(struct tern_table *table,
 
 /* In a cluster, what a table with backups has beside its rows: copies at other nodes, or, where all rows are in the memory of one
  * host, somebody who looks after those who die. */
-static enum tern_status make_backup(struct tern_table *table, const char *name,
-                                    const struct placed *placed)
+static enum tern_status make_backup(struct tern_table *table, const struct placed *placed)
 {
     struct engine *engine = table->node->engine;
     if (!engine || !table->options.backups)
         return TERN_OK;
     if (table->segment)
         return watcher_start(&engine->watcher, &table->node->member);
-    enum tern_status status = technique_check_copies(&table->policy, name);
-    if (!status)
-        status = engine_start_backups(engine);
+    enum tern_status status = engine_start_backups(engine);
     if (status)
         return status;
     table->core.backup = backup_new(&engine->core, &table->options, placed);
@@ -224,7 +221,7 @@ static enum tern_status make(struct tern_node *node, uint32_t id, const char *na
     if (!status && options->recover && !made->recover)
         status = fail(TERN_NO_MEMORY, "no memory to open table '%s'", name);
     if (!status)
-        status = make_backup(made, name, placed);
+        status = make_backup(made, placed);
     if (!status)
         status = init_store(node, name, made, placed);
     if (!status) {
@@ -318,17 +315,6 @@ static enum tern_status check_at_home(const struct tern_node *node, const char *
                 name, policy.name,
                 technique->rows == ROWS_MOVE ? "rows have no other place than where they moved"
                                              : "rows that are copied would never leave");
-}
-
-/* Where all rows are in one memory a table needs no copies to have backups, so that every policy can. */
-static enum tern_status check_copies(const struct tern_node *node, const char *name,
-                                     const struct tern_table_options *options)
-{
-    struct policy policy;
-    if (!options->backups || !node->engine || !policy_find(options->policy, &policy) ||
-        find_sharing(node, options) == SHARE_ALL)
-        return TERN_OK;
-    return technique_check_copies(&policy, name);
 }
 
 static struct generation *find_generation(struct tern_node *node, const char *name)
@@ -520,8 +506,6 @@ enum tern_status tern_table_open(struct tern_node *node, const char *name,
         return status;
 
     status = check_at_home(node, name, options);
-    if (!status)
-        status = check_copies(node, name, options);
     if (status)
         return status;
 

@@ -148,8 +148,6 @@ done
 
 # ---- What cannot be ------------------------------------------------------------------------------
 
-TERN_SHARE=0 try "$tern" train kge --data "$tmp/graph" --nodes 2 --backups 1 --policy relocate
-check 'a policy whose keys only move is refused' grep -q "main copies stay at their homes" "$err"
 try "$tern" train kge --data "$tmp/graph" --backups 1 --plain
 check '--plain has no backups' grep -q -- '--plain' "$err"
 try "$tern" train kge --data "$tmp/graph" --backups 1

@@ -130,7 +130,7 @@ for POLICY in adaptive multi adaptive-replicate adaptive-at-once replicate repli
     two_die
 done
 unset INTENTS
-for POLICY in graph:3 graph:inf ssp:3 essp:1 vap:60; do
+for POLICY in graph:3 graph:inf ssp:3 essp:1 vap:60 relocate; do
     two_die
 done
 unset POLICY
