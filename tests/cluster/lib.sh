@@ -105,6 +105,30 @@ until_says() {
     done
 }
 
+# begin HOW...: starts four nodes of `survive` and waits until all push.
+begin() {
+    for k in 0 1 2 3; do
+        TERN_LOG=$tmp/$k.log
+        export TERN_LOG
+        rm -f "$tmp/$k.log"
+        start $k 4 "$programs/survive" "$@"
+    done
+    for k in 0 1 2 3; do
+        until_says $k ready || return 1
+    done
+}
+
+# until_safer K: waits until node K of these has made more safe pushes.
+until_safer() {
+    n=$(grep -c safe "$tmp/$1.out")
+    tries=0
+    until [ "$(grep -c safe "$tmp/$1.out")" -gt "$n" ]; do
+        tries=$((tries + 1))
+        [ $tries -le "$(paced 3000)" ] || return 1
+        sleep 0.02
+    done
+}
+
 new_unix() {
     n_addresses=$((n_addresses + 1))
     coordinator=unix:$tmp/c$n_addresses

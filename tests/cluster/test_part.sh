@@ -7,30 +7,6 @@ TERN_DEADLINE=$(paced 2)
 TERN_JOIN_DEADLINE=$(paced 20)
 export TERN_DEADLINE TERN_JOIN_DEADLINE
 
-# begin HOW...: starts four nodes and waits until all work.
-begin() {
-    for k in 0 1 2 3; do
-        TERN_LOG=$tmp/$k.log
-        export TERN_LOG
-        rm -f "$tmp/$k.log"
-        start $k 4 "$programs/survive" "$@"
-    done
-    for k in 0 1 2 3; do
-        until_says $k ready || return 1
-    done
-}
-
-# Waits until node K has made more safe pushes.
-until_safer() {
-    n=$(grep -c safe "$tmp/$1.out")
-    tries=0
-    until [ "$(grep -c safe "$tmp/$1.out")" -gt "$n" ]; do
-        tries=$((tries + 1))
-        [ $tries -le "$(paced 3000)" ] || return 1
-        sleep 0.02
-    done
-}
-
 # part K: has node K leave.
 part() {
     eval "kill -TERM \$pid_$1"
