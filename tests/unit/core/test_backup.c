@@ -327,31 +327,15 @@ static void a_replica_becomes_the_main_copy(void **state)
     site_fini(&next);
 }
 
-static void policies_that_only_move_keys_have_no_backups(void **state)
+static void relocate_is_static_where_main_copies_stay(void **state)
 {
     (void)state;
-    static const struct {
-        const char *name;
-        enum tern_status status;
-    } all[] = {{"static", TERN_OK},
-               {"adaptive", TERN_OK},
-               {"adaptive-at-once", TERN_OK},
-               {"adaptive-replicate", TERN_OK},
-               {"multi", TERN_OK},
-               {"relocate", TERN_INVALID},
-               {"adaptive-relocate", TERN_OK},
-               {"replicate", TERN_OK},
-               {"cached", TERN_OK},
-               {"graph:1", TERN_OK},
-               {"bsp", TERN_OK},
-               {"ssp:2", TERN_OK},
-               {"essp:2", TERN_OK},
-               {"vap:1", TERN_OK}};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        struct policy policy;
-        assert_true(policy_find(all[i].name, &policy));
-        assert_int_equal(technique_check_copies(&policy, "table"), all[i].status);
-    }
+    struct policy relocate, fixed;
+    assert_true(policy_find("relocate", &relocate));
+    assert_true(policy_find("static", &fixed));
+    assert_ptr_not_equal(technique_find(&relocate, false), technique_find(&fixed, false));
+    policy_keep_home(&relocate);
+    assert_ptr_equal(technique_find(&relocate, false), technique_find(&fixed, false));
 }
 
 /* ---- Several backups --------------------------------------------------------------------------- */
@@ -582,7 +566,7 @@ int main(void)
         cmocka_unit_test(the_next_node_takes_over_rows_and_records),
         cmocka_unit_test(a_broken_batch_has_no_effect),
         cmocka_unit_test(a_replica_becomes_the_main_copy),
-        cmocka_unit_test(policies_that_only_move_keys_have_no_backups),
+        cmocka_unit_test(relocate_is_static_where_main_copies_stay),
         cmocka_unit_test(an_arc_without_a_complete_copy_is_lost),
         cmocka_unit_test(what_is_lost_is_recovered_and_copies_that_came_are_newer),
         cmocka_unit_test(a_write_is_safe_when_all_backups_have_it),
