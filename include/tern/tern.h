@@ -151,7 +151,8 @@ TERN_API enum tern_status tern_node_close(struct tern_node *node);
  * if the others do nothing meanwhile. Barriers and sums are about those that are present, from the next one on that
  * this node has not come to.
  *
- * All tables of the job must have backups (else TERN_INVALID), and node 0 cannot leave before the others. TERN_BUSY while workers
+ * All tables of the job must have backups, and between nodes that share no memory none `recover` (else
+ * TERN_INVALID); node 0 cannot leave before the others. TERN_BUSY while workers
  * are open, or a checkpoint is being written. Tasks that others submit here are run until nothing is left to run; those that come
  * later fail. Others should not open a table meanwhile that this node has not opened. After a failure the node is open, as before. A
  * node that is single is closed. */

@@ -20,7 +20,7 @@ enum defect {
     DEFECT_GATHER_UNSORTED,  /* values go out in the order of the caller's keys, not the sorted */
     DEFECT_SORT_UNSTABLE,    /* equal keys change places */
     DEFECT_WRONG_NODE,       /* a key of a group goes to another node, which executes it */
-    DEFECT_WRONG_SHARD,      /* a key of a group goes to another shard, which executes it */
+    DEFECT_WRONG_SHARD,      /* a key of a group goes to another shard */
     DEFECT_SETS_REPEATED,    /* of keys that move, all sets of one operation are sent */
     DEFECT_MOVED_UNLEARNED,  /* where keys have moved is not learned from the answer */
     DEFECT_MOVED_DROPPED,    /* a request that was answered MOVED is not sent on */

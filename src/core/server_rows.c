@@ -114,7 +114,7 @@ enum tern_status server_read_keys(struct server *server, struct server_lane *lan
         if (key > store->last_key)
             return fail(TERN_RANGE, "key %" PRIu64 " is outside table '%s' of %" PRIu64 " keys",
                         key, store->name, store->n_keys);
-        if (store_shard(store, key) != server->shard && !defect(DEFECT_WRONG_SHARD))
+        if (store_shard(store, key) != server->shard)
             return fail(TERN_PEER, "key %" PRIu64 " of table '%s' is not in shard %" PRIu32, key,
                         store->name, server->shard);
         const bool is_lost = table->backup && store->home.rows_move && !store_is_home(store, key);

@@ -35,7 +35,7 @@ void *storage_memory(size_t bytes)
 {
     if (bytes < 2 * HUGE_PAGE)
         return aligned_alloc(64, bytes);
-    char *data = aligned_alloc(HUGE_PAGE, bytes);
+    char *data = aligned_alloc(HUGE_PAGE, (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
     if (data)
         (void)madvise(data, bytes / PAGE * PAGE, MADV_HUGEPAGE); /* as numpy; it may not be had */
     return data;

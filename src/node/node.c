@@ -205,6 +205,23 @@ enum tern_status tern_node_close(struct tern_node *node)
     return status;
 }
 
+/* A simulated cluster in which keys were read from a checkpoint lost a later push when a node left. */
+static enum tern_status check_leavable(struct tern_node *node)
+{
+    const struct tern_table *found = NULL;
+    lock_take(&node->lock);
+    for (size_t i = 0; i < TERN_MAX_TABLES && !found; i++) {
+        const struct tern_table *table = node->tables[i];
+        if (table && table->core.backup && table->core.backup->recover)
+            found = table;
+    }
+    lock_release(&node->lock);
+    return found ? fail(TERN_INVALID,
+                        "node %" PRIu32 " cannot leave before the others: table '%s' has `recover`",
+                        node->engine->core.node, found->core.store.name)
+                 : TERN_OK;
+}
+
 enum tern_status tern_node_leave(struct tern_node *node)
 {
     enum tern_status status = check_closable(node);
@@ -212,6 +229,9 @@ enum tern_status tern_node_leave(struct tern_node *node)
         return status;
     if (!node->engine)
         return tern_node_close(node);
+    status = check_leavable(node);
+    if (status)
+        return status;
     if (node->checkpoint)
         return fail(TERN_BUSY, "a checkpoint is being written; call tern_checkpoint_wait first");
     const uint32_t self = node->engine->core.node;

@@ -496,6 +496,8 @@ static enum tern_status init_cluster(struct cluster *cluster,
     bool ready = share_hosts(run, are_backed ? 1 : options->per_host);
     ready = ready && check_init(&run->check, run->n_machines, run->n_machines * WORKERS, are_backed,
                                 hash_u64(run->seed));
+    if (run->check.tables.recovers) /* tern_node_leave refuses */
+        cluster->faults &= ~(1u << TERN_SIM_LEAVE);
     /* Rounds call so often that in one run of a thousand such a refusal meets a node that has just lost its connections to node 0,
      * which gives it up then. */
     if (ready && run->sim && run->check.tables.have_rounds)

@@ -283,9 +283,16 @@ static int leave(void)
     return 0;
 }
 
-/* The others go on. */
-static int leave_alone(void)
+static void free_jobs(struct job *jobs)
 {
+    for (uint64_t i = 0; i < n_workers; i++)
+        free(jobs[i].pushed);
+}
+
+/* The others go on. */
+static int leave_alone(struct job *jobs)
+{
+    free_jobs(jobs);
     check(tern_node_leave(node));
     printf("left %" PRIu64 "\n", atomic_load(&n_started));
     return 0;
@@ -383,7 +390,7 @@ int main(int argc, char **argv)
     printf("started %" PRIu64 "\n", atomic_load(&n_started));
     fflush(stdout);
     if (atomic_load(&leaves))
-        return leave_alone();
+        return leave_alone(jobs);
     int64_t present = 1;
     check(tern_all_reduce(node, TERN_I64, 1, &present));
     if (intends || is_bounded)
@@ -391,8 +398,7 @@ int main(int argc, char **argv)
     go_back();
     compare(jobs);
     print_recovered();
-    for (uint64_t i = 0; i < n_workers; i++)
-        free(jobs[i].pushed);
+    free_jobs(jobs);
     (void)leave();
     printf("exact %" PRId64 "\n", present);
     return 0;

@@ -114,4 +114,13 @@ kill -TERM "$pid_1"
 collect 1
 check 'nobody leaves a table without backups' grep -q "table 'sums' has no backups" "$err"
 end "$pid_0"; end "$pid_2"; end "$pid_3"
+mkdir "$tmp/recover"
+RECOVER=$tmp/recover
+export RECOVER
+new_unix
+begin dense 300
+kill -TERM "$pid_1"
+collect 1
+check 'nor one that is read from a checkpoint when its backups die' grep -q "table 'sums' has \`recover\`" "$err"
+end "$pid_0"; end "$pid_2"; end "$pid_3"
 finish

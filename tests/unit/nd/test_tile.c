@@ -44,7 +44,7 @@ static struct program random_program(uint64_t seed, enum tern_nd_type type)
 /* Numbers with zeros of both signs, infinities and NaN among them. */
 static double number_at(uint64_t seed, size_t i)
 {
-    static const double odd[] = {0, -0.0, INFINITY, -INFINITY, NAN, 1};
+    static const double odd[] = {0, -0.0, (double)INFINITY, -(double)INFINITY, (double)NAN, 1};
     const uint64_t at = rand_at(seed, i);
     return at % 16 < 6 ? odd[at % 16] : 4 * rand_unit(at) - 2;
 }
