@@ -281,7 +281,7 @@ static size_t shape_bytes(const char *name, const struct tern_table_options *opt
     return 2 + length + (size_t)n;
 }
 
-/* Whether homes know who has copies, so that rows can leave of which there are none. */
+/* Whether homes know which nodes have replicas of a row: a home may remove only a row that has none. */
 static bool knows_copies(const struct policy *policy)
 {
     struct policy kept = *policy;
